@@ -1,0 +1,1 @@
+"""`scenes`: a procedural image-text world whose truth is known exactly."""

@@ -1,0 +1,69 @@
+"""The small frozen dataclasses that cross folders: what flows from data to loss.
+
+    Batch --encoders--> Features --readouts, spaces--> Embeddings --objectives--> Loss
+
+Shape legend used throughout: N samples, L tokens, P patches, w encoder width, d dimensions of the space, m class tokens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+
+from torch import Tensor
+
+
+class UserError(ValueError):
+    """A mistake its user can mend: one sentence that says what is wrong, where, and what to do. Never a traceback."""
+
+
+@dataclass(frozen=True)
+class Batch:
+    """One batch, ready for the encoders."""
+
+    images: Tensor  # [N, 3, H, W] float, normalised
+    tokens: Tensor  # [N, L] token ids, padded on the right
+    mask: Tensor  # [N, L] bool, True where a token is real
+    index: Tensor  # [N] the samples' numbers in their source
+    side: Mapping[str, Tensor] = field(default_factory=dict)  # further per-sample data, by name
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+    def map(self, change: Callable[[Tensor], Tensor]) -> Batch:
+        """The same batch with `change` applied to every tensor (move it, slice it)."""
+        parts = (change(getattr(self, f.name)) for f in fields(self) if f.name != "side")
+        return Batch(*parts, side={name: change(value) for name, value in self.side.items()})
+
+
+@dataclass(frozen=True)
+class Features:
+    """What an encoder reads out of an image or a text, before any readout."""
+
+    classes: Tensor  # [N, m, w] class-token features
+    tokens: Tensor  # [N, L, w] features of patches or words, class tokens left out
+    mask: Tensor  # [N, L] bool, True where a token is real
+
+
+@dataclass(frozen=True)
+class Embeddings:
+    """Points of one batch in the space, by role. An objective names the roles it needs; the model fills just those."""
+
+    image: Tensor  # [N, d]
+    text: Tensor  # [N, d]
+    regions: Tensor | None = None
+    tags: Tensor | None = None
+    image_view2: Tensor | None = None
+    text_view2: Tensor | None = None
+
+    def roles(self) -> dict[str, Tensor]:
+        """The roles that are filled, by name."""
+        return {f.name: getattr(self, f.name) for f in fields(self) if getattr(self, f.name) is not None}
+
+
+@dataclass(frozen=True)
+class Loss:
+    """A loss and the named terms it was summed from (each a scalar, before weighting)."""
+
+    total: Tensor
+    terms: Mapping[str, Tensor]
