@@ -2,7 +2,7 @@
 
     Batch --encoders--> Features --readouts, spaces--> Embeddings --objectives--> Loss
 
-Shape legend used throughout: N samples, L tokens, P patches, w encoder width, d dimensions of the space, m class tokens.
+Shapes: N samples, L tokens, P patches, w encoder width, d dimensions of the space, m class tokens.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ class Batch:
 
     def map(self, change: Callable[[Tensor], Tensor]) -> Batch:
         """The same batch with `change` applied to every tensor (move it, slice it)."""
-        parts = (change(getattr(self, f.name)) for f in fields(self) if f.name != "side")
-        return Batch(*parts, side={name: change(value) for name, value in self.side.items()})
+        side = {name: change(value) for name, value in self.side.items()}
+        return Batch(change(self.images), change(self.tokens), change(self.mask), change(self.index), side)
 
 
 @dataclass(frozen=True)

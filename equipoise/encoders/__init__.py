@@ -1,0 +1,32 @@
+"""What reads an image or a text into token features, by name. Sizes follow the CLIP and ViT papers; the small ones
+learn on a CPU in minutes (few patches, narrow towers)."""
+
+from __future__ import annotations
+
+from equipoise.encoders.text import TextTransformer
+from equipoise.encoders.vit import ViT
+
+IMAGE_ENCODERS: dict[str, ViT.Config] = {
+    "vit-nano": ViT.Config(patch=8, width=64, layers=3, heads=2),
+    "vit-micro": ViT.Config(patch=8, width=128, layers=4, heads=4),
+    "vit-mini": ViT.Config(patch=8, width=256, layers=6, heads=8),
+    "vit-s32": ViT.Config(patch=32, width=384, layers=12, heads=6),
+    "vit-s16": ViT.Config(patch=16, width=384, layers=12, heads=6),
+    "vit-b32": ViT.Config(patch=32, width=768, layers=12, heads=12),
+    "vit-b16": ViT.Config(patch=16, width=768, layers=12, heads=12),
+    "vit-l14": ViT.Config(patch=14, width=1024, layers=24, heads=16),
+}
+
+TEXT_ENCODERS: dict[str, TextTransformer.Config] = {
+    "causal-nano": TextTransformer.Config(width=64, layers=2, heads=2),
+    "causal-micro": TextTransformer.Config(width=128, layers=4, heads=4),
+    "causal-mini": TextTransformer.Config(width=256, layers=6, heads=8),
+    "causal-s": TextTransformer.Config(width=384, layers=12, heads=6),
+    "causal-b": TextTransformer.Config(width=512, layers=12, heads=8),
+    "causal-l": TextTransformer.Config(width=768, layers=12, heads=12),
+    "bert-nano": TextTransformer.Config(causal=False, width=64, layers=2, heads=2),
+    "bert-micro": TextTransformer.Config(causal=False, width=128, layers=4, heads=4),
+    "bert-b": TextTransformer.Config(causal=False, width=512, layers=12, heads=8),
+}
+
+__all__ = ["IMAGE_ENCODERS", "TEXT_ENCODERS", "TextTransformer", "ViT"]

@@ -1,0 +1,1 @@
+"""The loop, the optimiser and its schedule, checkpoints, metrics."""

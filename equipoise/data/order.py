@@ -1,0 +1,39 @@
+"""The order of samples: a pure function of seed and position, so that a run can start again anywhere."""
+
+from __future__ import annotations
+
+import hashlib
+
+import torch
+from torch import Generator
+
+from equipoise.types import UserError
+
+
+def generator(*parts: int | str, device: torch.device | str = "cpu") -> Generator:
+    """A random generator fixed by its parts (a seed, a purpose, a position), independent of every other one."""
+    digest = hashlib.blake2b(repr(parts).encode(), digest_size=8).digest()
+    return Generator(device).manual_seed(int.from_bytes(digest, "big") >> 1)
+
+
+class Order:
+    """Which samples make up batch `position` (from 0) when each epoch visits every sample once, shuffled.
+
+    The samples left over at the end of an epoch, fewer than a batch, sit that epoch out.
+    """
+
+    def __init__(self, samples: int, batch_size: int, seed: int):
+        if batch_size > samples:
+            raise UserError(f"batch_size {batch_size} is larger than the {samples} training samples; use a smaller one")
+        self.samples, self.batch_size, self.seed = samples, batch_size, seed
+        self.batches_per_epoch = samples // batch_size
+        self._epoch, self._shuffled = -1, torch.empty(0, dtype=torch.long)
+
+    def batch(self, position: int) -> list[int]:
+        epoch, place = divmod(position, self.batches_per_epoch)
+        if epoch != self._epoch:
+            self._epoch, self._shuffled = (
+                epoch,
+                torch.randperm(self.samples, generator=generator(self.seed, "order", epoch)),
+            )
+        return self._shuffled[place * self.batch_size : (place + 1) * self.batch_size].tolist()

@@ -1,0 +1,101 @@
+"""The transformer both towers are made of: pre-LN blocks, fused attention.
+
+Vaswani et al. 2017; the pre-LN form and initialisation of Radford et al. 2021 (CLIP's `initialize_parameters`).
+
+    x ← x + attention(LN(x));   x ← x + MLP(LN(x))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.utils.checkpoint import checkpoint
+
+from equipoise.types import UserError
+
+
+def _quick_gelu(x: Tensor) -> Tensor:
+    """OpenAI's approximation of GELU; weights trained with it need it."""
+    return x * torch.sigmoid(1.702 * x)
+
+
+def _tanh_gelu(x: Tensor) -> Tensor:
+    return F.gelu(x, approximate="tanh")
+
+
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "gelu": F.gelu,
+    "gelu_tanh": _tanh_gelu,
+    "quick_gelu": _quick_gelu,
+    "relu": F.relu,
+}
+
+
+def activation(name: str) -> Callable[[Tensor], Tensor]:
+    if name not in ACTIVATIONS:
+        raise UserError(f"activation must be one of {', '.join(ACTIVATIONS)}, not {name!r}")
+    return ACTIVATIONS[name]
+
+
+class Attention(nn.Module):
+    def __init__(self, width: int, heads: int):
+        super().__init__()
+        if width % heads:
+            raise UserError(f"width {width} cannot be split into {heads} heads; choose heads that divide it")
+        self.heads = heads
+        self.qkv = nn.Linear(width, 3 * width)
+        self.out = nn.Linear(width, width)
+
+    def forward(self, x: Tensor, mask: Tensor | None, causal: bool) -> Tensor:
+        n, length, width = x.shape
+        q, k, v = self.qkv(x).view(n, length, 3, self.heads, width // self.heads).permute(2, 0, 3, 1, 4)
+        attended = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=causal)
+        return self.out(attended.transpose(1, 2).reshape(n, length, width))
+
+
+class Block(nn.Module):
+    def __init__(self, width: int, heads: int, mlp_ratio: float, act: str):
+        super().__init__()
+        hidden = int(width * mlp_ratio)
+        self.ln_1 = nn.LayerNorm(width)
+        self.attention = Attention(width, heads)
+        self.ln_2 = nn.LayerNorm(width)
+        self.mlp_in = nn.Linear(width, hidden)
+        self.mlp_out = nn.Linear(hidden, width)
+        self.act = activation(act)
+
+    def forward(self, x: Tensor, mask: Tensor | None, causal: bool) -> Tensor:
+        x = x + self.attention(self.ln_1(x), mask, causal)
+        return x + self.mlp_out(self.act(self.mlp_in(self.ln_2(x))))
+
+
+class Transformer(nn.Module):
+    """`layers` blocks over [N, L, w]; `recompute` trades time for activation memory (Chen et al. 2016)."""
+
+    def __init__(self, width: int, layers: int, heads: int, mlp_ratio: float = 4.0, act: str = "gelu"):
+        super().__init__()
+        self.recompute = False
+        self.blocks = nn.ModuleList(Block(width, heads, mlp_ratio, act) for _ in range(layers))
+        self._initialise(width, layers)
+
+    def _initialise(self, width: int, layers: int) -> None:
+        into_residual = width**-0.5 * (2 * layers) ** -0.5
+        for module in self.blocks:
+            assert isinstance(module, Block)
+            nn.init.normal_(module.attention.qkv.weight, std=width**-0.5)
+            nn.init.normal_(module.attention.out.weight, std=into_residual)
+            nn.init.normal_(module.mlp_in.weight, std=(2 * width) ** -0.5)
+            nn.init.normal_(module.mlp_out.weight, std=into_residual)
+            for linear in (module.attention.qkv, module.attention.out, module.mlp_in, module.mlp_out):
+                nn.init.zeros_(linear.bias)
+
+    def forward(self, x: Tensor, mask: Tensor | None = None, causal: bool = False) -> Tensor:
+        for block in self.blocks:
+            if self.recompute and self.training:
+                x = checkpoint(block, x, mask, causal, use_reentrant=False)
+            else:
+                x = block(x, mask, causal)
+        return x

@@ -1,0 +1,74 @@
+"""Vision transformer: patches and a class token, pre-LN, learned positions.
+
+Dosovitskiy et al. 2021, "An Image is Worth 16x16 Words", Eq. 1-4, in the form of Radford et al. 2021: no bias on the
+patch map, a LayerNorm before the blocks, one after them on the class token only.
+
+Patch dropout (Li et al. 2023, "Scaling Language-Image Pre-training via Masking", §3) keeps a random subset of patches
+in training: the same number for every image, the class token always.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from equipoise.encoders.transformer import Transformer
+from equipoise.types import Features, UserError
+
+
+class ViT(nn.Module):
+    @dataclass(frozen=True)
+    class Config:
+        patch: int = 32
+        width: int = 768
+        layers: int = 12
+        heads: int = 12
+        mlp_ratio: float = 4.0
+        activation: str = "gelu"
+        patch_dropout: float = 0.0
+
+        def __post_init__(self) -> None:
+            if not 0.0 <= self.patch_dropout < 1.0:
+                raise UserError(f"patch_dropout must be in [0, 1), not {self.patch_dropout}")
+
+        @property
+        def cites(self) -> tuple[str, ...]:
+            return ("dosovitskiy2021vit", "li2023flip") if self.patch_dropout else ("dosovitskiy2021vit",)
+
+        def build(self, image_size: int) -> ViT:
+            return ViT(self, image_size)
+
+    def __init__(self, config: Config, image_size: int):
+        super().__init__()
+        if image_size % config.patch:
+            raise UserError(
+                f"images of {image_size} px cannot be cut into patches of {config.patch} px; "
+                f"choose a preprocess.size that is a multiple of image.patch"
+            )
+        width = config.width
+        self.config, self.width, self.image_size = config, width, image_size
+        self.patches = nn.Conv2d(3, width, config.patch, stride=config.patch, bias=False)
+        self.class_token = nn.Parameter(width**-0.5 * torch.randn(1, width))
+        self.positions = nn.Parameter(width**-0.5 * torch.randn(1 + (image_size // config.patch) ** 2, width))
+        self.ln_pre = nn.LayerNorm(width)
+        self.transformer = Transformer(width, config.layers, config.heads, config.mlp_ratio, config.activation)
+        self.ln_post = nn.LayerNorm(width)
+
+    def forward(self, images: Tensor) -> Features:
+        x = self.patches(images).flatten(2).transpose(1, 2) + self.positions[1:]
+        if self.training and self.config.patch_dropout:
+            x = _keep_some(x, 1 - self.config.patch_dropout)
+        classes = (self.class_token + self.positions[:1]).expand(len(x), -1, -1)
+        x = self.transformer(self.ln_pre(torch.cat([classes, x], dim=1)))
+        tokens = x[:, 1:]
+        mask = torch.ones(tokens.shape[:2], dtype=torch.bool, device=x.device)
+        return Features(classes=self.ln_post(x[:, :1]), tokens=tokens, mask=mask)
+
+
+def _keep_some(patches: Tensor, share: float) -> Tensor:
+    """A random subset of each image's patches [N, P, w], at least one."""
+    n, count, width = patches.shape
+    kept = torch.rand(n, count, device=patches.device).topk(max(1, int(count * share))).indices
+    return patches.gather(1, kept[..., None].expand(-1, -1, width))

@@ -1,0 +1,57 @@
+"""Symmetric cross-entropy between target and softmax over rows and over columns: InfoNCE, the loss of CLIP.
+
+van den Oord et al. 2018, Eq. 4; Radford et al. 2021, Fig. 3.
+
+    L = ½ [ mean_i Σ_j p_ij (lse_i - z_ij) + mean_j Σ_i p'_ij (lse_j - z_ij) ]
+
+z [N, M] logits exp(t)·s(u, v); p, p' the target by row and by column; lse_i = log Σ_j exp z_ij, lse_j over rows.
+Kept per row (and per column): lse, hit = Σ_j p_ij z_ij, mass = Σ_j p_ij (1 for a complete target).
+The logarithm never sees a normalised probability, so nothing underflows. For a one-hot target this is open_clip's
+`ClipLoss`; targets that do not depend on the model differ from the KL form by a constant only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from equipoise.forms.form import LOG_SUM_EXP, SUM, Form, Reduction, Statistics
+from equipoise.targets import TargetBlock
+
+
+@dataclass(frozen=True)
+class CrossEntropy(Form):
+    cites: ClassVar[tuple[str, ...]] = ("oord2018cpc", "radford2021clip")
+    reductions: ClassVar[Mapping[str, Reduction]] = {"lse": LOG_SUM_EXP, "hit": SUM, "mass": SUM}
+
+    def partial(self, logits: Tensor, target: TargetBlock) -> Statistics:
+        rows, cols = _reduce(logits, target.by_row, dim=1), _reduce(logits, target.by_col, dim=0)
+        return Statistics(rows, cols, (logits.shape[0], logits.shape[1]))
+
+    def finish(self, statistics: Statistics) -> Tensor:
+        def one_direction(stats: Mapping[str, Tensor]) -> Tensor:
+            return (stats["mass"] * stats["lse"] - stats["hit"]).mean()
+
+        return (one_direction(statistics.rows) + one_direction(statistics.cols)) / 2
+
+    def grad(self, logits: Tensor, target: TargetBlock, statistics: Statistics) -> Tensor:
+        rows, cols = statistics.rows, statistics.cols
+        n_rows, n_cols = statistics.shape
+        grad = (logits - rows["lse"][:, None]).exp_().mul_(rows["mass"][:, None] / (2 * n_rows))
+        grad += (logits - cols["lse"]).exp_().mul_(cols["mass"] / (2 * n_cols))
+        if target.by_row is not None:
+            grad.sub_(target.by_row, alpha=1 / (2 * n_rows))
+        if target.by_col is not None:
+            grad.sub_(target.by_col, alpha=1 / (2 * n_cols))
+        return grad
+
+
+def _reduce(logits: Tensor, target: Tensor | None, dim: int) -> dict[str, Tensor]:
+    lse = torch.logsumexp(logits, dim)
+    if target is None:
+        return {"lse": lse, "hit": torch.zeros_like(lse), "mass": torch.zeros_like(lse)}
+    return {"lse": lse, "hit": (target * logits).sum(dim), "mass": target.sum(dim)}

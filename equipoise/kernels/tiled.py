@@ -1,0 +1,67 @@
+"""A contrastive loss in tiles: exact loss and gradients, memory linear in N.
+
+One sweep over blocks gives row and column statistics from the same similarities; a second recomputes each block,
+asks the form for d loss / d logits and pushes it through the space's similarity at once. So four matrix products
+of N × M × d in all (one forward, one recomputed, two backward), and never more than a few tiles alive.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from equipoise.forms import Form, Statistics
+from equipoise.spaces import Space
+from equipoise.targets import Target
+
+
+def tiled(rows: Tensor, cols: Tensor, log_scale: Tensor, space: Space, target: Target, form: Form, tile: int) -> Tensor:
+    return _Tiled.apply(rows, cols, log_scale, space, target, form, tile)  # type: ignore[no-untyped-call]
+
+
+class _Tiled(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, rows: Tensor, cols: Tensor, log_scale: Tensor, space: Space, target: Target, form: Form, tile: int
+    ) -> Tensor:
+        statistics = form.start(len(rows), len(cols), rows)
+        scale = log_scale.exp()
+        for r, c in _blocks(len(rows), len(cols), tile):
+            logits = scale * space.similarity(rows[r.start : r.stop], cols[c.start : c.stop])
+            form.merge(statistics.at(r, c), form.partial(logits, target.block(r, c, logits)))
+        ctx.save_for_backward(rows, cols, log_scale, *statistics.rows.values(), *statistics.cols.values())
+        ctx.parts = space, target, form, tile
+        return form.finish(statistics)
+
+    @staticmethod
+    def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor | None, ...]:
+        space, target, form, tile = ctx.parts
+        rows, cols, log_scale, *kept = ctx.saved_tensors
+        names, shape = list(form.reductions), (len(rows), len(cols))
+        row_values, col_values = kept[: len(names)], kept[len(names) :]
+        statistics = Statistics(
+            dict(zip(names, row_values, strict=True)), dict(zip(names, col_values, strict=True)), shape
+        )
+        scale = log_scale.exp()
+        grads = torch.zeros_like(rows), torch.zeros_like(cols), torch.zeros_like(log_scale)
+        for r, c in _blocks(*shape, tile):
+            with torch.enable_grad():
+                block_rows = rows[r.start : r.stop].detach().requires_grad_()
+                block_cols = cols[c.start : c.stop].detach().requires_grad_()
+                similarity = space.similarity(block_rows, block_cols)
+            logits = scale * similarity.detach()
+            grad = form.grad(logits, target.block(r, c, logits), statistics.at(r, c))
+            grads[2].add_(torch.sum(grad * logits))
+            grad_rows, grad_cols = torch.autograd.grad(similarity, (block_rows, block_cols), grad.mul_(scale))
+            grads[0][r.start : r.stop] += grad_rows
+            grads[1][c.start : c.stop] += grad_cols
+        return *(upstream[0] * g for g in grads), None, None, None, None
+
+
+def _blocks(n_rows: int, n_cols: int, tile: int) -> Iterator[tuple[range, range]]:
+    for r in range(0, n_rows, tile):
+        for c in range(0, n_cols, tile):
+            yield range(r, min(r + tile, n_rows)), range(c, min(c + tile, n_cols))

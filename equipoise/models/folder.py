@@ -1,0 +1,139 @@
+"""A model is a folder anyone can read:
+
+    config.toml          every setting of the run, resolved
+    model.safetensors    the weights
+    tokenizer.json ...   the tokeniser's files
+    preprocess.json      how images are prepared
+    metrics.json         what was measured
+    README.md            the card: what it is, how it was made, how to load it
+
+No pickles. Files are written under a temporary name and renamed, so a folder is complete or not there.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from equipoise.data.images import Preprocess
+from equipoise.data.tokens import Tokens
+from equipoise.files import replacing, write_text
+from equipoise.models.model import Model, count_parameters
+from equipoise.types import UserError
+
+CONFIG, WEIGHTS, PREPROCESS, METRICS, CARD = (
+    "config.toml",
+    "model.safetensors",
+    "preprocess.json",
+    "metrics.json",
+    "README.md",
+)
+
+
+def save_model(
+    model: Model, folder: Path, config: str, metrics: Mapping[str, float], weights: Mapping[str, Tensor] | None = None
+) -> None:
+    """Write a whole model folder in one move; `weights` stand in for the model's own (an average, say)."""
+    with replacing(folder) as temporary:
+        temporary.mkdir()
+        write_model(model, temporary, config, metrics, weights)
+
+
+def write_model(
+    model: Model, folder: Path, config: str, metrics: Mapping[str, float], weights: Mapping[str, Tensor] | None = None
+) -> None:
+    """Write the model's files into a folder that may hold others; the weights last, for they make it a model."""
+    write_text(folder / CONFIG, config)
+    model.tokens.save(folder)
+    write_text(folder / PREPROCESS, json.dumps(model.preprocess.to_json(), indent=2) + "\n")
+    write_text(folder / METRICS, json.dumps(dict(metrics), indent=2) + "\n")
+    write_text(folder / CARD, card(model, config, metrics))
+    state = model.state_dict() if weights is None else weights
+    with replacing(folder / WEIGHTS) as temporary:
+        save_file({name: t.detach().cpu().contiguous() for name, t in state.items()}, temporary)
+        _flush(temporary)
+
+
+def model_folder(path: Path) -> Path:
+    """The folder that holds the model: `path` itself, or the best (else the last) checkpoint of an unfinished run."""
+    for candidate in (path, path / "checkpoints" / "best", path / "checkpoints" / "last"):
+        if (candidate / WEIGHTS).is_file():
+            return candidate
+    hint = "" if path.is_dir() else " (there is no such folder)"
+    raise UserError(f"no model in {path}{hint}: a model folder holds {WEIGHTS} and {CONFIG}")
+
+
+def read_parts(folder: Path) -> tuple[Tokens, Preprocess]:
+    path = folder / PREPROCESS
+    try:
+        preprocess = Preprocess.from_json(json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise UserError(f"cannot read {path}: {error}") from error
+    return Tokens.load(folder), preprocess
+
+
+def read_weights(model: nn.Module, path: Path) -> None:
+    """Load weights into a model of exactly the same shape; otherwise say every difference and load nothing."""
+    try:
+        state = load_file(path)
+    except (OSError, SafetensorError) as error:
+        raise UserError(f"cannot read weights from {path}: {error}") from error
+    if problems := differences(model.state_dict(), state):
+        raise UserError(f"{path} does not fit this model: {'; '.join(problems)}")
+    model.load_state_dict(state)
+
+
+def differences(wanted: Mapping[str, Tensor], found: Mapping[str, Tensor]) -> list[str]:
+    """What keeps `found` from being loaded as `wanted`, one short phrase each."""
+    missing = [f"{name} is missing" for name in wanted if name not in found]
+    extra = [f"{name} is not part of the model" for name in found if name not in wanted]
+    misshaped = [
+        f"{name} is {_shape(found[name])}, not {_shape(wanted[name])}"
+        for name in wanted
+        if name in found and found[name].shape != wanted[name].shape
+    ]
+    return misshaped + missing + extra
+
+
+def card(model: Model, config: str, metrics: Mapping[str, float]) -> str:
+    numbers = "\n".join(f"| {name} | {value:.4g} |" for name, value in metrics.items()) or "| (not evaluated) | |"
+    return f"""# An Equipoise model
+
+A contrastive image-text model of {count_parameters(model):,} parameters in a {model.space.dim}-dimensional
+{type(model.space).__name__} space; temperature exp(t) = {float(model.log_scale.detach().exp()):.4g}.
+
+```python
+import equipoise as eq
+
+model = eq.load("this folder")
+images = model.encode_image(["a.jpg"])
+texts = model.encode_text(["a red fish"])
+model.similarity(images, texts)
+```
+
+| metric | value |
+|---|---|
+{numbers}
+
+Made by this run:
+
+```toml
+{config.strip()}
+```
+"""
+
+
+def _shape(tensor: Tensor) -> str:
+    return "×".join(map(str, tensor.shape)) or "a scalar"
+
+
+def _flush(path: Path) -> None:
+    """Weights reach the disk before their rename does, so that a power cut cannot leave an empty file."""
+    with path.open("rb") as file:
+        os.fsync(file.fileno())

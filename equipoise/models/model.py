@@ -1,0 +1,119 @@
+"""A model: two encoders, two readouts, one space, one temperature, with the tokeniser and preprocessing they expect.
+
+    images --image encoder--> Features --readout--> vectors --space.project--> points
+    texts  --text encoder---> Features --readout--> vectors --space.project--> points
+
+`encode_image` and `encode_text` are what people call; `forward` is what training calls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+from PIL import Image
+from torch import Tensor, nn
+
+from equipoise.data.images import Preprocess
+from equipoise.data.tokens import Tokens
+from equipoise.encoders import TextTransformer, ViT
+from equipoise.models.temperature import Temperature
+from equipoise.readouts import ClassToken
+from equipoise.spaces import Space
+from equipoise.types import Batch, Embeddings, UserError
+
+ImageLike = Image.Image | str | Path
+
+
+class Model(nn.Module):
+    def __init__(
+        self,
+        *,
+        image: ViT.Config,
+        text: TextTransformer.Config,
+        readout: ClassToken.Config,
+        space: Space,
+        temperature: Temperature,
+        preprocess: Preprocess,
+        tokens: Tokens,
+    ):
+        super().__init__()
+        self.space, self.temperature, self.preprocess, self.tokens = space, temperature, preprocess, tokens
+        self.image_encoder = image.build(preprocess.size)
+        self.text_encoder = text.build(tokens.size, tokens.context)
+        self.image_readout = readout.build(self.image_encoder.width, space.dim)
+        self.text_readout = readout.build(self.text_encoder.width, space.dim)
+        self.logit_scale = temperature.parameter()
+
+    def forward(self, batch: Batch, needs: Sequence[str] = ("image", "text")) -> Embeddings:
+        """The roles an objective needs, and no more."""
+        makers = {"image": lambda: self.image_points(batch.images), "text": lambda: self.text_points(batch)}
+        if unknown := set(needs) - set(makers):
+            raise UserError(f"this model cannot produce {', '.join(sorted(unknown))}, which the objective needs")
+        return Embeddings(**{role: makers[role]() for role in needs})
+
+    def image_points(self, images: Tensor) -> Tensor:
+        """Preprocessed images [N, 3, H, W] to points [N, d]."""
+        return self._points(self.image_readout(self.image_encoder(images)))
+
+    def text_points(self, batch: Batch) -> Tensor:
+        return self._points(self.text_readout(self.text_encoder(batch.tokens, batch.mask)))
+
+    def _points(self, vectors: Tensor) -> Tensor:
+        return self.space.project(vectors.float() if vectors.dtype in {torch.bfloat16, torch.float16} else vectors)
+
+    @property
+    def log_scale(self) -> Tensor:
+        """t, bounded; logits are exp(t)·similarity."""
+        return self.temperature.bounded(self.logit_scale)
+
+    @property
+    def device(self) -> torch.device:
+        return self.logit_scale.device
+
+    def similarity(self, images: Tensor, texts: Tensor) -> Tensor:
+        """Points [N, d] and [M, d] to [N, M]: larger is closer, without temperature."""
+        return self.space.similarity(images, texts)
+
+    @torch.no_grad()
+    def encode_image(self, images: Tensor | ImageLike | Sequence[ImageLike], batch_size: int = 256) -> Tensor:
+        """PIL images, paths, or uint8 pixels [N, 3, H, W] to points [N, d]."""
+        if isinstance(images, (Image.Image, str, Path)):
+            images = [images]
+        with _evaluating(self):
+            parts = [
+                self.image_points(self.preprocess.for_evaluation(images[i : i + batch_size]).to(self.device))
+                for i in range(0, len(images), batch_size)
+            ]
+        return torch.cat(parts) if parts else torch.empty(0, self.space.dim, device=self.device)
+
+    @torch.no_grad()
+    def encode_text(self, texts: str | Sequence[str], batch_size: int = 1024) -> Tensor:
+        """Strings to points [N, d]."""
+        texts = [texts] if isinstance(texts, str) else texts
+        with _evaluating(self):
+            parts = [self._encode_strings(texts[i : i + batch_size]) for i in range(0, len(texts), batch_size)]
+        return torch.cat(parts) if parts else torch.empty(0, self.space.dim, device=self.device)
+
+    def _encode_strings(self, texts: Sequence[str]) -> Tensor:
+        ids, mask = self.tokens(texts)
+        features = self.text_encoder(ids.to(self.device), mask.to(self.device))
+        return self._points(self.text_readout(features))
+
+
+class _evaluating:
+    """Evaluation mode for a while: dropout off, then back as it was."""
+
+    def __init__(self, module: nn.Module):
+        self.module, self.was_training = module, module.training
+
+    def __enter__(self) -> None:
+        self.module.eval()
+
+    def __exit__(self, *_: object) -> None:
+        self.module.train(self.was_training)
+
+
+def count_parameters(model: nn.Module) -> int:
+    return sum(p.numel() for p in model.parameters())

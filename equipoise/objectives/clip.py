@@ -1,0 +1,48 @@
+"""CLIP: images against texts of the same batch, both ways.
+
+Radford et al. 2021, "Learning Transferable Visual Models From Natural Language Supervision", Fig. 3.
+
+    L = form(exp(t)·s(image_i, text_j), target)        (paper: cross-entropy, one-hot)
+
+image, text [N, d] points of the space; t the log-temperature. With the defaults on a sphere this is the paper's loss
+and open_clip's `ClipLoss`; the space, the target and the form may each be exchanged.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from torch import Tensor
+
+from equipoise.choice import choice
+from equipoise.forms import FORMS, Form
+from equipoise.kernels import contrast
+from equipoise.objectives.objective import Objective
+from equipoise.spaces import Space
+from equipoise.targets import TARGETS, Target
+from equipoise.types import Batch, Embeddings, Loss
+
+
+@dataclass(frozen=True)
+class CLIP(Objective):
+    cites: ClassVar[tuple[str, ...]] = ("radford2021clip",)
+    needs: ClassVar[tuple[str, ...]] = ("image", "text")
+
+    target: Target = choice(TARGETS, "one_hot")
+    form: Form = choice(FORMS, "cross_entropy")
+    impl: str = "auto"
+
+    def __call__(
+        self, embeddings: Embeddings, batch: Batch | None = None, *, log_scale: Tensor | float, space: Space
+    ) -> Loss:
+        contrastive = contrast(
+            embeddings.image,
+            embeddings.text,
+            space=space,
+            target=self.target,
+            form=self.form,
+            log_scale=log_scale,
+            impl=self.impl,
+        )
+        return Loss(contrastive, {"contrastive": contrastive})

@@ -1,0 +1,20 @@
+"""What every objective answers. It sees points and the batch they came from, never the model or the ranks."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import ClassVar
+
+from torch import Tensor
+
+from equipoise.spaces import Space
+from equipoise.types import Batch, Embeddings, Loss
+
+
+class Objective(ABC):
+    needs: ClassVar[tuple[str, ...]]  # the roles of `Embeddings` the model must fill
+
+    @abstractmethod
+    def __call__(
+        self, embeddings: Embeddings, batch: Batch | None = None, *, log_scale: Tensor | float, space: Space
+    ) -> Loss: ...

@@ -1,0 +1,40 @@
+"""The unit sphere with the inner product: the space of CLIP.
+
+Radford et al. 2021, "Learning Transferable Visual Models From Natural Language Supervision", Fig. 3.
+
+    project(x) = x / ‖x‖        similarity(u, v) = ⟨u, v⟩ ∈ [-1, 1]
+
+The zero vector has no direction: it stays at zero, with a bounded gradient, instead of becoming NaN.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from torch import Tensor
+from torch.nn import functional as F
+
+from equipoise.spaces.space import Space
+from equipoise.types import UserError
+
+SMALLEST_NORM = 1e-6  # below it a vector is treated as zero; the gradient is at most its inverse
+
+
+@dataclass(frozen=True)
+class Sphere(Space):
+    cites: ClassVar[tuple[str, ...]] = ("radford2021clip",)
+
+    def __post_init__(self) -> None:
+        if self.dim < 2:
+            raise UserError(f"a sphere needs dim >= 2, not {self.dim}")
+
+    def project(self, vectors: Tensor) -> Tensor:
+        return F.normalize(vectors, dim=-1, eps=SMALLEST_NORM)
+
+    def similarity(self, rows: Tensor, cols: Tensor) -> Tensor:
+        return rows @ cols.T
+
+    @property
+    def range(self) -> tuple[float, float]:
+        return (-1.0, 1.0)

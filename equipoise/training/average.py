@@ -1,0 +1,38 @@
+"""A moving average of the weights, which often evaluates better than the last ones.
+
+Polyak & Juditsky 1992, with exponential weights and a short start so that early weights are soon forgotten:
+
+    average ← d·average + (1 - d)·weights,   d = min(decay, (1 + k)/(10 + k)) at step k
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor, nn
+
+
+class Average:
+    cites = ("polyak1992averaging",)
+
+    def __init__(self, model: nn.Module, decay: float):
+        self.decay = decay
+        self.weights: dict[str, Tensor] = {name: t.detach().clone() for name, t in model.state_dict().items()}
+
+    @torch.no_grad()
+    def update(self, model: nn.Module, step: int) -> None:
+        decay = min(self.decay, (1 + step) / (10 + step))
+        for name, tensor in model.state_dict().items():
+            self.weights[name].lerp_(tensor, 1 - decay)
+
+    @contextmanager
+    def applied_to(self, model: nn.Module) -> Iterator[None]:
+        """The model wears the average for a while."""
+        own = {name: t.detach().clone() for name, t in model.state_dict().items()}
+        model.load_state_dict(self.weights)
+        try:
+            yield
+        finally:
+            model.load_state_dict(own)

@@ -1,0 +1,44 @@
+"""AdamW with decay groups, and the cosine schedule with linear warm-up.
+
+Loshchilov & Hutter 2019, "Decoupled Weight Decay Regularization"; 2017, "SGDR", Eq. 5 without restarts.
+
+    rate(k) = peak · (k+1)/warm-up                                   while k < warm-up
+            = final + (peak - final) · ½(1 + cos(π (k - warm-up)/(steps - warm-up)))   after
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import nn
+
+from equipoise.training.settings import Training
+
+# vectors that place things rather than map them; decay would pull them together
+UNDECAYED = ("class_token", "positions", "logit_scale")
+
+
+def make_optimiser(model: nn.Module, settings: Training) -> torch.optim.AdamW:
+    """Weight decay on matrices of linear maps, convolutions and embeddings; none on the rest."""
+    trained = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
+    decayed = [p for name, p in trained if is_decayed(name, p)]
+    free = [p for name, p in trained if not is_decayed(name, p)]
+    groups = [{"params": decayed, "weight_decay": settings.weight_decay}, {"params": free, "weight_decay": 0.0}]
+    on_gpu = trained[0][1].is_cuda
+    return torch.optim.AdamW(
+        groups, lr=settings.learning_rate, betas=settings.betas, eps=settings.epsilon, fused=True if on_gpu else None
+    )
+
+
+def is_decayed(name: str, parameter: nn.Parameter) -> bool:
+    return parameter.ndim >= 2 and not name.endswith(UNDECAYED)
+
+
+def learning_rate(step: int, settings: Training) -> float:
+    warmup = min(settings.warmup_steps, settings.steps)
+    if step < warmup:
+        return settings.learning_rate * (step + 1) / warmup
+    progress = (step - warmup) / max(1, settings.steps - warmup)
+    falling = 0.5 * (1 + math.cos(math.pi * progress))
+    return settings.final_learning_rate + (settings.learning_rate - settings.final_learning_rate) * falling

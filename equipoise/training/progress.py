@@ -1,0 +1,59 @@
+"""What a person sees while a run goes on: a bar on a terminal, a line now and then elsewhere."""
+
+from __future__ import annotations
+
+import sys
+import time
+from types import TracebackType
+from typing import Any
+
+SECONDS_BETWEEN_LINES = 10.0
+
+
+class Progress:
+    """Step, loss, pairs/s, temperature and time left of a run of `steps`."""
+
+    def __init__(self, steps: int, what: str = "training"):
+        self.steps, self.what = steps, what
+        self._started = time.monotonic()
+        self._last_line = -SECONDS_BETWEEN_LINES
+        self._bar = _bar() if sys.stderr.isatty() else None
+
+    def __enter__(self) -> Progress:
+        if self._bar:
+            self._bar.start()
+            self._task = self._bar.add_task(self.what, total=self.steps, facts="")
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        if self._bar:
+            self._bar.stop()
+
+    def update(self, done: int, **facts: str) -> None:
+        text = "  ".join(f"{name} {value}" for name, value in facts.items())
+        if self._bar:
+            self._bar.update(self._task, completed=done, facts=text)
+            return
+        now = time.monotonic()
+        if now - self._last_line >= SECONDS_BETWEEN_LINES or done == self.steps:
+            self._last_line = now
+            left = (now - self._started) / max(1, done) * (self.steps - done)
+            print(f"{self.what} {done}/{self.steps}  {text}  {left:.0f} s left", file=sys.stderr, flush=True)
+
+    def note(self, sentence: str) -> None:
+        """A sentence above the bar."""
+        if self._bar:
+            self._bar.console.print(sentence)
+        else:
+            print(sentence, file=sys.stderr, flush=True)
+
+
+def _bar() -> Any:
+    try:
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+        from rich.progress import Progress as Bar
+    except ImportError:
+        return None  # the plain lines say the same
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[facts]}"))
+    return Bar(*columns, TimeRemainingColumn(), console=Console(stderr=True), refresh_per_second=4)

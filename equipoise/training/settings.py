@@ -1,0 +1,64 @@
+"""How long, how fast and how carefully to train."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+
+from equipoise.types import UserError
+
+PRECISIONS = ("auto", "float32", "bf16")
+
+
+@dataclass(frozen=True)
+class Training:
+    cites: ClassVar[tuple[str, ...]] = ("loshchilov2019adamw", "loshchilov2017sgdr")
+
+    steps: int = 1000
+    batch_size: int = 256
+    learning_rate: float = 1e-3
+    final_learning_rate: float = 0.0
+    warmup_steps: int = 100
+    weight_decay: float = 0.2
+    betas: tuple[float, float] = (0.9, 0.98)
+    epsilon: float = 1e-6
+    clip_norm: float = 1.0  # 0 leaves gradients as they are
+    ema: float = 0.0  # decay of the weights' moving average; 0 keeps none
+    precision: str = "auto"  # bf16 where the device has it, float32 elsewhere
+    device: str = "auto"
+    compile: bool = False
+    recompute_activations: bool = False
+    evaluate_every: int = 0  # steps; 0 evaluates at the end only
+    checkpoint_every: int = 200
+    best: str = "mean_recall"  # the validation metric that chooses the best checkpoint
+    log_every: int = 10
+
+    def __post_init__(self) -> None:
+        for name in ("steps", "batch_size", "checkpoint_every", "log_every"):
+            if getattr(self, name) < 1:
+                raise UserError(f"{name} must be at least 1, not {getattr(self, name)}")
+        if self.batch_size == 1:
+            raise UserError("batch_size 1 leaves nothing to contrast with (the loss is always 0); use at least 2")
+        if self.precision not in PRECISIONS:
+            raise UserError(f"precision must be one of {', '.join(PRECISIONS)}, not {self.precision!r}")
+        if not 0 <= self.ema < 1:
+            raise UserError(f"ema must be in [0, 1), not {self.ema}")
+
+    def torch_device(self) -> torch.device:
+        if self.device == "auto":
+            return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        try:
+            device = torch.device(self.device)
+        except RuntimeError as error:
+            raise UserError(f"device {self.device!r} is not one torch knows; try auto, cpu or cuda") from error
+        if device.type == "cuda" and not torch.cuda.is_available():
+            raise UserError(f"device {self.device!r} was asked for, but torch sees no GPU; set device to auto or cpu")
+        return device
+
+    def autocast(self, device: torch.device) -> torch.autocast:
+        able = device.type == "cuda" and torch.cuda.is_bf16_supported()
+        if self.precision == "bf16" and not able:
+            raise UserError(f"precision bf16 needs a GPU with bf16 units, which {device} is not; use auto or float32")
+        return torch.autocast(device.type, dtype=torch.bfloat16, enabled=able and self.precision != "float32")

@@ -1,0 +1,144 @@
+"""Every space × target × form: eager against a brute-force oracle, tiled against eager, gradients in float64."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import pytest
+import torch
+from torch import Tensor
+
+from equipoise.forms import FORMS
+from equipoise.kernels import contrast
+from equipoise.spaces import SPACES
+from equipoise.targets import TARGETS, OneHot
+from equipoise.types import UserError
+
+COMBINATIONS = list(itertools.product(SPACES, TARGETS, FORMS))
+
+
+def points(space: str, n: int, seed: int, dim: int = 8) -> Tensor:
+    return SPACES[space](dim=dim).project(torch.randn(n, dim, generator=torch.Generator().manual_seed(seed)).double())
+
+
+def parts(space: str, target: str, form: str, dim: int = 8) -> dict:
+    return {"space": SPACES[space](dim=dim), "target": TARGETS[target](), "form": FORMS[form]()}
+
+
+def loss_and_grads(u: Tensor, v: Tensor, t: Tensor, **kwargs) -> list[Tensor]:
+    leaves = [x.detach().clone().requires_grad_() for x in (u, v, t)]
+    loss = contrast(leaves[0], leaves[1], log_scale=leaves[2], **kwargs)
+    return [loss.detach(), *torch.autograd.grad(2.5 * loss, leaves)]  # 2.5: the upstream gradient must be used
+
+
+def info_nce_by_hand(u: Tensor, v: Tensor, scale: float) -> float:
+    """Radford et al. Fig. 3 read aloud: loops, float64, plain logarithms."""
+    n = len(u)
+    z = [
+        [scale * sum(float(a) * float(b) for a, b in zip(u[i], v[j], strict=True)) for j in range(n)] for i in range(n)
+    ]
+    by_row = sum(-z[i][i] + math.log(sum(math.exp(z[i][j]) for j in range(n))) for i in range(n)) / n
+    by_col = sum(-z[i][i] + math.log(sum(math.exp(z[j][i]) for j in range(n))) for i in range(n)) / n
+    return (by_row + by_col) / 2
+
+
+@pytest.mark.parametrize("n", [1, 2, 7])
+def test_clip_loss_equals_the_paper_read_aloud(n):
+    u, v = points("sphere", n, 1), points("sphere", n, 2)
+    got = contrast(u, v, log_scale=1.3, impl="eager", **parts("sphere", "one_hot", "cross_entropy"))
+    assert float(got) == pytest.approx(info_nce_by_hand(u, v, math.exp(1.3)), abs=1e-12)
+
+
+@pytest.mark.parametrize(("space", "target", "form"), COMBINATIONS)
+@pytest.mark.parametrize(("n", "tile"), [(1, 4), (2, 1), (16, 4), (37, 5), (37, 64)])
+def test_tiled_equals_eager(space, target, form, n, tile):
+    u, v, t = points(space, n, 1), points(space, n, 2), torch.tensor(2.6593, dtype=torch.float64)
+    kwargs = parts(space, target, form)
+    for eager, tiled in zip(
+        loss_and_grads(u, v, t, impl="eager", **kwargs),
+        loss_and_grads(u, v, t, impl="tiled", tile=tile, **kwargs),
+        strict=True,
+    ):
+        torch.testing.assert_close(tiled, eager, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize(("space", "target", "form"), COMBINATIONS)
+@pytest.mark.parametrize("impl", ["eager", "tiled"])
+def test_gradient_equals_finite_differences(space, target, form, impl):
+    u, v = points(space, 5, 3, dim=4).requires_grad_(), points(space, 5, 4, dim=4).requires_grad_()
+    t = torch.tensor(0.7, dtype=torch.float64, requires_grad=True)
+    kwargs = parts(space, target, form, dim=4)
+    assert torch.autograd.gradcheck(lambda a, b, c: contrast(a, b, log_scale=c, impl=impl, tile=2, **kwargs), (u, v, t))
+
+
+@pytest.mark.parametrize(("space", "target", "form"), COMBINATIONS)
+def test_order_of_pairs_does_not_matter(space, target, form):
+    u, v, shuffle = points(space, 12, 5), points(space, 12, 6), torch.randperm(12)
+    kwargs = parts(space, target, form)
+    torch.testing.assert_close(contrast(u[shuffle], v[shuffle], **kwargs), contrast(u, v, **kwargs), rtol=0, atol=1e-13)
+
+
+@pytest.mark.parametrize("impl", ["eager", "tiled"])
+@pytest.mark.parametrize("log_scale", [0.0, math.log(100.0), 10.0])
+@pytest.mark.parametrize("kind", ["identical", "antipodal", "zero"])
+def test_edges_are_finite(impl, log_scale, kind):
+    u = torch.ones(6, 8) / 8**0.5
+    v = {"identical": u, "antipodal": -u, "zero": torch.zeros_like(u)}[kind]
+    result = loss_and_grads(
+        u, v, torch.tensor(log_scale), impl=impl, tile=4, **parts("sphere", "one_hot", "cross_entropy")
+    )
+    assert all(torch.isfinite(x).all() for x in result)
+    assert float(result[0]) == pytest.approx(math.log(6), rel=1e-3)  # all pairs alike: nothing can be told apart
+
+
+def test_a_batch_of_one_has_no_loss():
+    u, v = points("sphere", 1, 1), points("sphere", 1, 2)
+    assert float(contrast(u, v, log_scale=3.0, **parts("sphere", "one_hot", "cross_entropy"))) == pytest.approx(0)
+
+
+def test_rows_and_columns_may_differ_in_number():
+    u, v = points("sphere", 6, 1), points("sphere", 9, 2)
+    kwargs = parts("sphere", "one_hot", "cross_entropy")
+    t = torch.tensor(1.0, dtype=torch.float64)
+    for a, b in zip(
+        loss_and_grads(u, v, t, impl="eager", **kwargs),
+        loss_and_grads(u, v, t, impl="tiled", tile=4, **kwargs),
+        strict=True,
+    ):
+        torch.testing.assert_close(a, b, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "sentence"),
+    [
+        ({"impl": "magic"}, "impl must be one of auto, eager, tiled, not 'magic'"),
+        ({"rows": torch.zeros(3, 5)}, r"rows must be points \[N, 8\] with N >= 1, not \[3, 5\]"),
+        ({"cols": torch.zeros(0, 8)}, r"cols must be points \[N, 8\] with N >= 1, not \[0, 8\]"),
+        ({"cols": torch.zeros(3, 8).double()}, "must share dtype and device"),
+    ],
+)
+def test_bad_input_gets_a_sentence(kwargs, sentence):
+    arguments = {"rows": torch.zeros(3, 8), "cols": torch.zeros(3, 8)} | kwargs
+    with pytest.raises(UserError, match=sentence):
+        contrast(
+            arguments.pop("rows"), arguments.pop("cols"), **parts("sphere", "one_hot", "cross_entropy"), **arguments
+        )
+
+
+def test_auto_takes_tiles_for_large_batches():
+    kwargs = parts("sphere", "one_hot", "cross_entropy")
+    small, large = (points("sphere", n, 1).float().requires_grad_() for n in (8, 3000))
+    assert "Tiled" not in contrast(small, small, **kwargs).grad_fn.name()
+    assert "Tiled" in contrast(large, large, **kwargs).grad_fn.name()
+
+
+def test_targets_of_blocks_make_up_the_whole():
+    whole = OneHot().block(range(7), range(7), torch.zeros(1)).by_row
+    pieced = torch.zeros(7, 7)
+    for r, c in itertools.product((range(0, 3), range(3, 7)), (range(0, 2), range(2, 6), range(6, 7))):
+        block = OneHot().block(r, c, torch.zeros(1)).by_row
+        if block is not None:
+            pieced[r.start : r.stop, c.start : c.stop] = block
+    torch.testing.assert_close(pieced, whole)
+    torch.testing.assert_close(whole, torch.eye(7))
