@@ -1,0 +1,71 @@
+"""Equipoise: contrastive image-text models on noisy pairs.
+
+    import equipoise as eq
+
+    model = eq.load("runs/demo")
+    model.similarity(model.encode_image(["a.jpg"]), model.encode_text(["a red fish"]))
+
+Names are imported when first used, so that `import equipoise` and `equipoise --help` are quick.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from equipoise import objectives
+    from equipoise.data.scenes import Scenes, matches
+    from equipoise.forms import CrossEntropy
+    from equipoise.kernels import contrast
+    from equipoise.models.model import Model
+    from equipoise.models.temperature import Temperature
+    from equipoise.runs import load
+    from equipoise.spaces import Sphere
+    from equipoise.targets import OneHot
+    from equipoise.types import Batch, Embeddings, Loss, UserError
+
+_HOME = {
+    "Batch": "equipoise.types",
+    "CrossEntropy": "equipoise.forms",
+    "Embeddings": "equipoise.types",
+    "Loss": "equipoise.types",
+    "Model": "equipoise.models.model",
+    "OneHot": "equipoise.targets",
+    "Scenes": "equipoise.data.scenes",
+    "Sphere": "equipoise.spaces",
+    "Temperature": "equipoise.models.temperature",
+    "UserError": "equipoise.types",
+    "contrast": "equipoise.kernels",
+    "load": "equipoise.runs",
+    "matches": "equipoise.data.scenes",
+    "objectives": "equipoise",
+}
+
+__all__ = [
+    "Batch",
+    "CrossEntropy",
+    "Embeddings",
+    "Loss",
+    "Model",
+    "OneHot",
+    "Scenes",
+    "Sphere",
+    "Temperature",
+    "UserError",
+    "contrast",
+    "load",
+    "matches",
+    "objectives",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'equipoise' has no attribute {name!r}")
+    home = _HOME[name]
+    return import_module(f"{home}.{name}") if home == "equipoise" else getattr(import_module(home), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -91,9 +91,9 @@ def _is_due(number: int, every: int, steps: int) -> bool:
 
 
 def _values(facts: StepFacts, model: Model, clock: _Clock) -> dict[str, float]:
-    terms = {f"loss/{name}": float(value) for name, value in facts.loss.terms.items()}
+    terms = {f"loss/{name}": value.item() for name, value in facts.loss.terms.items()}
     return {
-        "loss": float(facts.loss.total),
+        "loss": facts.loss.total.item(),
         **(terms if len(terms) > 1 else {}),
         "temperature": float(model.log_scale.detach().exp()),
         "at_bound": float(model.temperature.at_bound(model.logit_scale)),

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from equipoise.models.model import Model
 from equipoise.objectives import Objective
@@ -54,11 +54,9 @@ class Step:
 
 
 def _require_finite(loss: Loss) -> None:
-    if math.isfinite(float(loss.total)):
+    total = loss.total.item()
+    if math.isfinite(total):
         return
-    bad = [f"{name} = {float(value)}" for name, value in loss.terms.items() if not _is_finite(value)]
-    raise NotFinite(f"the loss became {float(loss.total)} (terms: {', '.join(bad) or 'all finite before their sum'})")
-
-
-def _is_finite(value: Tensor) -> bool:
-    return bool(torch.isfinite(value).all())
+    values = {name: value.item() for name, value in loss.terms.items()}
+    bad = [f"{name} = {value}" for name, value in values.items() if not math.isfinite(value)]
+    raise NotFinite(f"the loss became {total} (terms: {', '.join(bad) or 'all finite before their sum'})")

@@ -1,0 +1,34 @@
+# make demo   train a small CLIP on noisy scenes and write its report (5 minutes on two cores)
+# make test   lint, types and tests
+# make lint   lint and types only
+# Each creates .venv on first use and is quick after that. PYTHON=python3.12 chooses another interpreter.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
+
+.PHONY: demo test lint clean
+
+demo: $(VENV)/.equipoise
+	$(BIN)/equipoise demo
+
+test: lint
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 --dist worksteal
+
+lint: $(VENV)/.equipoise-test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+
+$(VENV)/.equipoise: pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(PIP) --editable '.[tensorboard,shards]'
+	touch $@
+
+$(VENV)/.equipoise-test: $(VENV)/.equipoise
+	$(PIP) --editable '.[test]'
+	touch $@

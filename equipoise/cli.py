@@ -1,0 +1,179 @@
+"""The command line: read the words, call one function. A user's mistake is one sentence on standard error."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from equipoise.types import UserError
+
+STOPPED, MISTAKE = 130, 2
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    options = _parser().parse_args(arguments)
+    try:
+        return options.run(options) or 0
+    except UserError as error:
+        print(f"equipoise: {error}", file=sys.stderr)
+        return MISTAKE
+    except KeyboardInterrupt:
+        print("equipoise: stopped", file=sys.stderr)
+        return STOPPED
+    except BrokenPipeError:  # the reader of a pipe has seen enough
+        sys.stderr.close()
+        return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="equipoise", description="Train, evaluate and explain contrastive image-text models on noisy pairs."
+    )
+    parser.add_argument("--version", action="version", version=_version())
+    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+
+    demo = _command(commands, _demo, "demo", "train a small CLIP on noisy scenes, evaluate it and write a report", "")
+    _run_options(demo)
+
+    train = _command(
+        commands,
+        _train,
+        "train",
+        "train a model from a recipe",
+        "clip-scenes --set training.steps=2000 --out runs/mine",
+    )
+    train.add_argument("recipe", help="a built-in recipe's name or a TOML file")
+    _run_options(train)
+
+    evaluate = _command(
+        commands, _eval, "eval", "evaluate a model folder", "runs/demo clip-scenes --set data.shift=rotation"
+    )
+    evaluate.add_argument("model", type=Path, help="a model folder, such as runs/demo")
+    evaluate.add_argument("data", nargs="?", help="a recipe whose data to use (default: the data it was trained on)")
+    evaluate.add_argument("--split", default="test", choices=("train", "validation", "test"))
+    evaluate.add_argument(
+        "--set", action="append", default=[], metavar="KEY=VALUE", help="change a setting of the data's recipe"
+    )
+    evaluate.add_argument("--out", type=Path, help="write the results as JSON to this folder")
+
+    show = _command(commands, _show, "show", "print a recipe with every setting resolved", "demo --set seed=3")
+    cite = _command(commands, _cite, "cite", "print the papers a recipe rests on, as BibTeX", "demo")
+    for command in (show, cite):
+        command.add_argument("recipe", help="a built-in recipe's name or a TOML file")
+        command.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="change a setting")
+    _command(commands, _recipes, "recipes", "list the built-in recipes", "")
+
+    _scenes_commands(commands)
+    return parser
+
+
+def _scenes_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    scenes = commands.add_parser("scenes", help="look at the built-in corpus, or write it as shards")
+    inner = scenes.add_subparsers(title="commands", required=True, metavar="COMMAND")
+    preview = _command(
+        inner,
+        _scenes_preview,
+        "preview",
+        "write a contact sheet of scenes with their captions",
+        "--count 12",
+        "scenes ",
+    )
+    write = _command(
+        inner, _scenes_write, "write", "write WebDataset shards with the truth in .json", "shards --size 64", "scenes "
+    )
+    preview.add_argument("--out", type=Path, default=Path("scenes.png"))
+    preview.add_argument("--count", type=int, default=16, help="how many scenes")
+    write.add_argument("folder", type=Path)
+    write.add_argument("--per-shard", type=int, default=1000)
+    for command, size in ((preview, 192), (write, 64)):
+        command.add_argument("--recipe", default="demo", help="the recipe whose scenes to draw")
+        command.add_argument("--split", default="train", choices=("train", "validation", "test"))
+        command.add_argument("--size", type=int, default=size, help="pixels on a side")
+        command.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="change a setting")
+
+
+def _command(
+    commands: argparse._SubParsersAction[argparse.ArgumentParser],
+    run: Callable[[argparse.Namespace], int | None],
+    name: str,
+    summary: str,
+    example: str,
+    before: str = "",
+) -> argparse.ArgumentParser:
+    parser = commands.add_parser(
+        name, help=summary, description=summary[0].upper() + summary[1:] + ".",
+        epilog=f"example:  equipoise {before}{name} {example}".rstrip(),
+    )  # fmt: skip
+    parser.set_defaults(run=run)
+    return parser
+
+
+def _run_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="change a setting, e.g. seed=3")
+    parser.add_argument("--out", type=Path, help="the run's folder (default: a new one under runs/)")
+
+
+def _demo(options: argparse.Namespace) -> int:
+    options.recipe = "demo"
+    return _train(options)
+
+
+def _train(options: argparse.Namespace) -> int:
+    from equipoise.runs import run_recipe
+
+    finished = run_recipe(options.recipe, options.set, options.out, command=_typed())
+    return 0 if finished else STOPPED
+
+
+def _eval(options: argparse.Namespace) -> None:
+    from equipoise.runs import evaluate_folder
+
+    evaluate_folder(options.model, options.data, options.set, options.split, options.out)
+
+
+def _show(options: argparse.Namespace) -> None:
+    from equipoise.config import dump, load_run
+
+    print(dump(load_run(options.recipe, options.set).table), end="")
+
+
+def _cite(options: argparse.Namespace) -> None:
+    from equipoise.citations import bibliography
+    from equipoise.config import load_run
+
+    print(bibliography(load_run(options.recipe, options.set).run))
+
+
+def _recipes(_: argparse.Namespace) -> None:
+    from equipoise.config import builtin_recipes
+
+    for name, summary in builtin_recipes().items():
+        print(f"{name:24} {summary}")
+
+
+def _scenes_preview(options: argparse.Namespace) -> None:
+    from equipoise.runs import preview
+
+    preview(options.recipe, options.set, options.split, options.count, options.size, options.out)
+
+
+def _scenes_write(options: argparse.Namespace) -> None:
+    from equipoise.runs import write_data
+
+    write_data(options.recipe, options.set, options.split, options.size, options.per_shard, options.folder)
+
+
+def _typed() -> str:
+    return " ".join(["equipoise", *sys.argv[1:]])
+
+
+def _version() -> str:
+    from importlib.metadata import version
+
+    return f"equipoise {version('equipoise')}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,69 @@
+"""A run: everything that is chosen before anything is built, read from a recipe.
+
+    loaded = load_run("demo", ["seed=3"])
+    loaded.run        the components' own dataclasses, put together
+    loaded.table      the same as a nested dict with every key filled in
+
+The table is what `equipoise show` prints and what is stored with the model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from equipoise.choice import choice
+from equipoise.data import SOURCES, Scenes
+from equipoise.data.images import Preprocess
+from equipoise.data.tokens import Tokens
+from equipoise.encoders import IMAGE_ENCODERS, TEXT_ENCODERS, TextTransformer, ViT
+from equipoise.evaluation.evaluate import Evaluation
+from equipoise.models.temperature import Temperature
+from equipoise.objectives import OBJECTIVES, Objective
+from equipoise.readouts import READOUTS, ClassToken
+from equipoise.settings.layers import Table
+from equipoise.settings.recipe import PathLike, builtin_recipes, read_recipe, read_table
+from equipoise.settings.resolve import resolve
+from equipoise.settings.toml import dump
+from equipoise.spaces import SPACES, Space
+from equipoise.training.settings import Training
+
+__all__ = ["Loaded", "Run", "builtin_recipes", "dump", "load_run", "load_stored"]
+
+
+@dataclass(frozen=True)
+class Run:
+    name: str = "run"
+    seed: int = 0
+    data: Scenes.Config = choice(SOURCES, "scenes")
+    tokens: Tokens.Config = field(default_factory=Tokens.Config)
+    preprocess: Preprocess = field(default_factory=Preprocess)
+    image: ViT.Config = choice(IMAGE_ENCODERS, "vit-b32")
+    text: TextTransformer.Config = choice(TEXT_ENCODERS, "causal-b")
+    readout: ClassToken.Config = choice(READOUTS, "class_token")
+    space: Space = choice(SPACES, "sphere")
+    temperature: Temperature = field(default_factory=Temperature)
+    objective: Objective = choice(OBJECTIVES, "clip")
+    training: Training = field(default_factory=Training)
+    evaluation: Evaluation = field(default_factory=Evaluation)
+
+
+@dataclass(frozen=True)
+class Loaded:
+    run: Run
+    table: dict[str, Any]
+
+
+def load_run(recipe: PathLike, overrides: Sequence[str] = ()) -> Loaded:
+    """A run from a built-in recipe or a recipe file, with `--set` overrides."""
+    return _loaded(read_recipe(recipe, overrides))
+
+
+def load_stored(path: PathLike, overrides: Sequence[str] = ()) -> Loaded:
+    """A run from the `config.toml` that was stored with its model, with `--set` overrides."""
+    return _loaded(read_table(path, overrides))
+
+
+def _loaded(table: Table) -> Loaded:
+    return Loaded(*resolve(Run, table))

@@ -1,0 +1,30 @@
+"""Images kept after the first time, so that a second epoch costs a copy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor
+
+CHUNK = 512  # images drawn at once
+
+
+class ImageCache:
+    """uint8 images of one size in CPU memory, drawn when first asked for."""
+
+    def __init__(self, length: int, size: int) -> None:
+        self.pixels = torch.empty(length, 3, size, size, dtype=torch.uint8)
+        self.filled = torch.zeros(length, dtype=torch.bool)
+
+    @staticmethod
+    def bytes_needed(length: int, size: int) -> int:
+        return length * 3 * size * size
+
+    def images(self, indices: Sequence[int], draw: Callable[[Sequence[int]], Tensor]) -> Tensor:
+        """The images asked for, after `draw` has made those not seen before."""
+        wanted = torch.as_tensor(indices, dtype=torch.long)
+        for missing in wanted[~self.filled[wanted]].unique().split(CHUNK):
+            self.pixels[missing] = draw(missing.tolist()).cpu()
+            self.filled[missing] = True
+        return self.pixels[wanted]

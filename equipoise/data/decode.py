@@ -1,0 +1,65 @@
+"""Any picture file, or a Pillow image, becomes plain 8-bit RGB: the one place that knows about image modes.
+
+Turned upright by its EXIF note, laid over white where it is transparent, first frame of several. Grey, palette, CMYK
+and 16-bit pictures are converted. Whatever cannot be read is named in one sentence.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import torch
+from PIL import Image, ImageOps
+from torch import Tensor
+
+from equipoise.types import UserError
+
+Picture = str | Path | Image.Image
+
+
+def read_image(picture: Picture) -> Tensor:
+    """A path or Pillow image -> uint8 [3, H, W], RGB."""
+    return to_tensor(read_rgb(picture))
+
+
+def read_rgb(picture: Picture) -> Image.Image:
+    """A path or Pillow image -> an upright Pillow image of mode RGB without transparency."""
+    name = "the given image" if isinstance(picture, Image.Image) else str(picture)
+    try:
+        if isinstance(picture, Image.Image):
+            return _to_rgb(picture, name)
+        with Image.open(picture) as image:
+            return _to_rgb(image, name)
+    except UserError:
+        raise
+    except FileNotFoundError:
+        raise UserError(f"{name}: there is no such image file; check the path.") from None
+    except Image.DecompressionBombError:  # Pillow's own stop, at twice the limit
+        raise UserError(_too_large(name)) from None
+    except Exception as error:  # damaged files make decoders raise anything: OSError, SyntaxError, TypeError, ...
+        raise UserError(f"{name}: this cannot be read as an image ({error}); replace or remove it.") from None
+
+
+def to_tensor(image: Image.Image) -> Tensor:
+    """A Pillow image of mode RGB -> uint8 [3, H, W]."""
+    return torch.from_numpy(np.array(image)).permute(2, 0, 1).contiguous()
+
+
+def _to_rgb(image: Image.Image, name: str) -> Image.Image:
+    if image.width * image.height > (Image.MAX_IMAGE_PIXELS or float("inf")):
+        raise UserError(_too_large(name))
+    image = ImageOps.exif_transpose(image)
+    if image.mode == "I" or image.mode.startswith("I;16"):  # 16-bit grey, which Pillow would clip to white
+        return Image.fromarray((np.asarray(image) >> 8).clip(0, 255).astype(np.uint8)).convert("RGB")
+    if image.has_transparency_data:
+        image = image.convert("RGBA")
+        return Image.alpha_composite(Image.new("RGBA", image.size, "white"), image).convert("RGB")
+    return image.convert("RGB")
+
+
+def _too_large(name: str) -> str:
+    return (
+        f"{name}: the image has more than {Image.MAX_IMAGE_PIXELS:,} pixels, which may be an attack on memory; "
+        "shrink it first, or raise PIL.Image.MAX_IMAGE_PIXELS if you trust it."
+    )

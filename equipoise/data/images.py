@@ -1,0 +1,144 @@
+"""From 8-bit images to what an encoder sees: CLIP's preprocessing, which travels with the model.
+
+Training takes a random crop and resizes it; evaluation resizes the shorter side and crops the centre. Both are bicubic
+and antialiased, and both end with the mean and standard deviation of OpenAI's CLIP. Tensors stay on their device and
+are handled a whole batch at a time; Pillow images and paths go through Pillow's own resize, as in open_clip.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from PIL import Image
+from torch import Tensor
+
+from equipoise.data.decode import Picture, read_image, read_rgb, to_tensor
+from equipoise.data.resample import resample
+from equipoise.types import UserError
+
+__all__ = ["OPENAI_MEAN", "OPENAI_STD", "Preprocess", "random_crops", "read_image"]
+
+OPENAI_MEAN = (0.48145466, 0.4578275, 0.40821073)
+OPENAI_STD = (0.26862954, 0.26130258, 0.27577711)
+FIXED = {"mode": "RGB", "interpolation": "bicubic", "resize_mode": "shortest"}  # what open_clip may vary and we do not
+OPEN_CLIP_FIELDS = ("size", *FIXED, "fill_color", "mean", "std")  # nothing is ever filled when the shorter side leads
+CROP_TRIES = 10  # as in torchvision; after that the largest centred crop is taken
+
+
+@dataclass(frozen=True)
+class Preprocess:
+    """How images are cropped, resized and normalised."""
+
+    size: int = 224
+    mean: tuple[float, float, float] = OPENAI_MEAN
+    std: tuple[float, float, float] = OPENAI_STD
+    crop_scale: tuple[float, float] = (0.8, 1.0)  # training crop: share of the image's area
+    crop_ratio: tuple[float, float] = (3 / 4, 4 / 3)  # training crop: width over height, before it is made square
+
+    def __post_init__(self) -> None:
+        if self.size < 1:
+            raise UserError(f"preprocess.size is {self.size}; give the image side in pixels, at least 1.")
+        if min(self.std) <= 0:
+            raise UserError(f"preprocess.std is {self.std}; every channel needs a positive standard deviation.")
+        for name, (low, high), limit in (("scale", self.crop_scale, 1.0), ("ratio", self.crop_ratio, math.inf)):
+            if not 0 < low <= high <= limit:
+                raise UserError(f"preprocess.crop_{name} is ({low}, {high}); give 0 < low <= high <= {limit}.")
+
+    def for_training(self, images: Tensor, generator: torch.Generator) -> Tensor:
+        """uint8 [N, 3, H, W] -> [N, 3, size, size] on the same device: a random crop of each, by `generator`."""
+        n, _, height, width = _checked(images).shape
+        boxes = random_crops(n, height, width, self.crop_scale, self.crop_ratio, generator)
+        return self._normalise(resample(images.float(), boxes.to(images.device), self.size))
+
+    def for_evaluation(self, images: Tensor | Picture | Sequence[Picture]) -> Tensor:
+        """uint8 [N, 3, H, W], or pictures and paths -> [N, 3, size, size]: shorter side resized, centre cropped."""
+        if isinstance(images, Tensor):
+            return self._normalise(self._centre(_checked(images)))
+        pictures = [images] if isinstance(images, Picture) else images
+        batch = torch.empty(len(pictures), 3, self.size, self.size)
+        for row, picture in zip(batch, pictures, strict=True):
+            row.copy_(to_tensor(self._centre_pillow(read_rgb(picture))))
+        return self._normalise(batch)
+
+    def to_json(self) -> dict[str, Any]:
+        """The `preprocess_cfg` of an open_clip_config.json. The training crop is the run's, not the model's."""
+        return {"size": self.size, **FIXED, "mean": list(self.mean), "std": list(self.std)}
+
+    @classmethod
+    def from_json(cls, fields: Mapping[str, Any]) -> Preprocess:
+        """Reads a `preprocess_cfg`; what is missing has open_clip's defaults, what we cannot honour is refused."""
+        for name, value in fields.items():
+            if name not in OPEN_CLIP_FIELDS:
+                raise UserError(f"preprocess_cfg: {name!r} is unknown; the fields are {', '.join(OPEN_CLIP_FIELDS)}.")
+            if value != FIXED.get(name, value):
+                raise UserError(f"preprocess_cfg: {name} is {value!r}, but only {FIXED[name]!r} is supported.")
+        size = fields.get("size", cls.size)
+        sides = {size} if isinstance(size, int) else set(size)
+        if len(sides) != 1:
+            raise UserError(f"preprocess_cfg: size is {size}, but only square images are supported.")
+        return cls(sides.pop(), tuple(fields.get("mean", OPENAI_MEAN)), tuple(fields.get("std", OPENAI_STD)))
+
+    def _centre_box(self, height: int, width: int) -> tuple[float, float, float, float]:
+        """The part of the image that is left once the shorter side is resized to `size` and the centre cropped."""
+        shorter = min(height, width)
+        tall, wide = int(self.size * height / shorter), int(self.size * width / shorter)
+        top, left = round((tall - self.size) / 2), round((wide - self.size) / 2)
+        x, y = width / wide, height / tall  # input pixels for each output pixel
+        return left * x, top * y, min((left + self.size) * x, width), min((top + self.size) * y, height)
+
+    def _centre(self, images: Tensor) -> Tensor:
+        height, width = images.shape[-2:]
+        if height == width == self.size:
+            return images.float()
+        box = torch.tensor(self._centre_box(height, width), device=images.device)
+        return resample(images.float(), box.expand(len(images), 4), self.size)
+
+    def _centre_pillow(self, image: Image.Image) -> Image.Image:
+        # one resize of the box alone: a long thin image never becomes a huge one on the way
+        box = self._centre_box(image.height, image.width)
+        return image.resize((self.size, self.size), Image.Resampling.BICUBIC, box=box)
+
+    def _normalise(self, images: Tensor) -> Tensor:
+        """[0, 255] -> normalised; what bicubic overshot is clamped, as 8-bit images do."""
+        mean = images.new_tensor(self.mean).view(3, 1, 1) * 255
+        std = images.new_tensor(self.std).view(3, 1, 1) * 255
+        return images.clamp(0, 255).sub_(mean).div_(std).contiguous()
+
+
+def _checked(images: Tensor) -> Tensor:
+    if images.dtype != torch.uint8 or images.dim() != 4 or images.shape[1] != 3:
+        what = f"{images.dtype} of shape {list(images.shape)}"
+        raise UserError(f"Images are {what}, but must be uint8 of shape [N, 3, H, W] with values from 0 to 255.")
+    return images
+
+
+def random_crops(
+    n: int,
+    height: int,
+    width: int,
+    scale: tuple[float, float],
+    ratio: tuple[float, float],
+    generator: torch.Generator,
+) -> Tensor:
+    """[n, 4] whole-pixel boxes (x0, y0, x1, y1), distributed as torchvision's RandomResizedCrop draws them."""
+    draw = torch.rand(4, n, CROP_TRIES, generator=generator, device=generator.device, dtype=torch.double)
+    area = height * width * (scale[0] + (scale[1] - scale[0]) * draw[0])
+    aspect = torch.exp(math.log(ratio[0]) + math.log(ratio[1] / ratio[0]) * draw[1])
+    w, h = (area * aspect).sqrt().round(), (area / aspect).sqrt().round()
+    x, y = (draw[2] * (width - w + 1)).floor(), (draw[3] * (height - h + 1)).floor()
+    fits = (w > 0) & (w <= width) & (h > 0) & (h <= height)
+    first = fits.long().argmax(1, keepdim=True)  # argmax gives the first of equals
+    boxes = torch.stack([x, y, x + w, y + h], -1).take_along_dim(first[:, :, None], 1)[:, 0]
+    return torch.where(fits.any(1, keepdim=True), boxes, boxes.new_tensor(_centre_crop(height, width, ratio)))
+
+
+def _centre_crop(height: int, width: int, ratio: tuple[float, float]) -> tuple[int, int, int, int]:
+    """The largest centred box whose ratio is allowed."""
+    w = min(width, round(height * ratio[1]))
+    h = min(height, round(width / ratio[0]))
+    x, y = (width - w) // 2, (height - h) // 2
+    return x, y, x + w, y + h

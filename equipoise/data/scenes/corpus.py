@@ -1,0 +1,182 @@
+"""The corpus `scenes`: pictures and captions drawn on demand, each a pure function of (seed, split, index).
+
+Nothing is read from or written to disk. The first caption of a pair is complete, the others follow the weights. Noise
+touches the training split alone, so that what is measured on the others is true.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from random import Random
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from equipoise.data.cache import ImageCache
+from equipoise.data.scenes.annotation import annotated
+from equipoise.data.scenes.dice import dice
+from equipoise.data.scenes.grammar import DETAILS, Caption, describe
+from equipoise.data.scenes.meaning import true_of
+from equipoise.data.scenes.naming import with_article
+from equipoise.data.scenes.noise import CLEAN, Noise, falsified, jittered
+from equipoise.data.scenes.reading import parse
+from equipoise.data.scenes.relevance import relevance
+from equipoise.data.scenes.render import render
+from equipoise.data.scenes.scene import Scene
+from equipoise.data.scenes.vocabulary import COLOURS, SHAPES
+from equipoise.data.scenes.world import World, sample_scene
+from equipoise.data.source import Pair
+from equipoise.types import UserError
+
+CACHE_LIMIT = 1 << 30  # bytes of images kept for one size
+TRIES = 100
+
+
+class Scenes:
+    """One split of the corpus: a judged and labelled source, whose truth is known exactly."""
+
+    class_names: tuple[str, ...] = tuple(SHAPES)
+    # an adjective before the noun, so that the article is right for every class
+    templates: tuple[str, ...] = (
+        "a single {}",
+        "a picture of a single {}",
+        "a small {}",
+        "a large {}",
+        *(with_article(f"{colour} {{}}") for colour in COLOURS),
+    )
+
+    @dataclass(frozen=True)
+    class Config:
+        train_size: int = 20_000
+        validation_size: int = 1_000
+        test_size: int = 1_000
+        seed: int = 0
+        captions: int = 5  # an image
+        details: tuple[str, ...] = ("complete", "partial", "abstract")
+        detail_weights: tuple[float, ...] = (0.4, 0.4, 0.2)
+        min_things: int = 1
+        max_things: int = 4
+        shift: str = "none"
+        noise: Noise = field(default_factory=Noise)
+        cache: bool = True  # keep pairs, and images where they fit
+
+        def __post_init__(self) -> None:
+            for name in ("train_size", "validation_size", "test_size", "captions"):
+                if getattr(self, name) < 1:
+                    raise UserError(f"{name} is {getattr(self, name)}; a corpus needs at least 1")
+            if unknown := set(self.details) - set(DETAILS):
+                raise UserError(f"details has {sorted(unknown)}; choose among {', '.join(DETAILS)}")
+            weights = self.detail_weights
+            if len(weights) != len(self.details) or min(weights, default=0) < 0 or sum(weights) <= 0:
+                raise UserError(f"detail_weights is {weights}; give one number from 0 up for each of {self.details}")
+            if self.noise.shuffled and self.train_size < 2:
+                raise UserError("the captions of a single record cannot be shuffled; choose a train_size of 2 or more")
+            self.world()
+
+        def world(self) -> World:
+            return World(self.min_things, self.max_things, self.shift)
+
+        def build(self, split: str) -> Scenes:
+            return Scenes(self, split)
+
+    def __init__(self, config: Config, split: str) -> None:
+        sizes = {"train": config.train_size, "validation": config.validation_size, "test": config.test_size}
+        if split not in sizes:
+            raise UserError(f'there is no split "{split}"; choose one of {", ".join(sizes)}')
+        self.config = config
+        self.split = split
+        self.noise = config.noise if split == "train" else Noise()
+        self._size = sizes[split]
+        self._world = config.world()
+        self._scenes: dict[int, Scene] = {}
+        self._pairs: dict[int, Pair] = {}
+        self._images: dict[int, ImageCache] = {}
+
+    def __len__(self) -> int:
+        return self._size
+
+    def pair(self, index: int) -> Pair:
+        pair = self._pairs.get(index)
+        if pair is None:
+            pair = self._draw_pair(index)
+            if self.config.cache:
+                self._pairs[index] = pair
+        return pair
+
+    def scene(self, index: int) -> Scene:
+        scene = self._scenes.get(index)
+        if scene is None:
+            scene = self._draw_scene(index)
+            if self.config.cache:
+                self._scenes[index] = scene
+        return scene
+
+    def images(self, indices: Sequence[int], size: int, device: torch.device | str = "cpu") -> Tensor:
+        def draw(numbers: Sequence[int]) -> Tensor:
+            return render([self.scene(number) for number in numbers], size, device)
+
+        if not self.config.cache or ImageCache.bytes_needed(len(self), size) > CACHE_LIMIT:
+            return draw(indices)
+        if size not in self._images:
+            self._images[size] = ImageCache(len(self), size)
+        return self._images[size].images(indices, draw).to(device)
+
+    def relevance(self, indices: Sequence[int], captions: Sequence[str]) -> np.ndarray:
+        return relevance([self.scene(index) for index in indices], [parse(caption) for caption in captions])
+
+    def key(self, index: int) -> str:
+        return f"{self.split}-{index:07d}"
+
+    def _dice(self, index: int, purpose: str) -> Random:
+        return dice(self.config.seed, self.split, index, purpose)
+
+    def noise_kind(self, index: int) -> str:
+        kind = self.noise.kind(self._dice(index, "noise"))
+        return CLEAN if kind == "near_duplicates" and index == 0 else kind  # nothing is earlier than the first
+
+    def _draw_scene(self, index: int) -> Scene:
+        if not 0 <= index < len(self):
+            raise IndexError(f"{self.split} has {len(self)} scenes; there is no number {index}")
+        if self.noise_kind(index) == "near_duplicates":
+            return jittered(self.scene(self._earlier(index)), self._dice(index, "jitter"))
+        return sample_scene(self._world, self.config.seed, self.split, index)
+
+    def _earlier(self, index: int) -> int:
+        return self._dice(index, "duplicate of").randrange(index)
+
+    def _draw_pair(self, index: int) -> Pair:
+        scene, kind, other = self.scene(index), self.noise_kind(index), None
+        if kind == "shuffled":
+            other, captions = self._foreign_captions(index)
+        else:
+            captions = self._captions(index, false=kind == "wrong_attribute")
+            other = self._earlier(index) if kind == "near_duplicates" else None
+        return annotated(self.key(index), scene, captions, kind, None if other is None else self.key(other))
+
+    def _captions(self, index: int, false: bool = False) -> list[Caption]:
+        """Captions of the scene itself, different from each other where that takes no more than a few tries."""
+        scene, rng, config = self.scene(index), self._dice(index, "captions"), self.config
+        make = falsified if false else describe
+        captions = [make(scene, rng, "complete")]
+        for detail in rng.choices(config.details, config.detail_weights, k=config.captions - 1):
+            for _ in range(4):
+                caption = make(scene, rng, detail)
+                if all(caption.text != said.text for said in captions):
+                    break
+            captions.append(caption)
+        return captions
+
+    def _foreign_captions(self, index: int) -> tuple[int, list[Caption]]:
+        """The captions of another record, whose complete one is false here."""
+        rng = self._dice(index, "shuffled with")
+        for _ in range(TRIES):
+            other = rng.randrange(len(self) - 1)
+            other += other >= index
+            captions = self._captions(other)
+            if not true_of(captions[0].meaning, self.scene(index)):
+                return other, captions
+        raise UserError(
+            f"{self.key(index)} finds no caption that is false of it; choose a larger train_size or less noise"
+        )

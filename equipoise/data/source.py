@@ -1,0 +1,56 @@
+"""What every source of image-text pairs offers, whether it reads files or draws its pictures itself.
+
+A source knows its pairs by number. Everything but the pixels is cheap and comes one pair at a time; pixels come in
+batches, at the size asked for, on the device asked for. A source that knows which captions are true of which images
+says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Pair:
+    """One image with its captions: everything but the pixels."""
+
+    key: str
+    captions: tuple[str, ...]
+    label: str | None = None
+    tags: tuple[str, ...] = ()
+    boxes: tuple[tuple[float, float, float, float], ...] = ()  # x0, y0, x1, y1 in [0, 1], one a tag
+    truth: Mapping[str, Any] = field(default_factory=dict)  # what is known of the pair beyond its captions, JSON-able
+
+
+@runtime_checkable
+class Source(Protocol):
+    def __len__(self) -> int: ...
+
+    def pair(self, index: int) -> Pair: ...
+
+    def images(self, indices: Sequence[int], size: int, device: torch.device | str = "cpu") -> Tensor:
+        """The images as uint8 [N, 3, size, size]."""
+        ...
+
+
+@runtime_checkable
+class JudgedSource(Source, Protocol):
+    """A source that can judge any caption against any of its images."""
+
+    def relevance(self, indices: Sequence[int], captions: Sequence[str]) -> np.ndarray:
+        """Bool [indices, captions]: whether each caption is true of each image."""
+        ...
+
+
+@runtime_checkable
+class LabelledSource(Source, Protocol):
+    """A source some of whose pairs carry a label, one of `class_names`; a template has {} for the name."""
+
+    class_names: tuple[str, ...]
+    templates: tuple[str, ...]

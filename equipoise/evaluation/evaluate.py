@@ -1,0 +1,114 @@
+"""Every protocol that a source of data has the truth for, run on a model.
+
+- `retrieval`: labelled pairs, one caption an image (or as many as asked for), R@k both ways.
+- `matching`: where the source can judge any caption of any image, all captions of all levels of detail, ranked against
+  the many-to-many truth (mAP@R).
+- `zero_shot`: where records carry a class label, classification by prompts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from equipoise.data.source import JudgedSource, LabelledSource, Source
+from equipoise.evaluation.chance import retrieval_chance, zero_shot_chance
+from equipoise.evaluation.retrieval import retrieval
+from equipoise.evaluation.zeroshot import AVERAGES, confusion, fill, zero_shot
+from equipoise.models.model import Model
+from equipoise.types import UserError
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    captions: int = 1  # captions of each image that take part in `retrieval`; 0 takes all
+    average: str = "similarity"  # zero-shot: average similarities over prompts, or their embeddings
+    batch_size: int = 256  # images encoded at once
+    chunk: int = 1024  # queries ranked at once
+
+    def __post_init__(self) -> None:
+        if self.average not in AVERAGES:
+            raise UserError(f"average must be one of {', '.join(AVERAGES)}, not {self.average!r}")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What one protocol found, beside what guessing would."""
+
+    metrics: dict[str, float]
+    chance: dict[str, float]
+    confusion: np.ndarray | None = None
+    classes: tuple[str, ...] = field(default=())
+
+
+@dataclass(frozen=True)
+class Captions:
+    """Texts with the number of the image each belongs to."""
+
+    texts: list[str]
+    image_of_text: Tensor  # [M]
+
+
+def evaluate(model: Model, source: Source, settings: Evaluation) -> dict[str, Finding]:
+    """All protocols the source allows, by name."""
+    images = encode_images(model, source, settings.batch_size)
+    findings = {"retrieval": _retrieval(model, images, source, settings)}
+    if isinstance(source, JudgedSource):
+        findings["matching"] = _matching(model, images, source, settings)
+    if isinstance(source, LabelledSource):
+        findings["zero_shot"] = _zero_shot(model, images, source, settings)
+    return findings
+
+
+def encode_images(model: Model, source: Source, batch_size: int, limit: int | None = None) -> Tensor:
+    """Points of every image (or the first `limit`) [N, d], encoded a batch at a time."""
+    size = model.preprocess.size
+    batches = _runs(len(source) if limit is None else min(limit, len(source)), batch_size)
+    return torch.cat([model.encode_image(source.images(indices, size, model.device)) for indices in batches])
+
+
+def captions(source: Source, per_image: int) -> Captions:
+    """The first `per_image` captions of every image; 0 takes all."""
+    pairs = [source.pair(index) for index in range(len(source))]
+    kept = [pair.captions[:per_image] if per_image else pair.captions for pair in pairs]
+    numbers = [number for number, texts in enumerate(kept) for _ in texts]
+    return Captions([text for texts in kept for text in texts], torch.tensor(numbers))
+
+
+def _retrieval(model: Model, images: Tensor, source: Source, settings: Evaluation) -> Finding:
+    said = captions(source, settings.captions)
+    truth = source.relevance(range(len(source)), said.texts) if isinstance(source, JudgedSource) else None
+    return _ranked(model, images, said, truth, settings.chunk)
+
+
+def _matching(model: Model, images: Tensor, source: JudgedSource, settings: Evaluation) -> Finding:
+    said = captions(source, 0)
+    return _ranked(model, images, said, source.relevance(range(len(source)), said.texts), settings.chunk)
+
+
+def _ranked(model: Model, images: Tensor, said: Captions, truth: np.ndarray | None, chunk: int) -> Finding:
+    metrics = retrieval(images, model.encode_text(said.texts), model.similarity, said.image_of_text, truth, chunk)
+    return Finding(metrics, retrieval_chance(len(images), said.image_of_text, truth))
+
+
+def _zero_shot(model: Model, images: Tensor, source: LabelledSource, settings: Evaluation) -> Finding:
+    classes = source.class_names
+    labels = [source.pair(index).label for index in range(len(source))]
+    labelled = [index for index, label in enumerate(labels) if label is not None]
+    if not labelled:
+        raise UserError("zero-shot classification needs records with a label; this data has none")
+    truth = torch.tensor([classes.index(str(labels[index])) for index in labelled])
+    prompts = fill(source.templates, classes)
+    points = model.encode_text([text for texts in prompts for text in texts]).view(len(classes), len(prompts[0]), -1)
+    arguments = (images[labelled], truth, points, model.space, settings.average, settings.chunk)
+    counts = confusion(*arguments).cpu().numpy()
+    return Finding(zero_shot(*arguments), zero_shot_chance(len(classes)), counts, tuple(classes))
+
+
+def _runs(total: int, size: int) -> Iterator[range]:
+    for start in range(0, total, size):
+        yield range(start, min(start + size, total))

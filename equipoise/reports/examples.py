@@ -1,0 +1,81 @@
+"""Example retrievals to look at: the queries a model answers best and worst, both ways."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from equipoise.data.source import JudgedSource, Source
+from equipoise.evaluation.evaluate import captions, encode_images
+from equipoise.models.model import Model
+from equipoise.reports.report import ExampleSets, ImageQuery, TextQuery
+
+SHOWN_IMAGES, SHOWN_TEXTS = 5, 3
+LARGEST_POOL = 1000  # images ranked for examples; a sample is enough to look at
+PICTURE_SIZE = 128
+
+
+@dataclass(frozen=True)
+class _Pool:
+    """What is ranked: similarities [N, N] of images and their first captions, and the truth about them."""
+
+    texts: list[str]
+    similarity: Tensor
+    relevant: np.ndarray  # [N, N] bool
+    pictures: Source
+
+    def picture(self, index: int) -> np.ndarray:
+        return self.pictures.images([index], PICTURE_SIZE)[0].permute(1, 2, 0).cpu().numpy()
+
+
+def gather_examples(model: Model, source: Source, count: int = 4) -> ExampleSets:
+    """`count` queries of each kind, from at most `LARGEST_POOL` images and their first captions."""
+    pool = _pool(model, source)
+    texts, images = _by_success(pool.similarity.T), _by_success(pool.similarity)
+    return ExampleSets(
+        best_texts=[_text_query(pool, number) for number in texts[:count]],
+        worst_texts=[_text_query(pool, number) for number in texts[-count:][::-1]],
+        best_images=[_image_query(pool, number) for number in images[:count]],
+        worst_images=[_image_query(pool, number) for number in images[-count:][::-1]],
+    )
+
+
+def _pool(model: Model, source: Source) -> _Pool:
+    size = min(len(source), LARGEST_POOL)
+    texts = captions(source, 1).texts[:size]
+    points = encode_images(model, source, batch_size=256, limit=size)
+    similarity = model.similarity(points, model.encode_text(texts)).cpu()
+    judged = source.relevance(range(size), texts) if isinstance(source, JudgedSource) else np.eye(size, dtype=bool)
+    return _Pool(texts, similarity, judged, source)
+
+
+def _by_success(scores: Tensor) -> list[int]:
+    """Queries (rows, whose own answer is on the diagonal) from the clearest success to the clearest failure."""
+    own = scores.diagonal()
+    rival = scores.clone().fill_diagonal_(-torch.inf).amax(dim=1)
+    return (own - rival).argsort(descending=True).tolist()
+
+
+def _text_query(pool: _Pool, number: int) -> TextQuery:
+    values, found = pool.similarity[:, number].topk(min(SHOWN_IMAGES, len(pool.texts)))
+    return TextQuery(
+        text=pool.texts[number],
+        images=[pool.picture(index) for index in found.tolist()],
+        correct=pool.relevant[found, number].tolist(),
+        similarity=values.tolist(),
+        labelled=(found == number).tolist(),
+    )
+
+
+def _image_query(pool: _Pool, number: int) -> ImageQuery:
+    values, found = pool.similarity[number].topk(min(SHOWN_TEXTS, len(pool.texts)))
+    return ImageQuery(
+        image=pool.picture(number),
+        texts=[pool.texts[index] for index in found.tolist()],
+        correct=pool.relevant[number, found].tolist(),
+        similarity=values.tolist(),
+        labelled=(found == number).tolist(),
+    )

@@ -1,0 +1,197 @@
+"""The report of a run: one HTML file that needs nothing else, for a reader who was not there.
+
+Pictures are data URIs, curves are inline SVG, there are no scripts and nothing is fetched. The template escapes every
+value it prints (captions come from the web), and the page's content policy forbids scripts besides.
+What a run does not have (an evaluation, examples, a bibliography) is left out of its report.
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from equipoise.evaluation.results import metric, percent
+from equipoise.files import write_text
+from equipoise.reports import plots
+
+HEADLINES = ("text_to_image_R@1", "image_to_text_R@1", "text_to_image_mAP@R", "acc1")
+
+Numbers = Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class TextQuery:
+    """A text and the images found for it, closest first."""
+
+    text: str
+    images: Sequence[np.ndarray]  # uint8 [H, W, 3]
+    correct: Sequence[bool]  # whether the image truly matches
+    similarity: Sequence[float]
+    labelled: Sequence[bool]  # whether it is the text's own image
+
+
+@dataclass(frozen=True)
+class ImageQuery:
+    """An image and the texts found for it, closest first."""
+
+    image: np.ndarray  # uint8 [H, W, 3]
+    texts: Sequence[str]
+    correct: Sequence[bool]
+    similarity: Sequence[float]
+    labelled: Sequence[bool]
+
+
+@dataclass(frozen=True)
+class ExampleSets:
+    """Queries the model answers well and badly."""
+
+    best_texts: Sequence[TextQuery] = ()
+    worst_texts: Sequence[TextQuery] = ()
+    best_images: Sequence[ImageQuery] = ()
+    worst_images: Sequence[ImageQuery] = ()
+
+    def __bool__(self) -> bool:
+        return any((self.best_texts, self.worst_texts, self.best_images, self.worst_images))
+
+
+@dataclass(frozen=True)
+class Confusion:
+    """How often images of each class (row) were taken for each class (column)."""
+
+    counts: np.ndarray  # [C, C]
+    classes: Sequence[str]
+
+    def rows(self) -> list[tuple[str, list[tuple[int, float]]]]:
+        """Class and, for each column, the count and its share of the row."""
+        totals = np.maximum(self.counts.sum(axis=1, keepdims=True), 1)
+        cells = zip(self.counts.tolist(), (self.counts / totals).tolist(), strict=True)
+        return [
+            (name, list(zip(counts, shares, strict=True)))
+            for name, (counts, shares) in zip(self.classes, cells, strict=True)
+        ]
+
+
+def write_report(
+    folder: Path,
+    *,
+    title: str,
+    facts: Mapping[str, str],
+    table_toml: str,
+    metrics: Sequence[Mapping[str, Any]],
+    results: Mapping[str, Numbers],
+    chance: Mapping[str, Numbers],
+    examples: ExampleSets,
+    bibliography: str,
+    confusion: Confusion | None = None,
+    clamp: float | None = None,
+) -> Path:
+    """Write `folder/report.html`.
+
+    `facts` are shown as they come (command, recipe, seed, ...); `metrics` are the records of metrics.jsonl, whose
+    "temperature" is exp(t) and whose largest allowed value is `clamp`; `results` and `chance` hold numbers by the
+    evaluation's name.
+    """
+    from jinja2 import Environment, StrictUndefined
+
+    page = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    page.filters["picture"] = picture
+    text = page.from_string((files("equipoise.reports") / "report.html").read_text(encoding="utf-8")).render(
+        title=title,
+        facts=facts,
+        recipe=table_toml,
+        verdict=verdict(results, chance),
+        headlines=headlines(results, chance),
+        curves=curves(metrics, clamp),
+        evaluations={name: grouped(numbers, chance.get(name, {})) for name, numbers in results.items()},
+        glossary=glossary(results),
+        examples=examples,
+        confusion=confusion,
+        bibliography=bibliography.strip(),
+    )
+    path = folder / "report.html"
+    write_text(path, text)
+    return path
+
+
+def verdict(results: Mapping[str, Numbers], chance: Mapping[str, Numbers]) -> str:
+    """One sentence: how good the model is, beside guessing."""
+    for name, numbers in results.items():
+        value, guess = numbers.get("text_to_image_R@1"), chance.get(name, {}).get("text_to_image_R@1")
+        if value is None:
+            continue
+        if guess is None:
+            return f"Given a caption, the model ranks its own picture first in {percent(value)} of cases."
+        among = f"given a caption, the model ranks its own picture first among {round(1 / guess):,}"
+        if _is_above(value, guess, numbers.get("text_to_image_queries")):
+            return f"It learned: {among} in {percent(value)} of cases. Guessing would manage {percent(guess)}."
+        return (
+            f"It has not learned yet: {among} in {percent(value)} of cases, no better than guessing ({percent(guess)})."
+        )
+    return "This run has no retrieval numbers yet."
+
+
+def _is_above(value: float, guess: float, queries: float | None) -> bool:
+    """Whether a share beats chance by more than three standard errors of guessing."""
+    return value > guess + 3 * math.sqrt(guess * (1 - guess) / (queries or 1 / guess))
+
+
+def headlines(results: Mapping[str, Numbers], chance: Mapping[str, Numbers]) -> list[dict[str, str]]:
+    """The few numbers to see first, each from the first evaluation that has it."""
+    tiles = []
+    for key in HEADLINES:
+        name = next((name for name, numbers in results.items() if key in numbers), None)
+        if name is not None:
+            known, guess = metric(key), chance.get(name, {}).get(key)
+            label = f"{known.short}, {known.direction}" if known.direction else f"zero-shot {known.short}"
+            beside = "" if guess is None else percent(guess)
+            tiles.append({"label": label, "value": percent(results[name][key]), "chance": beside, "of": name})
+    return tiles
+
+
+def grouped(numbers: Numbers, chance: Numbers) -> dict[str, list[dict[str, Any]]]:
+    """Rows of a results table by direction; shares carry their place on a bar."""
+    groups: dict[str, list[dict[str, Any]]] = {}
+    for name, value in numbers.items():
+        known, guess = metric(name), chance.get(name)
+        row = {"metric": known, "name": name, "value": known.show(value), "chance": "", "bar": None, "tick": None}
+        if known.is_share:
+            row["bar"] = 100 * value
+        if guess is not None:
+            row["chance"] = known.show(guess)
+            row["tick"] = 100 * guess if known.is_share else None
+        groups.setdefault(known.direction, []).append(row)
+    return groups
+
+
+def glossary(results: Mapping[str, Numbers]) -> dict[str, str]:
+    """What the metrics of these results mean, each once."""
+    known = (metric(name) for numbers in results.values() for name in numbers)
+    return {one.short: one.meaning for one in known if one.meaning}
+
+
+def curves(records: Sequence[Mapping[str, Any]], clamp: float | None) -> list[dict[str, Any]]:
+    """The charts these records can fill, as SVG."""
+    from markupsafe import Markup
+
+    drawn = ((chart, plots.draw(chart, records)) for chart in plots.charts(clamp))
+    return [
+        {"title": chart.title, "note": chart.note, "svg": Markup(plots.svg(figure, f"Curve: {chart.title}"))}
+        for chart, figure in drawn
+        if figure is not None
+    ]
+
+
+def picture(image: np.ndarray) -> str:
+    """An image as a data URI."""
+    buffer = io.BytesIO()
+    Image.fromarray(np.ascontiguousarray(image, dtype=np.uint8)).save(buffer, format="PNG", optimize=True)
+    return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode("ascii")

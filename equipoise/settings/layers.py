@@ -1,0 +1,120 @@
+"""A table of settings as layers that remember where each key was written.
+
+A recipe, the recipe it extends and the command line are each a `Layer`; a `Table` stacks them, oldest first, and the
+newest layer that has a key wins. They are not merged on reading, because only the dataclass that a table describes (see
+`resolve.py`) knows which keys belong together: when a newer layer chooses another component by `name`, what older
+layers wrote for the former component must go.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from equipoise.settings.toml import Key, key_lines, literal
+from equipoise.types import UserError
+
+
+@dataclass(frozen=True)
+class Layer:
+    """The keys of one source, narrowed to one table."""
+
+    source: str  # what an error names when no key is to blame
+    values: Mapping[str, Any]
+    places: Mapping[Key, str]  # full key -> where it was written, as an error names it
+
+    def narrowed(self, values: Mapping[str, Any]) -> Layer:
+        return replace(self, values=values)
+
+
+@dataclass(frozen=True)
+class Table:
+    """One table as its layers wrote it, oldest first."""
+
+    layers: tuple[Layer, ...]
+    key: Key = ()  # of this table, from the top
+
+    def names(self) -> list[str]:
+        return list(dict.fromkeys(name for layer in self.layers for name in layer.values))
+
+    def __contains__(self, name: str) -> bool:
+        return any(name in layer.values for layer in self.layers)
+
+    def __getitem__(self, name: str) -> Any:
+        return next(layer.values[name] for layer in reversed(self.layers) if name in layer.values)
+
+    def child(self, name: str) -> Table:
+        """The sub-table `name`, empty where it was not written."""
+        for layer in self.layers:
+            value = layer.values.get(name, {})
+            if not isinstance(value, Mapping):
+                hint = f'; to choose one write {self.full(name)}.name = "..."' if isinstance(value, str) else ""
+                message = f'"{self.full(name)}" must be a table of keys, found {shown(value)}{hint}'
+                raise self._only(layer).error(message, name)
+        return Table(tuple(layer.narrowed(layer.values.get(name, {})) for layer in self.layers), (*self.key, name))
+
+    def chosen(self, default: str) -> tuple[str, Table]:
+        """The choice in force by `name`, and the other keys, without those written for a former choice."""
+        current = default
+        kept: list[Layer] = []
+        for layer in self.layers:
+            name = layer.values.get("name", current)
+            if not isinstance(name, str):
+                raise self._only(layer).error(f'"{self.full("name")}" must be text, found {shown(name)}', "name")
+            kept = kept if name == current else []
+            kept.append(layer.narrowed({key: value for key, value in layer.values.items() if key != "name"}))
+            current = name
+        return current, Table(tuple(kept), self.key)
+
+    def full(self, name: str) -> str:
+        return ".".join((*self.key, name))
+
+    def where(self, *names: str) -> str:
+        """Where a key was written; where it was not, the nearest table around it that was."""
+        key = (*self.key, *names)
+        for depth in range(len(key), 0, -1):
+            for layer in reversed(self.layers):
+                if key[:depth] in layer.places:
+                    return layer.places[key[:depth]]
+        return self.layers[-1].source
+
+    def error(self, message: str, *names: str) -> UserError:
+        return UserError(f"{self.where(*names)}: {message}")
+
+    def _only(self, layer: Layer) -> Table:
+        return Table((layer,), self.key)
+
+
+def parse(text: str, source: str) -> Layer:
+    """TOML text as a layer; `source` names it in errors."""
+    try:
+        values = tomllib.loads(text)
+    except ValueError as error:  # TOMLDecodeError, and integers too long for Python
+        message, _, place = str(error).partition(" (at ")
+        at_line = re.match(r"line (\d+)", place)
+        line = at_line[1] if at_line else text.rstrip().count("\n") + 1
+        raise UserError(f"{source}:{line}: not valid TOML: {message}") from error
+    return Layer(source, values, {key: f"{source}:{line}" for key, line in key_lines(text).items()})
+
+
+def shown(value: Any) -> str:
+    """A value as its writer knows it, shortened for a message."""
+    if isinstance(value, Mapping):
+        return "a table"
+    try:
+        text = literal(value)
+    except TypeError:
+        text = str(value)  # dates and times, which no key takes
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def suggestion(word: str, known: Sequence[str]) -> str:
+    """How an error about an unknown word ends."""
+    near = difflib.get_close_matches(word, known, n=1)
+    if near:
+        return f'did you mean "{near[0]}"?'
+    return f"known here: {', '.join(known)}" if known else "nothing can be set here"

@@ -1,0 +1,156 @@
+"""Reading recipes: a TOML file, the recipe it extends, and `--set` on top.
+
+    extends = "demo"          the one parent: beside this file first, then among the built-in recipes
+    [training]
+    steps = 500               everything else overrides the parent, key by key
+
+A recipe is asked for by name (built in) or by path. See `layers.py` for what is read, `resolve.py` for what becomes of
+it.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import tomllib
+from collections.abc import Iterable, Sequence
+from importlib.resources import files
+from itertools import takewhile
+from pathlib import Path
+from typing import Any
+
+from equipoise.settings.layers import Layer, Table, parse, shown
+from equipoise.settings.toml import Key, key_lines
+from equipoise.types import UserError
+
+BUILT_IN = Path(str(files("equipoise"))) / "recipes"
+PathLike = str | os.PathLike[str]
+
+
+def read_recipe(name_or_path: PathLike, overrides: Sequence[str] = ()) -> Table:
+    """A built-in recipe by name or a recipe file by path, over its ancestors and under the `--set` overrides."""
+    layers = _with_ancestors(find_recipe(name_or_path), heirs=())
+    return Table((*layers, _command_line(overrides, source=layers[-1].source)))
+
+
+def read_table(path: PathLike, overrides: Sequence[str] = ()) -> Table:
+    """A stored, resolved table such as a model folder's `config.toml`: one file, no parent."""
+    stored = parse(_text(Path(path)), os.fspath(path))
+    return Table((stored, _command_line(overrides, source=stored.source)))
+
+
+def find_recipe(name_or_path: PathLike) -> Path:
+    """The file of a built-in recipe, or the path as given."""
+    name, path = os.fspath(name_or_path), Path(name_or_path)
+    if path.suffix == ".toml" or path.name != name:
+        return path
+    if name in _built_in_names():
+        return BUILT_IN / f"{name}.toml"
+    if os.path.isfile(path):
+        return path
+    raise UserError(f'there is no recipe "{name}"; give the path of a .toml file, or one of: {_nearest_first(name)}')
+
+
+def builtin_recipes() -> dict[str, str]:
+    """The recipes that come with the package, by name, with the first line of their header."""
+    return {name: header(name).partition("\n")[0] for name in _built_in_names()}
+
+
+def header(name_or_path: PathLike) -> str:
+    """The comment a recipe opens with: command, hardware, time, expected score."""
+    lines = _text(find_recipe(name_or_path)).lstrip().splitlines()
+    comment = takewhile(lambda line: line.startswith("#"), lines)
+    return "\n".join(line.removeprefix("#").removeprefix(" ").rstrip() for line in comment)
+
+
+def _text(file: Path) -> str:
+    try:
+        return file.read_bytes().decode("utf-8-sig")
+    except FileNotFoundError as error:
+        raise UserError(f"{file}: there is no such file; check the path") from error
+    except IsADirectoryError as error:
+        raise UserError(f"{file}: this is a folder; give the path of a .toml file") from error
+    except UnicodeDecodeError as error:
+        line = error.object[: error.start].count(b"\n") + 1
+        raise UserError(f"{file}:{line}: this is not UTF-8 text; save the file as UTF-8") from error
+    except OSError as error:
+        raise UserError(f"{file}: this file cannot be read: {error.strerror}") from error
+
+
+def _with_ancestors(file: Path, heirs: tuple[Path, ...]) -> tuple[Layer, ...]:
+    """The layers of a recipe file, the oldest ancestor first."""
+    layer = parse(_text(file), str(file))
+    if "extends" not in layer.values:
+        return (layer,)
+    heirs = (*heirs, file.resolve())
+    try:
+        parent = _parent(file, layer.values["extends"])
+        if parent.resolve() in heirs:
+            circle = " -> ".join(heir.name for heir in (*heirs, parent))
+            raise UserError(f"recipes cannot extend each other in a circle: {circle}")
+    except UserError as error:
+        raise UserError(f"{layer.places[('extends',)]}: {error}") from error
+    own = {name: value for name, value in layer.values.items() if name != "extends"}
+    return (*_with_ancestors(parent, heirs), layer.narrowed(own))
+
+
+def _parent(file: Path, name: Any) -> Path:
+    """The recipe that `file` extends."""
+    if not isinstance(name, str):
+        raise UserError(f'"extends" must name one recipe, as text, found {shown(name)}')
+    beside = [path for path in (file.parent / name, file.parent / f"{name}.toml") if os.path.isfile(path)]
+    others = [path for path in beside if path.resolve() != file.resolve()]
+    if others:
+        return others[0]
+    if name in _built_in_names():  # after `others`, so that one's own demo.toml may extend the built-in demo
+        return BUILT_IN / f"{name}.toml"
+    if beside:
+        return beside[0]
+    raise UserError(f'no recipe "{name}" beside this file or among the built-in ones: {_nearest_first(name)}')
+
+
+def _command_line(overrides: Iterable[str], source: str) -> Layer:
+    """All `--set` texts as one layer: their order is free, except that the last of one key wins."""
+    values: dict[str, Any] = {}
+    places: dict[Key, str] = {}
+    for text in overrides:
+        written, equals, value = text.partition("=")
+        key = _parsed_key(written)
+        if not equals or not key:
+            raise UserError(f"--set {text}: this is not of the form key=value; write for example --set a.b=100")
+        place = f"--set {written.strip()}"
+        places |= {key[:depth]: place for depth in range(1, len(key) + 1)}
+        table = values
+        for name in key[:-1]:
+            table = table.setdefault(name, {})
+            if not isinstance(table, dict):
+                raise UserError(f'{place}: "{name}" was already set to {shown(table)}; leave out one of the two')
+        table[key[-1]] = _parsed_value(value.strip())
+    return Layer(source, values, places)
+
+
+def _parsed_key(text: str) -> Key:
+    """A key as TOML reads it, dotted or quoted; empty where it is none."""
+    try:
+        tomllib.loads(f"{text} = 0")
+    except ValueError:
+        return ()
+    return max(key_lines(f"{text} = 0"), key=len)
+
+
+def _parsed_value(text: str) -> Any:
+    """A TOML value, or a bare word as text."""
+    try:
+        parsed = tomllib.loads(f"value = {text}")
+    except ValueError:
+        return text
+    return parsed["value"] if len(parsed) == 1 else text
+
+
+def _built_in_names() -> list[str]:
+    return sorted(file.stem for file in BUILT_IN.glob("*.toml"))
+
+
+def _nearest_first(name: str) -> str:
+    known = _built_in_names()
+    return ", ".join(sorted(known, key=lambda other: -difflib.SequenceMatcher(None, name, other).ratio())) or "none"

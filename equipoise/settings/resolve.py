@@ -1,0 +1,134 @@
+"""From a table of settings to the dataclasses it describes, strictly.
+
+    run, table = resolve(Run, read_recipe("demo"))
+
+Every field of a dataclass is one key. A field that is itself a dataclass is a sub-table; a `choice` is a sub-table
+whose `name` picks the component. A preset (an option that is an instance) gives its own values as defaults. The table
+that comes back has every key filled in; resolving it again gives the same object. TOML has no word for None: such a
+key is left out of it.
+
+Nothing is guessed: an unknown key, a wrong type or a refused value is an error that says where it was written.
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+from collections.abc import Mapping
+from dataclasses import MISSING, Field, fields, is_dataclass
+from operator import attrgetter
+from typing import Any, TypeVar, get_type_hints
+
+from equipoise.choice import CHOICES, DEFAULT
+from equipoise.settings.layers import Table, shown, suggestion
+from equipoise.settings.values import Mismatch, alternatives, convert
+from equipoise.types import UserError
+
+T = TypeVar("T")
+FULL_NAME = re.compile(r"\w+(\.\w+)*:\w+(\.\w+)*")  # package.module:attribute
+
+
+def resolve(cls: type[T], table: Table) -> tuple[T, dict[str, Any]]:
+    """The object a table describes, and the same table with every key filled in."""
+    return _build(cls, None, table)
+
+
+def _build(cls: type[T], preset: T | None, table: Table) -> tuple[T, dict[str, Any]]:
+    """One dataclass, with the values of `preset`, where there is one, as defaults."""
+    parts = {part.name: part for part in fields(cls) if part.init}  # type: ignore[arg-type]
+    for name in table.names():
+        if name not in parts:
+            ending = suggestion(name, list(parts))
+            raise table.error(f'unknown key "{table.full(name)}"; {ending}', name)
+    hints = get_type_hints(cls)
+    values, full = {}, {}
+    for name, part in parts.items():
+        values[name], entry = _part(part, hints[name], preset, table)
+        if entry is not None:
+            full[name] = entry
+    return _construct(cls, values, table), full
+
+
+def _part(part: Field[Any], hint: Any, preset: Any, table: Table) -> tuple[Any, Any]:
+    """The value of one field, and its entry in the full table."""
+    if CHOICES in part.metadata:
+        return _chosen(part, preset, table)
+    default = _default(part, preset)
+    nested: list[Any] = [option for option in alternatives(hint) if is_dataclass(option)]
+    if nested and (default is not None or part.name in table):
+        return _component(default if is_dataclass(default) else nested[0], table.child(part.name))
+    value = _plain(part.name, hint, default, table)
+    return value, list(value) if isinstance(value, tuple) else value
+
+
+def _plain(name: str, hint: Any, default: Any, table: Table) -> Any:
+    if name not in table:
+        if default is MISSING:
+            raise table.error(f'the key "{table.full(name)}" is missing; it has no default')
+        return default
+    try:
+        return convert(table[name], hint)
+    except Mismatch as error:
+        raise table.error(f'"{table.full(name)}" must be {error}, found {shown(table[name])}', name) from None
+
+
+def _default(part: Field[Any], preset: Any) -> Any:
+    if preset is not None:
+        return getattr(preset, part.name)
+    return part.default if part.default_factory is MISSING else part.default_factory()
+
+
+def _chosen(part: Field[Any], preset: Any, table: Table) -> tuple[Any, dict[str, Any]]:
+    """The component a choice's `name` picks, built from the other keys of its table."""
+    options = part.metadata[CHOICES]
+    usual = None if preset is None else getattr(preset, part.name)
+    usual_name = part.metadata[DEFAULT] if preset is None else _name_of(usual, options)
+    name, table = table.child(part.name).chosen(usual_name)
+    same = usual is not None and name == usual_name
+    value, full = _component(usual if same else _option(name, options, table), table)
+    assert "name" not in full, f"{type(value)} cannot be a choice: its field `name` would hide the choice's own"
+    return value, {"name": name, **full}
+
+
+def _component(option: Any, table: Table) -> tuple[Any, dict[str, Any]]:
+    """A dataclass, or a preset with some of its values changed."""
+    return _build(option, None, table) if isinstance(option, type) else _build(type(option), option, table)
+
+
+def _name_of(value: Any, options: Mapping[str, Any]) -> str:
+    """The name of the option that a value of a preset comes from."""
+    same = [name for name, option in options.items() if option == value]
+    kind = [name for name, option in options.items() if type(value) in (_schema(option), type(option))]
+    return (same + kind + [f"{type(value).__module__}:{type(value).__qualname__}"])[0]
+
+
+def _option(name: str, options: Mapping[str, Any], table: Table) -> Any:
+    """The dataclass or preset that a name stands for."""
+    if name in options:
+        return _schema(options[name])
+    chosen = ".".join(table.key)
+    if not FULL_NAME.fullmatch(name):
+        ending = suggestion(name, list(options))
+        raise table.error(f'unknown choice "{name}" for "{chosen}"; {ending}', "name")
+    module, _, attribute = name.partition(":")
+    try:
+        option = _schema(attrgetter(attribute)(importlib.import_module(module)))
+    except (ImportError, AttributeError) as error:
+        raise table.error(f'cannot import "{name}" for "{chosen}": {error}', "name") from error
+    if not is_dataclass(option):
+        raise table.error(f'"{name}" for "{chosen}" is not a dataclass, nor has it a Config that is one', "name")
+    return option
+
+
+def _schema(option: Any) -> Any:
+    """The dataclass that holds a component's settings: itself, or its nested `Config`."""
+    return option if is_dataclass(option) else getattr(option, "Config", None)
+
+
+def _construct(cls: type[T], values: Mapping[str, Any], table: Table) -> T:
+    try:
+        return cls(**values)
+    except ValueError as error:
+        blamed = [name for name in table.names() if re.search(rf"\b{re.escape(name)}\b", str(error))]
+        subject = f"{'.'.join(table.key)}: " if table.key else ""
+        raise UserError(f"{table.where(*blamed[:1])}: {subject}{error}") from error

@@ -1,0 +1,30 @@
+"""What tests of several folders share: open_clip, the peer we compare ourselves with."""
+
+from __future__ import annotations
+
+from types import ModuleType
+
+import pytest
+import torch
+
+KEPT: list[torch.library.Library] = []  # a library's schemas live as long as the object
+
+
+@pytest.fixture(scope="session")
+def open_clip() -> ModuleType:
+    """The module open_clip; tests that ask for it are skipped where it is not installed."""
+    _make_torchvision_importable()
+    return pytest.importorskip("open_clip", reason="open_clip_torch is not installed: parity with it is NOT tested")
+
+
+def _make_torchvision_importable() -> None:
+    """open_clip imports torchvision, which fails beside a torch it was not built for, for want of two schemas."""
+    try:
+        import torchvision  # noqa: F401
+    except ImportError:
+        return
+    except RuntimeError:
+        library = torch.library.Library("torchvision", "DEF")
+        for name in ("nms", "qnms"):
+            library.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+        KEPT.append(library)
