@@ -103,10 +103,10 @@ class Preprocess:
         return image.resize((self.size, self.size), Image.Resampling.BICUBIC, box=box)
 
     def _normalise(self, images: Tensor) -> Tensor:
-        """[0, 255] -> normalised; what bicubic overshot is clamped, as 8-bit images do."""
+        """[0, 255] -> normalised, in place if it can; what bicubic overshot is clamped, as 8-bit images do."""
         mean = images.new_tensor(self.mean).view(3, 1, 1) * 255
         std = images.new_tensor(self.std).view(3, 1, 1) * 255
-        return images.clamp(0, 255).sub_(mean).div_(std).contiguous()
+        return images.contiguous().clamp_(0, 255).sub_(mean).div_(std)
 
 
 def _checked(images: Tensor) -> Tensor:

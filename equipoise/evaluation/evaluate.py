@@ -59,7 +59,7 @@ def evaluate(model: Model, source: Source, settings: Evaluation) -> dict[str, Fi
     findings = {"retrieval": _retrieval(model, images, source, settings)}
     if isinstance(source, JudgedSource):
         findings["matching"] = _matching(model, images, source, settings)
-    if isinstance(source, LabelledSource):
+    if isinstance(source, LabelledSource) and any(source.pair(index).label for index in range(len(source))):
         findings["zero_shot"] = _zero_shot(model, images, source, settings)
     return findings
 
@@ -99,8 +99,6 @@ def _zero_shot(model: Model, images: Tensor, source: LabelledSource, settings: E
     classes = source.class_names
     labels = [source.pair(index).label for index in range(len(source))]
     labelled = [index for index, label in enumerate(labels) if label is not None]
-    if not labelled:
-        raise UserError("zero-shot classification needs records with a label; this data has none")
     truth = torch.tensor([classes.index(str(labels[index])) for index in labelled])
     prompts = fill(source.templates, classes)
     points = model.encode_text([text for texts in prompts for text in texts]).view(len(classes), len(prompts[0]), -1)

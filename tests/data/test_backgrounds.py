@@ -44,7 +44,8 @@ def test_a_seed_fixes_the_look_in_any_batch(kind: str) -> None:
 def test_looks_the_same_at_another_resolution(kind: str) -> None:
     small, large = shown(kind, range(10), 48), shown(kind, range(10), 192)
     scaled = torch.nn.functional.avg_pool2d(large, 4)
-    assert (small - scaled).abs().mean() < 0.01
+    assert (small - scaled).abs().mean() < 0.0025
+    assert (small - scaled).abs().max() < 0.05
 
 
 def test_kinds_differ() -> None:

@@ -136,10 +136,10 @@ def test_images_are_those_of_the_scenes_drawn_once(monkeypatch: pytest.MonkeyPat
 def test_labels_and_prompts() -> None:
     scenes = Scenes.Config(max_things=1, test_size=40).build("test")
     assert all(scenes.pair(i).label == scenes.scene(i).things[0].shape for i in range(40))
-    assert {scenes.pair(i).label for i in range(40)} <= set(Scenes.class_names)
-    assert Scenes.Config(min_things=2).build("test").pair(0).label is None
-    for template in Scenes.templates:
-        for name in Scenes.class_names:
+    assert {scenes.pair(i).label for i in range(40)} <= set(scenes.class_names)
+    assert scenes.Config(min_things=2).build("test").pair(0).label is None
+    for template in scenes.templates:
+        for name in scenes.class_names:
             (phrase,) = parse(template.format(name)).phrases
             assert phrase.shapes == {name}
 

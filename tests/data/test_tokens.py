@@ -41,8 +41,8 @@ def test_saved_and_loaded_gives_identical_ids(kind, tmp_path):
     loaded = Tokens.load(tmp_path)
     captions = ["Café, 日本語!", "it’s 3:45pm 😀", "a [SEP] <|endoftext|> b", *CORPUS]
     with pytest.warns(UserWarning, match="context is 12"):
-        for ours, theirs in zip(tokens(captions), loaded(captions), strict=True):
-            assert torch.equal(ours, theirs)
+        pairs = list(zip(tokens(captions), loaded(captions), strict=True))
+    assert all(torch.equal(ours, theirs) for ours, theirs in pairs)
     for name in ("size", "start", "end", "pad", "mask_id", "context"):
         assert getattr(tokens, name) == getattr(loaded, name)
     assert [file.name for file in tmp_path.iterdir()] == ["tokenizer.json"]

@@ -33,6 +33,11 @@ def test_vit_gives_a_class_token_and_all_patches():
     assert features.mask.all()
 
 
+def test_patches_are_a_strided_convolution():
+    vit, images = small_vit(), torch.randn(2, 3, 32, 32)
+    torch.testing.assert_close(vit._embed_patches(images), vit.patches(images).flatten(2).transpose(1, 2))
+
+
 def test_patch_dropout_keeps_its_share_in_training_only():
     vit = small_vit(patch_dropout=0.75)
     images = torch.randn(2, 3, 32, 32)

@@ -7,7 +7,7 @@ touches the training split alone, so that what is measured on the others is true
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from random import Random
 
 import numpy as np
@@ -25,7 +25,7 @@ from equipoise.data.scenes.reading import parse
 from equipoise.data.scenes.relevance import relevance
 from equipoise.data.scenes.render import render
 from equipoise.data.scenes.scene import Scene
-from equipoise.data.scenes.vocabulary import COLOURS, SHAPES
+from equipoise.data.scenes.vocabulary import COLOURS, SHAPES, TEXTURES
 from equipoise.data.scenes.world import World, sample_scene
 from equipoise.data.source import Pair
 from equipoise.types import UserError
@@ -36,16 +36,6 @@ TRIES = 100
 
 class Scenes:
     """One split of the corpus: a judged and labelled source, whose truth is known exactly."""
-
-    class_names: tuple[str, ...] = tuple(SHAPES)
-    # an adjective before the noun, so that the article is right for every class
-    templates: tuple[str, ...] = (
-        "a single {}",
-        "a picture of a single {}",
-        "a small {}",
-        "a large {}",
-        *(with_article(f"{colour} {{}}") for colour in COLOURS),
-    )
 
     @dataclass(frozen=True)
     class Config:
@@ -59,6 +49,10 @@ class Scenes:
         min_things: int = 1
         max_things: int = 4
         shift: str = "none"
+        zoom: float = 1.0
+        shapes: tuple[str, ...] = tuple(SHAPES)
+        colours: tuple[str, ...] = tuple(COLOURS)
+        textures: tuple[str, ...] = tuple(TEXTURES)
         noise: Noise = field(default_factory=Noise)
         cache: bool = True  # keep pairs, and images where they fit
 
@@ -76,7 +70,7 @@ class Scenes:
             self.world()
 
         def world(self) -> World:
-            return World(self.min_things, self.max_things, self.shift)
+            return World(**{part.name: getattr(self, part.name) for part in fields(World)})
 
         def build(self, split: str) -> Scenes:
             return Scenes(self, split)
@@ -86,6 +80,10 @@ class Scenes:
         if split not in sizes:
             raise UserError(f'there is no split "{split}"; choose one of {", ".join(sizes)}')
         self.config = config
+        self.class_names = config.shapes
+        # an adjective before the noun, so that the article is right for every class
+        colours = tuple(with_article(f"{colour} {{}}") for colour in config.colours)
+        self.templates = ("a single {}", "a picture of a single {}", "a small {}", "a large {}", *colours)
         self.split = split
         self.noise = config.noise if split == "train" else Noise()
         self._size = sizes[split]

@@ -142,7 +142,7 @@ def _paints(things: Sequence[Thing], size: int) -> Tensor:
     colour = torch.tensor([[*COLOURS[t.colour][1], *t.tint] for t in things]).T
     colour = (colour[:3] + colour[3:]).clamp_(0, 1)
     light = 0.3 * colour[:1] + 0.59 * colour[1:2] + 0.11 * colour[2:]
-    contour = torch.where(light > 0.25, colour * 0.45, colour * 0.5 + 0.5)
+    contour = colour * 0.45  # darker than any background: it holds a striped shape together
     rest = [
         (0.0, CONTOUR / 2 * size * t.radius) if t.texture == "outlined" else (VEIL, CONTOUR * size * t.radius)
         for t in things

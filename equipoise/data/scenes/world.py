@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from hashlib import blake2b
 from itertools import permutations, product
 from random import Random
@@ -31,8 +32,11 @@ SPLITS = ("train", "validation", "test")
 MOST_THINGS = 4
 GAP = 0.02  # least distance between two things, and twice that to the image's border
 JITTER = 0.06  # of a radius; the sizes stay apart
+ZOOMS = (0.5, 1.4)
 TILT = math.radians(12)
 TINT = 0.03
+OUTLINED = "outlined"
+MOST_DRAWS = 2_000  # of content, before it is said that a split has none
 TRIES = 12  # throws for a free spot before a scene is drawn anew
 NESTED = 0.25  # share of the scenes of two and more things in which one lies inside another
 OPENINGS: Mapping[str, float] = {  # holder -> radius of the free disc in its middle once outlined, in its own frame
@@ -44,8 +48,6 @@ MUTED: Sequence[tuple[float, float, float]] = (  # background colours beside whi
     (0.58, 0.64, 0.66), (0.70, 0.73, 0.80), (0.80, 0.74, 0.72), (0.62, 0.64, 0.56),
 )  # fmt: skip
 
-_LOOKS: Sequence[Look] = tuple(product(SHAPES, COLOURS, TEXTURES, SIZES))
-_HOLDERS = tuple(OPENINGS)
 _MUTED_PAIRS = tuple(permutations(MUTED, 2))
 
 
@@ -56,8 +58,18 @@ class World:
     min_things: int = 1
     max_things: int = 4
     shift: str = "none"
+    zoom: float = 1.0  # how much larger than usual things are drawn
+    shapes: tuple[str, ...] = tuple(SHAPES)  # the ones that occur
+    colours: tuple[str, ...] = tuple(COLOURS)
+    textures: tuple[str, ...] = tuple(TEXTURES)
 
     def __post_init__(self) -> None:
+        for name, all_of_them in (("shapes", SHAPES), ("colours", COLOURS), ("textures", TEXTURES)):
+            chosen = getattr(self, name)
+            if not chosen or set(chosen) - set(all_of_them):
+                raise UserError(f"{name} is {list(chosen)}; choose some of {', '.join(all_of_them)}.")
+        if not ZOOMS[0] <= self.zoom <= ZOOMS[1]:
+            raise UserError(f"zoom is {self.zoom}; choose it from {ZOOMS[0]} to {ZOOMS[1]}, so that two things fit.")
         if not 1 <= self.min_things <= self.max_things <= MOST_THINGS:
             raise UserError(
                 f"a scene cannot hold {self.min_things} to {self.max_things} things; "
@@ -65,6 +77,17 @@ class World:
             )
         if self.shift not in SHIFTS:
             raise UserError(f"there is no shift {self.shift!r}; choose one of {', '.join(SHIFTS)}.")
+
+    @cached_property
+    def looks(self) -> Sequence[Look]:
+        return tuple(product(self.shapes, self.colours, self.textures, SIZES))
+
+    @cached_property
+    def holders(self) -> Sequence[str]:
+        """Shapes that may have a thing inside; all but a ring must be drawn in outline for that."""
+        return tuple(
+            shape for shape in OPENINGS if shape in self.shapes and (shape == "ring" or OUTLINED in self.textures)
+        )
 
 
 def sample_scene(world: World, seed: int, split: str, index: int) -> Scene:
@@ -75,8 +98,8 @@ def sample_scene(world: World, seed: int, split: str, index: int) -> Scene:
     count = world.min_things + int((world.max_things - world.min_things + 1) * rng.random())
     places = None
     while places is None:  # a crowd that finds no room makes way for other things
-        looks, nested = _draw_looks(rng, count, split)
-        places = _draw_places(rng, looks, nested)
+        looks, nested = _draw_looks(rng, world, count, split)
+        places = _draw_places(rng, looks, nested, world.zoom)
     things = tuple(_draw_thing(rng, look, place) for look, place in zip(looks, places, strict=True))
     scene = Scene(things, _draw_background(rng))
     return scene if world.shift == "none" else SHIFTS[world.shift](scene, dice(seed, split, index, world.shift))
@@ -98,22 +121,25 @@ def _about_zero(rng: Random, most: float) -> float:
     return most * (2 * rng.random() - 1)
 
 
-def _draw_looks(rng: Random, count: int, split: str) -> tuple[list[Look], bool]:
+def _draw_looks(rng: Random, world: World, count: int, split: str) -> tuple[list[Look], bool]:
     """Things whose content belongs to the split, and whether the second lies inside the first."""
-    nested = count > 1 and rng.random() < NESTED
-    while True:
-        looks = [_pick(rng, _LOOKS) for _ in range(count)]
+    nested = count > 1 and rng.random() < NESTED and bool(world.holders)
+    for _ in range(MOST_DRAWS):
+        looks = [_pick(rng, world.looks) for _ in range(count)]
         if nested:
-            holder = _pick(rng, _HOLDERS)
-            looks[0] = (holder, looks[0][1], looks[0][2] if holder == "ring" else "outlined", "large")
+            holder = _pick(rng, world.holders)
+            looks[0] = (holder, looks[0][1], looks[0][2] if holder == "ring" else OUTLINED, "large")
             looks[1] = (*looks[1][:3], "small")
         if split_of(tuple(sorted(looks))) == split:
             return looks, nested
+    raise UserError(
+        f"the {split} split has no scene of {count} things with these shapes, colours and textures; allow more of them."
+    )
 
 
-def _draw_places(rng: Random, looks: Sequence[Look], nested: bool) -> list[Place] | None:
+def _draw_places(rng: Random, looks: Sequence[Look], nested: bool, zoom: float) -> list[Place] | None:
     """Where the things lie, the largest thrown first; None where they find no room."""
-    radii = [SIZES[size][1] * (1 + _about_zero(rng, JITTER)) for *_, size in looks]
+    radii = [zoom * SIZES[size][1] * (1 + _about_zero(rng, JITTER)) for *_, size in looks]
     places: dict[int, Place] = {}
     for number in sorted(range(len(looks)), key=radii.__getitem__, reverse=True):
         if nested and number == 1:
