@@ -80,7 +80,9 @@ def test_imports_go_one_way(name, path):
     if name == "__init__":
         return
     below = (
-        FOUNDATION[: FOUNDATION.index(name) + 1] if name in FOUNDATION else (*FOUNDATION, *ORDER[: ORDER.index(name) + 1])
+        FOUNDATION[: FOUNDATION.index(name) + 1]
+        if name in FOUNDATION
+        else (*FOUNDATION, *ORDER[: ORDER.index(name) + 1])
     )
     assert parts_imported(path) <= {*below}, f"{path} imports upwards"
 

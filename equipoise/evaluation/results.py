@@ -50,8 +50,12 @@ class Metric:
     meaning: str
 
     @property
+    def is_count(self) -> bool:
+        return self.short in {"queries", "true queries"}
+
+    @property
     def is_share(self) -> bool:
-        return self.short not in ("queries", "true queries", "rsum")
+        return not self.is_count and self.short != "rsum"
 
     def show(self, value: float) -> str:
         """The value as it is printed: a percentage, percentage points or a count."""
@@ -114,6 +118,8 @@ def table(metrics: Mapping[str, float], chance: Mapping[str, float] | None = Non
     rows.add_column("chance", justify="right", style="dim")
     for name, value in metrics.items():
         known = metric(name)
+        if known.is_count:
+            continue
         label = f"{known.direction}  {known.short}".strip()
         rows.add_row(label, known.show(value), known.show(chance[name]) if name in chance else "")
     return rows

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -56,7 +57,11 @@ def write_model(
     write_text(folder / CARD, card(model, config, metrics))
     state = model.state_dict() if weights is None else weights
     with replacing(folder / WEIGHTS) as temporary:
-        save_file({name: t.detach().cpu().contiguous() for name, t in state.items()}, temporary)
+        try:
+            save_file({name: t.detach().cpu().contiguous() for name, t in state.items()}, temporary)
+        except SafetensorError as error:  # how safetensors reports a full disk
+            raise OSError(str(error)) from error
+        shutil.copymode(folder / CONFIG, temporary)  # safetensors keeps its files to their owner
         _flush(temporary)
 
 
