@@ -3,35 +3,73 @@
 from __future__ import annotations
 
 import argparse
+import os
+import shlex
 import sys
+import warnings
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
+from typing import NoReturn
 
+from equipoise import __version__
 from equipoise.types import UserError
 
 STOPPED, MISTAKE = 130, 2
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    options = _parser().parse_args(arguments)
+    arguments = sys.argv[1:] if arguments is None else arguments
+    options = _parser().parse_args(arguments, argparse.Namespace(typed=shlex.join(["equipoise", *arguments])))
+    with warnings.catch_warnings():
+        warnings.showwarning = _warn
+        return _run(options)
+
+
+def _run(options: argparse.Namespace) -> int:
     try:
-        return options.run(options) or 0
+        code = options.run(options) or 0
+        sys.stdout.flush()  # so that a full disk or a closed pipe shows here and not at exit
+        return code
     except UserError as error:
-        print(f"equipoise: {error}", file=sys.stderr)
-        return MISTAKE
+        return _say(str(error), MISTAKE)
     except KeyboardInterrupt:
-        print("equipoise: stopped", file=sys.stderr)
-        return STOPPED
+        return _say("stopped", STOPPED)
     except BrokenPipeError:  # the reader of a pipe has seen enough
-        sys.stderr.close()
+        _drop_output()
         return 0
+    except OSError as error:
+        _drop_output()
+        return _say(f"{error}; check the disk and the paths given", MISTAKE)
+
+
+def _say(sentence: str, code: int) -> int:
+    print(f"equipoise: {sentence}", file=sys.stderr)
+    return code
+
+
+def _warn(message: Warning | str, *_: object) -> None:
+    print(f"equipoise: warning: {' '.join(str(message).split())}", file=sys.stderr)
+
+
+def _drop_output() -> None:
+    """What could not be printed is not tried again at exit."""
+    with suppress(OSError):  # a standard output that is no file
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+class _Parser(argparse.ArgumentParser):
+    """Complains in one line, as every other mistake does."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(_say(f"{message}; see {self.prog} --help", MISTAKE))
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser: argparse.ArgumentParser = _Parser(
         prog="equipoise", description="Train, evaluate and explain contrastive image-text models on noisy pairs."
     )
-    parser.add_argument("--version", action="version", version=_version())
+    parser.add_argument("--version", action="version", version=f"equipoise {__version__}")
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
 
     demo = _command(commands, _demo, "demo", "train a small CLIP on noisy scenes, evaluate it and write a report", "")
@@ -123,7 +161,7 @@ def _demo(options: argparse.Namespace) -> int:
 def _train(options: argparse.Namespace) -> int:
     from equipoise.runs import run_recipe
 
-    finished = run_recipe(options.recipe, options.set, options.out, command=_typed())
+    finished = run_recipe(options.recipe, options.set, options.out, command=options.typed)
     return 0 if finished else STOPPED
 
 
@@ -163,16 +201,6 @@ def _scenes_write(options: argparse.Namespace) -> None:
     from equipoise.runs import write_data
 
     write_data(options.recipe, options.set, options.split, options.size, options.per_shard, options.folder)
-
-
-def _typed() -> str:
-    return " ".join(["equipoise", *sys.argv[1:]])
-
-
-def _version() -> str:
-    from importlib.metadata import version
-
-    return f"equipoise {version('equipoise')}"
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from equipoise.choice import choice
@@ -28,6 +29,7 @@ from equipoise.settings.resolve import resolve
 from equipoise.settings.toml import dump
 from equipoise.spaces import SPACES, Space
 from equipoise.training.settings import Training
+from equipoise.types import UserError
 
 __all__ = ["Loaded", "Run", "builtin_recipes", "dump", "load_run", "load_stored"]
 
@@ -47,6 +49,12 @@ class Run:
     objective: Objective = choice(OBJECTIVES, "clip")
     training: Training = field(default_factory=Training)
     evaluation: Evaluation = field(default_factory=Evaluation)
+
+    def __post_init__(self) -> None:
+        if not self.name or Path(self.name).name != self.name:
+            raise UserError(f"name is {self.name!r}; a run's folder is called so, so give a plain folder name")
+        if not 0 <= self.seed < 2**63:
+            raise UserError(f"seed is {self.seed}; choose a whole number from 0 to 2^63 - 1")
 
 
 @dataclass(frozen=True)

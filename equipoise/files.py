@@ -18,6 +18,7 @@ def replacing(path: Path) -> Iterator[Path]:
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+        _remove(temporary)  # left by a run that was killed
         yield temporary
         _take_place(temporary, path)
     except OSError as error:
@@ -38,8 +39,13 @@ def _take_place(new: Path, old: Path) -> None:
         new.replace(old)
         return
     retired = old.with_name(f".{old.name}.{os.getpid()}.old")  # a folder cannot be replaced in one call
+    _remove(retired)
     old.rename(retired)
-    new.rename(old)
+    try:
+        new.rename(old)
+    except BaseException:  # Ctrl-C too: better the old one than none
+        retired.rename(old)
+        raise
     _remove(retired)
 
 

@@ -14,7 +14,7 @@ from equipoise.config import Loaded, Run, dump, load_run, load_stored
 from equipoise.data.batches import Batches
 from equipoise.data.source import Source
 from equipoise.data.tokens import Tokens
-from equipoise.evaluation.evaluate import Finding, evaluate
+from equipoise.evaluation.evaluate import Finding, evaluate, validate, validation_metrics
 from equipoise.evaluation.results import TASKS, table, write_results
 from equipoise.models.folder import CONFIG, WEIGHTS, model_folder, read_parts, read_weights, write_model
 from equipoise.models.model import Model, count_parameters
@@ -75,6 +75,7 @@ def train_run(loaded: Loaded, folder: Path) -> tuple[Model, Outcome]:
     device = run.training.torch_device()
     batches = Batches(source, tokens, run.preprocess, batch_size=run.training.batch_size, seed=run.seed, device=device)
     validation = run.data.build("validation")
+    _require_metric(run.training.best, validation_metrics(validation))
     outcome = train(
         model,
         run.objective,
@@ -82,7 +83,7 @@ def train_run(loaded: Loaded, folder: Path) -> tuple[Model, Outcome]:
         run.training,
         folder=folder,
         config=dump(loaded.table),
-        evaluate=lambda model: evaluate(model, validation, run.evaluation)["retrieval"].metrics,
+        evaluate=lambda model: validate(model, validation, run.evaluation),
     )
     return model, outcome
 
@@ -135,6 +136,8 @@ def preview(recipe: str, overrides: Sequence[str], split: str, count: int, size:
     """Write a contact sheet of a recipe's data."""
     from equipoise.data.sheet import contact_sheet
 
+    if count < 1 or size < 1:
+        raise UserError(f"a contact sheet needs at least 1 scene and 1 pixel, not --count {count} and --size {size}")
     source = load_run(recipe, overrides).run.data.build(split)
     chosen = range(min(count, len(source)))
     contact_sheet(source.images(chosen, size), [list(source.pair(index).captions) for index in chosen], out)
@@ -172,11 +175,18 @@ def _facts(run: Run, model: Model, outcome: Outcome, command: str) -> dict[str, 
         "training": f"{outcome.step:,} steps of {run.training.batch_size} pairs in {outcome.seconds:.0f} s "
         f"({pairs / max(outcome.seconds, 1e-9):,.0f} pairs/s)",
         "model": f"{count_parameters(model):,} parameters",
+        "captions": f"{model.tokens.truncated:,} were longer than {model.tokens.context} tokens and cut",
         "device": f"{model.device} ({torch.get_num_threads()} threads)"
         if model.device.type == "cpu"
         else str(model.device),
         "versions": f"Python {platform.python_version()}, torch {torch.__version__}",
     }
+
+
+def _require_metric(name: str, known: Sequence[str]) -> None:
+    """Before training: a wrong name must not cost the steps up to the first evaluation."""
+    if name not in known:
+        raise UserError(f'training.best = "{name}" is not a metric of the validation data; choose {", ".join(known)}')
 
 
 def _all_captions(source: Source) -> Iterator[str]:

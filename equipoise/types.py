@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING
 
-from torch import Tensor
+if TYPE_CHECKING:  # so that the command line can answer --help before torch is there
+    from torch import Tensor
 
 
 class UserError(ValueError):

@@ -10,7 +10,7 @@ import torch
 
 from equipoise.data.images import Preprocess
 from equipoise.data.order import Order, generator
-from equipoise.data.source import Source
+from equipoise.data.source import Pair, Source
 from equipoise.data.tokens import Tokens
 from equipoise.types import Batch, UserError
 
@@ -32,15 +32,15 @@ class Batches:
 
     def batch(self, position: int) -> Batch:
         indices = self.order.batch(position)
-        ids, mask = self.tokens(self._captions(indices, position))
+        pairs = [self.source.pair(index) for index in indices]
+        ids, mask = self.tokens(self._captions(pairs, position), [pair.key for pair in pairs])
         pixels = self.source.images(indices, self.preprocess.size, self.device)
         images = self.preprocess.for_training(pixels, generator(self.seed, "crop", position, device=self.device))
         return Batch(images, ids, mask, torch.tensor(indices)).map(lambda tensor: tensor.to(self.device))
 
-    def _captions(self, indices: list[int], position: int) -> list[str]:
+    def _captions(self, pairs: list[Pair], position: int) -> list[str]:
         """One caption of each pair, drawn anew at every visit."""
-        draws = torch.rand(len(indices), generator=generator(self.seed, "caption", position)).tolist()
-        pairs = [self.source.pair(index) for index in indices]
+        draws = torch.rand(len(pairs), generator=generator(self.seed, "caption", position)).tolist()
         for pair in pairs:
             if not pair.captions:
                 raise UserError(f"record {pair.key} has no caption; give it one or leave it out")

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from equipoise.encoders.transformer import Transformer
+from equipoise.encoders.transformer import Transformer, check_sizes
 from equipoise.types import Features, UserError
 
 
@@ -25,6 +25,9 @@ class TextTransformer(nn.Module):
         heads: int = 8
         mlp_ratio: float = 4.0
         activation: str = "gelu"
+
+        def __post_init__(self) -> None:
+            check_sizes(width=self.width, layers=self.layers, heads=self.heads, mlp_ratio=self.mlp_ratio)
 
         @property
         def cites(self) -> tuple[str, ...]:

@@ -40,6 +40,13 @@ def activation(name: str) -> Callable[[Tensor], Tensor]:
     return ACTIVATIONS[name]
 
 
+def check_sizes(**sizes: float) -> None:
+    """For a tower's Config: widths, layers and the like must be there at all."""
+    for name, size in sizes.items():
+        if size <= 0:
+            raise UserError(f"{name} must be larger than 0, not {size}")
+
+
 class Attention(nn.Module):
     def __init__(self, width: int, heads: int):
         super().__init__()

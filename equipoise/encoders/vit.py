@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from equipoise.encoders.transformer import Transformer
+from equipoise.encoders.transformer import Transformer, check_sizes
 from equipoise.types import Features, UserError
 
 
@@ -31,6 +31,9 @@ class ViT(nn.Module):
         patch_dropout: float = 0.0
 
         def __post_init__(self) -> None:
+            check_sizes(
+                patch=self.patch, width=self.width, layers=self.layers, heads=self.heads, mlp_ratio=self.mlp_ratio
+            )
             if not 0.0 <= self.patch_dropout < 1.0:
                 raise UserError(f"patch_dropout must be in [0, 1), not {self.patch_dropout}")
 

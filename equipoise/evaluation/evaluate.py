@@ -33,6 +33,9 @@ class Evaluation:
     def __post_init__(self) -> None:
         if self.average not in AVERAGES:
             raise UserError(f"average must be one of {', '.join(AVERAGES)}, not {self.average!r}")
+        for name, least in (("captions", 0), ("batch_size", 1), ("chunk", 1)):
+            if getattr(self, name) < least:
+                raise UserError(f"{name} must be at least {least}, not {getattr(self, name)}")
 
 
 @dataclass(frozen=True)
@@ -62,6 +65,17 @@ def evaluate(model: Model, source: Source, settings: Evaluation) -> dict[str, Fi
     if isinstance(source, LabelledSource) and any(source.pair(index).label for index in range(len(source))):
         findings["zero_shot"] = _zero_shot(model, images, source, settings)
     return findings
+
+
+def validate(model: Model, source: Source, settings: Evaluation) -> dict[str, float]:
+    """Retrieval alone, the quick protocol that every source has the truth for: how far training has come."""
+    return _retrieval(model, encode_images(model, source, settings.batch_size), source, settings).metrics
+
+
+def validation_metrics(source: Source) -> list[str]:
+    """What `validate` measures, by name, without measuring it."""
+    truth = np.ones((1, 1), dtype=bool) if isinstance(source, JudgedSource) else None
+    return list(retrieval_chance(1, torch.zeros(1, dtype=torch.long), truth))
 
 
 def encode_images(model: Model, source: Source, batch_size: int, limit: int | None = None) -> Tensor:

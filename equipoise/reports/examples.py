@@ -60,22 +60,28 @@ def _by_success(scores: Tensor) -> list[int]:
 
 
 def _text_query(pool: _Pool, number: int) -> TextQuery:
-    values, found = pool.similarity[:, number].topk(min(SHOWN_IMAGES, len(pool.texts)))
+    values, found = _nearest(pool.similarity[:, number], SHOWN_IMAGES)
     return TextQuery(
         text=pool.texts[number],
-        images=[pool.picture(index) for index in found.tolist()],
+        images=[pool.picture(index) for index in found],
         correct=pool.relevant[found, number].tolist(),
-        similarity=values.tolist(),
-        labelled=(found == number).tolist(),
+        similarity=values,
+        labelled=[index == number for index in found],
     )
 
 
 def _image_query(pool: _Pool, number: int) -> ImageQuery:
-    values, found = pool.similarity[number].topk(min(SHOWN_TEXTS, len(pool.texts)))
+    values, found = _nearest(pool.similarity[number], SHOWN_TEXTS)
     return ImageQuery(
         image=pool.picture(number),
-        texts=[pool.texts[index] for index in found.tolist()],
+        texts=[pool.texts[index] for index in found],
         correct=pool.relevant[number, found].tolist(),
-        similarity=values.tolist(),
-        labelled=(found == number).tolist(),
+        similarity=values,
+        labelled=[index == number for index in found],
     )
+
+
+def _nearest(scores: Tensor, count: int) -> tuple[list[float], list[int]]:
+    """The highest scores and where they are."""
+    values, found = scores.topk(min(count, len(scores)))
+    return values.tolist(), found.tolist()

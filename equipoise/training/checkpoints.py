@@ -28,7 +28,7 @@ class Checkpoints:
         if self.best_metric not in metrics:
             known = ", ".join(metrics)
             raise UserError(f'training.best = "{self.best_metric}" is not among the metrics measured: {known}')
-        if metrics[self.best_metric] <= self.best_value:
+        if not metrics[self.best_metric] > self.best_value:  # written so that NaN is never the best
             return False
         self.best_value = metrics[self.best_metric]
         save_model(model, self.folder / "best", self.config, {"step": step, **metrics})

@@ -3,46 +3,56 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from equipoise.types import UserError
 
-METRICS_FILE = "metrics.jsonl"
+METRICS_FILE, BOARD = "metrics.jsonl", "tensorboard"
 
 
 class MetricsLog:
     def __init__(self, folder: Path):
         self.path = folder / METRICS_FILE
         self.records: list[dict[str, float]] = []
-        try:
+        self._files = ExitStack()
+        with self._told_in_a_sentence():
             folder.mkdir(parents=True, exist_ok=True)
-            self._file = self.path.open("w", encoding="utf-8")
-        except OSError as error:
-            raise UserError(f"cannot write {self.path}: {error.strerror}; choose another folder with --out") from error
-        self._board = _tensorboard(folder)
+            self._file = self._files.enter_context(self.path.open("w", encoding="utf-8"))
+            self._board = _tensorboard(folder)
+        if self._board:
+            self._files.callback(self._board.close)
 
     def __enter__(self) -> MetricsLog:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self._file.close()
-        if self._board:
-            self._board.close()
+        try:
+            self._files.close()
+        except OSError:
+            if error is None:  # otherwise the disk was complained of already
+                raise UserError(f"cannot finish {self.path.parent / BOARD}: is the disk full?") from None
 
     def write(self, step: int, values: Mapping[str, float]) -> None:
         record = {"step": step, **values}
         self.records.append(record)
-        try:
+        with self._told_in_a_sentence():
             self._file.write(json.dumps(record) + "\n")
             self._file.flush()
-        except OSError as error:
-            raise UserError(f"cannot write {self.path}: {error.strerror}; free some space and start again") from error
-        if self._board:
-            for name, value in values.items():
+            for name, value in values.items() if self._board else ():
                 self._board.add_scalar(name, value, step)
+
+    @contextmanager
+    def _told_in_a_sentence(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise UserError(
+                f"cannot write {self.path}: {error.strerror}; free some space or choose another folder with --out"
+            ) from error
 
 
 def read_metrics(path: Path) -> list[dict[str, float]]:
@@ -61,4 +71,4 @@ def _tensorboard(folder: Path) -> Any:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError:
         return None  # an extra: `pip install equipoise[tensorboard]`; metrics.jsonl has everything
-    return SummaryWriter(str(folder / "tensorboard"))  # type: ignore[no-untyped-call]
+    return SummaryWriter(str(folder / BOARD))  # type: ignore[no-untyped-call]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -10,6 +11,11 @@ import torch
 from equipoise.types import UserError
 
 PRECISIONS = ("auto", "float32", "bf16")
+LEAST = {
+    **dict.fromkeys(("steps", "batch_size", "checkpoint_every", "log_every"), 1),
+    **dict.fromkeys(("learning_rate", "final_learning_rate", "weight_decay", "epsilon", "clip_norm"), 0),
+    **dict.fromkeys(("warmup_steps", "evaluate_every"), 0),
+}
 
 
 @dataclass(frozen=True)
@@ -36,15 +42,17 @@ class Training:
     log_every: int = 10
 
     def __post_init__(self) -> None:
-        for name in ("steps", "batch_size", "checkpoint_every", "log_every"):
-            if getattr(self, name) < 1:
-                raise UserError(f"{name} must be at least 1, not {getattr(self, name)}")
+        for name, least in LEAST.items():
+            if not least <= getattr(self, name) < math.inf:
+                raise UserError(f"{name} must be at least {least}, not {getattr(self, name)}")
         if self.batch_size == 1:
             raise UserError("batch_size 1 leaves nothing to contrast with (the loss is always 0); use at least 2")
         if self.precision not in PRECISIONS:
             raise UserError(f"precision must be one of {', '.join(PRECISIONS)}, not {self.precision!r}")
         if not 0 <= self.ema < 1:
             raise UserError(f"ema must be in [0, 1), not {self.ema}")
+        if not all(0 <= beta < 1 for beta in self.betas):
+            raise UserError(f"betas must be two numbers in [0, 1), not {self.betas}")
 
     def torch_device(self) -> torch.device:
         if self.device == "auto":
@@ -55,6 +63,10 @@ class Training:
             raise UserError(f"device {self.device!r} is not one torch knows; try auto, cpu or cuda") from error
         if device.type == "cuda" and not torch.cuda.is_available():
             raise UserError(f"device {self.device!r} was asked for, but torch sees no GPU; set device to auto or cpu")
+        try:
+            torch.zeros(1, device=device).item()
+        except (RuntimeError, NotImplementedError) as error:
+            raise UserError(f"device {self.device!r} cannot be used here; try auto, cpu or cuda") from error
         return device
 
     def autocast(self, device: torch.device) -> torch.autocast:
