@@ -7,7 +7,7 @@ says so.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
@@ -36,6 +36,18 @@ class Source(Protocol):
 
     def images(self, indices: Sequence[int], size: int, device: torch.device | str = "cpu") -> Tensor:
         """The images as uint8 [N, 3, size, size]."""
+        ...
+
+
+Boxes = Callable[[Tensor], Tensor]  # heights and widths [N, 2] -> crop boxes [N, 4] as x0, y0, x1, y1 in pixels
+
+
+@runtime_checkable
+class CroppingSource(Source, Protocol):
+    """A source whose pictures have sizes of their own: it cuts a box out of each and resizes just that."""
+
+    def crops(self, indices: Sequence[int], size: int, boxes: Boxes) -> Tensor:
+        """The parts of the images that `boxes` asks for, as uint8 [N, 3, size, size]."""
         ...
 
 
