@@ -11,10 +11,11 @@ import torch
 from equipoise.types import UserError
 
 PRECISIONS = ("auto", "float32", "bf16")
+PARALLELS = ("ddp", "fsdp")
 LEAST = {
-    **dict.fromkeys(("steps", "batch_size", "checkpoint_every", "log_every"), 1),
+    **dict.fromkeys(("steps", "batch_size", "log_every", "keep_last"), 1),
     **dict.fromkeys(("learning_rate", "final_learning_rate", "weight_decay", "epsilon", "clip_norm"), 0),
-    **dict.fromkeys(("warmup_steps", "evaluate_every"), 0),
+    **dict.fromkeys(("warmup_steps", "evaluate_every", "checkpoint_every", "checkpoint_minutes"), 0),
 }
 
 
@@ -23,7 +24,10 @@ class Training:
     cites: ClassVar[tuple[str, ...]] = ("loshchilov2019adamw", "loshchilov2017sgdr")
 
     steps: int = 1000
-    batch_size: int = 256
+    batch_size: int = 256  # of the whole run, whatever the number of processes
+    micro_batch: int = 0  # samples encoded at once on each process; 0 takes the whole batch
+    parallel: str = "ddp"  # several processes: ddp keeps a whole model on each, fsdp a slice of it
+    timeout_minutes: float = 10.0  # how long a process waits for the others before it gives up
     learning_rate: float = 1e-3
     final_learning_rate: float = 0.0
     warmup_steps: int = 100
@@ -37,7 +41,9 @@ class Training:
     compile: bool = False
     recompute_activations: bool = False
     evaluate_every: int = 0  # steps; 0 evaluates at the end only
-    checkpoint_every: int = 200
+    checkpoint_every: int = 200  # steps; 0 goes by the clock alone
+    checkpoint_minutes: float = 15.0  # besides, when so long has passed since the last one; 0 goes by steps alone
+    keep_last: int = 2  # checkpoints, besides the best
     best: str = "mean_recall"  # the validation metric that chooses the best checkpoint
     log_every: int = 10
 
@@ -49,6 +55,8 @@ class Training:
             raise UserError("batch_size 1 leaves nothing to contrast with (the loss is always 0); use at least 2")
         if self.precision not in PRECISIONS:
             raise UserError(f"precision must be one of {', '.join(PRECISIONS)}, not {self.precision!r}")
+        if self.parallel not in PARALLELS:
+            raise UserError(f"parallel must be one of {', '.join(PARALLELS)}, not {self.parallel!r}")
         if not 0 <= self.ema < 1:
             raise UserError(f"ema must be in [0, 1), not {self.ema}")
         if not all(0 <= beta < 1 for beta in self.betas):

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
+from equipoise.kernels.gather import gather_points
 from equipoise.models.model import Model
 from equipoise.objectives import Objective
+from equipoise.training.cached import cached_backward
 from equipoise.training.optimiser import learning_rate, make_optimiser
+from equipoise.training.ranks import Ranks, alone, together
 from equipoise.training.settings import Training
-from equipoise.types import Batch, Loss
+from equipoise.types import Batch, Embeddings, Loss
 
 
 class NotFinite(ArithmeticError):
@@ -27,30 +31,71 @@ class StepFacts:
 
 
 class Step:
-    def __init__(self, model: Model, objective: Objective, settings: Training, device: torch.device):
+    """One step of a model; `ranks` says which part of each batch this process holds."""
+
+    def __init__(
+        self, model: Model, objective: Objective, settings: Training, device: torch.device, ranks: Ranks | None = None
+    ):
         self.model, self.objective, self.settings = model, objective, settings
         self.autocast = settings.autocast(device)
-        self.optimiser = make_optimiser(model, settings)
-        self.forward = torch.compile(model) if settings.compile else model
         for tower in (model.image_encoder, model.text_encoder):
-            tower.transformer.recompute = settings.recompute_activations
+            tower.recompute_activations(settings.recompute_activations)
+        self.module = together(model, ranks or Ranks(), settings.parallel, device)
+        self.optimiser = make_optimiser(model, settings)
+        self.forward = torch.compile(self.module) if settings.compile else self.module
 
     def __call__(self, batch: Batch, number: int) -> StepFacts:
         rate = learning_rate(number - 1, self.settings)
         for group in self.optimiser.param_groups:
             group["lr"] = rate
-        with self.autocast:
-            embeddings = self.forward(batch, self.objective.needs)
-        loss = self.objective(embeddings, batch, log_scale=self.model.log_scale, space=self.model.space)
-        _require_finite(loss)
         self.optimiser.zero_grad(set_to_none=True)
-        loss.total.backward()
-        grad_norm = float(nn.utils.clip_grad_norm_(self.model.parameters(), self.settings.clip_norm or math.inf))
+        loss = self._backward(batch)
+        grad_norm = _total(nn.utils.clip_grad_norm_(self.model.parameters(), self.settings.clip_norm or math.inf))
         if not math.isfinite(grad_norm):
             raise NotFinite(f"the gradient became {grad_norm}")
         self.optimiser.step()
         self.model.temperature.bring_back(self.model.logit_scale)
         return StepFacts(loss, rate, grad_norm)
+
+    def state(self) -> dict[str, Tensor]:
+        """The optimiser's moments as `moment/parameter`: a flat table that does not depend on any order."""
+        names = {parameter: name for name, parameter in self.model.named_parameters()}
+        moments = self.optimiser.state.items()
+        return {f"{kind}/{names[p]}": moment for p, kinds in moments for kind, moment in kinds.items()}
+
+    def load_state(self, state: Mapping[str, Tensor]) -> None:
+        """Take over what `state` gave; torch sees to devices and types."""
+        parameters = [p for group in self.optimiser.param_groups for p in group["params"]]
+        place = {parameter: number for number, parameter in enumerate(parameters)}
+        named = {name: place[p] for name, p in self.model.named_parameters() if p in place}
+        moments: dict[int, dict[str, Tensor]] = {}
+        for full, tensor in state.items():
+            kind, _, name = full.partition("/")
+            moments.setdefault(named[name], {})[kind] = tensor
+        groups = self.optimiser.state_dict()["param_groups"]
+        self.optimiser.load_state_dict({"state": moments, "param_groups": groups})
+
+    def _backward(self, batch: Batch) -> Loss:
+        """Gradients of the whole batch's loss, through one pass or through micro-batches."""
+        micro = self.settings.micro_batch
+        if micro and micro < len(batch):
+            return cached_backward(
+                self._embed, lambda e: self._compare(e, batch), batch, micro, lambda: alone(self.module)
+            )
+        loss = self._compare(self._embed(batch), batch)
+        loss.total.backward()
+        return loss
+
+    def _embed(self, batch: Batch) -> Embeddings:
+        with self.autocast:
+            return self.forward(batch, self.objective.needs)
+
+    def _compare(self, embeddings: Embeddings, batch: Batch) -> Loss:
+        """The loss of the whole batch, wherever its parts are."""
+        whole = Embeddings(**{role: gather_points(points) for role, points in embeddings.roles().items()})
+        loss = self.objective(whole, batch, log_scale=self.model.log_scale, space=self.model.space)
+        _require_finite(loss)
+        return loss
 
 
 def _require_finite(loss: Loss) -> None:
@@ -60,3 +105,8 @@ def _require_finite(loss: Loss) -> None:
     values = {name: value.item() for name, value in loss.terms.items()}
     bad = [f"{name} = {value}" for name, value in values.items() if not math.isfinite(value)]
     raise NotFinite(f"the loss became {total} (terms: {', '.join(bad) or 'all finite before their sum'})")
+
+
+def _total(norm: Tensor) -> float:
+    """A norm that may be spread over ranks, as a number."""
+    return float(norm.full_tensor() if hasattr(norm, "full_tensor") else norm)

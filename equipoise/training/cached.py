@@ -1,0 +1,69 @@
+"""A big batch through small memory: loss and gradients of the whole batch, activations of one micro-batch.
+
+Gao et al. 2021, "Scaling Deep Contrastive Learning Batch Size under Memory Limited Setup" (GradCache), §3.
+
+    1. embed every micro-batch without keeping activations            -> points of the whole batch
+    2. loss of the whole batch, differentiated down to the points      -> d loss / d points (cached)
+    3. embed every micro-batch again, now differentiating the encoders with its part of the cache
+
+Plain accumulation of micro-batch losses would contrast each sample with its own micro-batch only, and scale the
+temperature's gradient by their number. Random parts of an encoder (patch dropout) draw the same in 3 as in 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+
+import torch
+from torch import Tensor
+
+from equipoise.types import Batch, Embeddings, Loss
+
+Embed = Callable[[Batch], Embeddings]
+Compare = Callable[[Embeddings], Loss]
+Alone = Callable[[], AbstractContextManager[None]]  # while in it, ranks do not exchange parameter gradients
+
+
+def cached_backward(embed: Embed, compare: Compare, batch: Batch, micro: int, alone: Alone) -> Loss:
+    """Fill the parameters' gradients as `compare(embed(batch)).total.backward()` would; returns that loss."""
+    parts = list(_micro_batches(batch, micro))
+    states = []
+    with torch.no_grad():
+        seen = []
+        for part in parts:
+            states.append(_random_state(batch.index.device))
+            seen.append(embed(part).roles())
+    leaves = {role: torch.cat([s[role] for s in seen]).requires_grad_() for role in seen[0]}
+    loss = compare(Embeddings(**leaves))
+    loss.total.backward()
+    for number, (part, state) in enumerate(zip(parts, states, strict=True)):
+        _restore(state, batch.index.device)
+        rows = slice(number * micro, number * micro + len(part))
+        if number == len(parts) - 1:
+            _differentiate(embed(part), leaves, rows)
+        else:
+            with alone():
+                _differentiate(embed(part), leaves, rows)
+    return loss
+
+
+def _differentiate(embeddings: Embeddings, leaves: dict[str, Tensor], rows: slice) -> None:
+    points = embeddings.roles()
+    grads = [leaves[role].grad[rows] for role in points]  # type: ignore[index]
+    torch.autograd.backward(list(points.values()), grads)
+
+
+def _micro_batches(batch: Batch, micro: int) -> Iterator[Batch]:
+    for start in range(0, len(batch), micro):
+        yield batch.map(lambda tensor, start=start: tensor[start : start + micro])  # type: ignore[misc]
+
+
+def _random_state(device: torch.device) -> tuple[Tensor, Tensor | None]:
+    return torch.get_rng_state(), torch.cuda.get_rng_state(device) if device.type == "cuda" else None
+
+
+def _restore(state: tuple[Tensor, Tensor | None], device: torch.device) -> None:
+    torch.set_rng_state(state[0])
+    if state[1] is not None:
+        torch.cuda.set_rng_state(state[1], device)

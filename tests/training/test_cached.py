@@ -1,0 +1,52 @@
+"""Micro-batches give the loss and the gradients of the whole batch, for every objective."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from small_model import random_batch, small_model
+
+from equipoise.objectives import OBJECTIVES
+from equipoise.training.settings import Training
+from equipoise.training.step import Step
+
+
+def gradients(objective: str, micro: int, impl: str = "eager", **changes) -> tuple[float, dict[str, torch.Tensor]]:
+    model = small_model(**changes)
+    step = Step(model.train(), OBJECTIVES[objective](impl=impl), Training(micro_batch=micro), torch.device("cpu"))
+    torch.manual_seed(5)
+    loss = step._backward(random_batch(12))
+    return loss.total.item(), {name: p.grad for name, p in model.named_parameters()}
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+@pytest.mark.parametrize("micro", [1, 4, 5, 11])
+@pytest.mark.parametrize("impl", ["eager", "tiled"])
+def test_micro_batches_equal_the_whole(objective, micro, impl):
+    whole_loss, whole = gradients(objective, 0)
+    loss, parts = gradients(objective, micro, impl)
+    assert loss == pytest.approx(whole_loss, abs=1e-12)
+    for name, grad in whole.items():
+        torch.testing.assert_close(parts[name], grad, rtol=0, atol=1e-12, msg=lambda text, name=name: f"{name}: {text}")
+
+
+def test_the_temperature_gets_its_gradient_once():
+    """open_clip #761, #957: accumulation scales the gradient of logit_scale by the number of micro-batches."""
+    whole, parts = gradients("clip", 0)[1], gradients("clip", 3)[1]
+    assert whole["logit_scale"].abs() > 1e-3
+    torch.testing.assert_close(parts["logit_scale"], whole["logit_scale"], rtol=1e-10, atol=0)
+
+
+def test_random_patches_are_the_same_both_times():
+    """With patch dropout the second pass must see what the first saw: gradients at the points the loss was taken at."""
+    loss, parts = gradients("clip", 4, patch_dropout=0.5)
+    model = small_model(patch_dropout=0.5).train()
+    torch.manual_seed(5)
+    batch, objective = random_batch(12), OBJECTIVES["clip"]()
+    embedded = [model(batch.map(lambda t, k=k: t[k : k + 4])) for k in (0, 4, 8)]
+    whole = type(embedded[0])(*(torch.cat([getattr(e, role) for e in embedded]) for role in ("image", "text")))
+    expected = objective(whole, log_scale=model.log_scale, space=model.space).total
+    expected.backward()
+    assert loss == pytest.approx(expected.item(), abs=1e-12)
+    for name, parameter in model.named_parameters():
+        torch.testing.assert_close(parts[name], parameter.grad, rtol=0, atol=1e-12)
