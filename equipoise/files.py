@@ -1,8 +1,13 @@
-"""Writing files so that nothing is ever half-written: a temporary name beside the target, then a rename."""
+"""Writing files so that nothing is ever half-written: a temporary name beside the target, then a rename.
+
+Bytes reach the disk before their name does, so that a power cut cannot leave an empty file under a good name. What a
+killed writer leaves behind ends in `.tmp` or `.old` and is cleared at the next start (`clear_leftovers`).
+"""
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -10,21 +15,33 @@ from pathlib import Path
 
 from equipoise.types import UserError
 
+LEFTOVER = re.compile(r"\.?(?P<name>.+)\.\d+\.(?P<kind>tmp|old)")
+
+
+class CannotWrite(UserError):
+    """The disk is full, read-only or gone."""
+
+    def __init__(self, path: Path, reason: str):
+        super().__init__(f"cannot write {path}: {reason}; free some space or choose another folder")
+        self.reason = reason
+
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
     """Yields a temporary path beside `path` (for a file or a folder); what was written there takes its place at the
     end, or is removed if anything went wrong. A full or read-only disk becomes one sentence."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary = _beside(path, "tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         _remove(temporary)  # left by a run that was killed
         yield temporary
+        _sync_all(temporary)
         _take_place(temporary, path)
+        _sync(path.parent)
+    except CannotWrite as error:  # of a file inside a folder: name what the caller asked for
+        raise CannotWrite(path, error.reason) from error
     except OSError as error:
-        raise UserError(
-            f"cannot write {path}: {error.strerror or error}; free some space or choose another folder"
-        ) from error
+        raise CannotWrite(path, error.strerror or str(error)) from error
     finally:
         _remove(temporary)
 
@@ -34,11 +51,34 @@ def write_text(path: Path, text: str) -> None:
         temporary.write_text(text, encoding="utf-8")
 
 
+def remove_folder(path: Path) -> None:
+    """Remove a folder so that it is never seen with a part of its files."""
+    doomed = _beside(path, "tmp")
+    _remove(doomed)
+    path.rename(doomed)
+    _remove(doomed)
+
+
+def clear_leftovers(folder: Path) -> None:
+    """Half-written things go; a folder that was being replaced, and is not, comes back. Call it as the only writer."""
+    found = [(path, match) for path in folder.glob("*") if (match := LEFTOVER.fullmatch(path.name))]
+    for path, match in found:
+        home = folder / match["name"]
+        if match["kind"] == "old" and not home.exists():
+            path.rename(home)
+        else:
+            _remove(path)
+
+
+def _beside(path: Path, kind: str) -> Path:
+    return path.with_name(f".{path.name}.{os.getpid()}.{kind}")
+
+
 def _take_place(new: Path, old: Path) -> None:
     if not new.is_dir() or not old.exists():
         new.replace(old)
         return
-    retired = old.with_name(f".{old.name}.{os.getpid()}.old")  # a folder cannot be replaced in one call
+    retired = _beside(old, "old")  # a folder cannot be replaced in one call
     _remove(retired)
     old.rename(retired)
     try:
@@ -47,6 +87,22 @@ def _take_place(new: Path, old: Path) -> None:
         retired.rename(old)
         raise
     _remove(retired)
+
+
+def _sync_all(path: Path) -> None:
+    for inner in path.rglob("*") if path.is_dir() else ():
+        _sync(inner)
+    _sync(path)
+
+
+def _sync(path: Path) -> None:
+    if os.name == "nt" and path.is_dir():
+        return  # Windows opens no folders
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def _remove(path: Path) -> None:

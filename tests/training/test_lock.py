@@ -1,0 +1,97 @@
+"""One run at a time in a folder, and no dead one in the way."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from equipoise.training.lock import LOCK, locked
+from equipoise.types import UserError
+
+HOLD = """
+import os, sys, time
+from pathlib import Path
+from equipoise.training.lock import locked
+with locked(Path(sys.argv[1])):
+    if sys.argv[2] == "fork" and os.fork() == 0:
+        time.sleep(60)
+        os._exit(0)
+    print("held", flush=True)
+    time.sleep(60)
+"""
+
+
+def holder(folder: Path, how: str = "plain") -> subprocess.Popen[str]:
+    """Another process that holds the lock."""
+    command = [sys.executable, "-c", HOLD, str(folder), how]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "held\n"
+    return process
+
+
+def test_the_other_process_is_named(tmp_path):
+    other = holder(tmp_path)
+    try:
+        with pytest.raises(UserError, match=rf"{tmp_path} is in use by process {other.pid} on "), locked(tmp_path):
+            pass
+    finally:
+        os.killpg(other.pid, signal.SIGKILL)
+        other.wait()
+
+
+@pytest.mark.parametrize("how", ["plain", "fork"])
+def test_a_dead_process_does_not_block(tmp_path, how):
+    other = holder(tmp_path, how)
+    other.kill()
+    other.wait()
+    assert (tmp_path / LOCK).exists()
+    try:
+        with locked(tmp_path):
+            assert str(os.getpid()) in (tmp_path / LOCK).read_text()
+    finally:
+        if how == "fork":  # its child lives on
+            os.killpg(other.pid, signal.SIGKILL)
+
+
+def test_a_lock_leaves_nothing_behind(tmp_path):
+    for _ in range(2):
+        with locked(tmp_path / "new" / "run"):
+            pass
+    assert not (tmp_path / "new" / "run").exists()
+    with locked(tmp_path):
+        (tmp_path / "file").touch()
+    assert [path.name for path in tmp_path.iterdir() if path.is_file()] == ["file"]
+
+
+def test_one_of_many_gets_it(tmp_path):
+    """Processes that come and go at the same time never hold it together."""
+    script = """
+import sys, time
+from pathlib import Path
+from equipoise.training.lock import locked
+from equipoise.types import UserError
+folder, inside = Path(sys.argv[1]), Path(sys.argv[1]) / "inside"
+for _ in range(300):
+    try:
+        with locked(folder):
+            inside.touch(exist_ok=False)
+            inside.unlink()
+    except UserError:
+        time.sleep(0.0002)
+"""
+    several = [subprocess.Popen([sys.executable, "-c", script, str(tmp_path)]) for _ in range(4)]
+    deadline = time.monotonic() + 60
+    assert [process.wait(deadline - time.monotonic()) for process in several] == [0, 0, 0, 0]
+
+
+def test_a_folder_that_cannot_be_made_is_one_sentence(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(UserError, match="cannot write"), locked(tmp_path / "file" / "run"):
+        pass
