@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from equipoise import __version__
+from equipoise.data_commands import add_data_commands
 from equipoise.types import UserError
 
 STOPPED, MISTAKE = 130, 2
@@ -41,6 +42,18 @@ def _run(options: argparse.Namespace) -> int:
     except OSError as error:
         _drop_output()
         return _say(f"{error}; check the disk and the paths given", MISTAKE)
+    except RuntimeError as error:
+        return _say(_about_lost_worker(error), MISTAKE)
+
+
+def _about_lost_worker(error: RuntimeError) -> str:
+    """The death of a process that reads data interrupts whatever is being done; any other error is raised again."""
+    from equipoise.data.loading import lost_worker
+
+    sentence = lost_worker(error)
+    if sentence is None:
+        raise error
+    return sentence
 
 
 def _say(sentence: str, code: int) -> int:
@@ -82,7 +95,11 @@ def _parser() -> argparse.ArgumentParser:
         "train a model from a recipe",
         "clip-scenes --set training.steps=2000 --out runs/mine",
     )
-    train.add_argument("recipe", help="a built-in recipe's name or a TOML file")
+    train.add_argument("recipe", nargs="?", help="a built-in recipe's name or a TOML file")
+    train.add_argument(
+        "--resume", nargs="?", const="", metavar="FOLDER",
+        help="go on with the run in FOLDER, or in --out; with a recipe, start it where there is none",
+    )  # fmt: skip
     _run_options(train)
 
     evaluate = _command(
@@ -104,6 +121,7 @@ def _parser() -> argparse.ArgumentParser:
     _command(commands, _recipes, "recipes", "list the built-in recipes", "")
 
     _scenes_commands(commands)
+    add_data_commands(commands, _command)
     return parser
 
 
@@ -154,15 +172,23 @@ def _run_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _demo(options: argparse.Namespace) -> int:
-    options.recipe = "demo"
-    return _train(options)
+    from equipoise.runs import run_recipe
+
+    return run_recipe("demo", options.set, options.out, command=options.typed)
 
 
 def _train(options: argparse.Namespace) -> int:
-    from equipoise.runs import run_recipe
+    resume, named = options.resume is not None, Path(options.resume) if options.resume else None
+    if named and options.out:
+        raise UserError("give the run's folder once: --resume FOLDER, or --out FOLDER --resume")
+    folder = named or options.out
+    if not options.recipe and not (resume and folder):
+        raise UserError("nothing to train: give a recipe, or --resume FOLDER")
+    from equipoise.runs import resume_folder, run_recipe
 
-    finished = run_recipe(options.recipe, options.set, options.out, command=options.typed)
-    return 0 if finished else STOPPED
+    if options.recipe:
+        return run_recipe(options.recipe, options.set, folder, command=options.typed, resume=resume)
+    return resume_folder(folder, options.set, command=options.typed)
 
 
 def _eval(options: argparse.Namespace) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Iterator, Mapping, Sequence
+import signal
+from collections.abc import Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 
@@ -16,11 +17,23 @@ from equipoise.data.source import Source
 from equipoise.data.tokens import Tokens
 from equipoise.evaluation.evaluate import Finding, evaluate, validate, validation_metrics
 from equipoise.evaluation.results import TASKS, table, write_results
-from equipoise.models.folder import CONFIG, WEIGHTS, model_folder, read_parts, read_weights, write_model
+from equipoise.files import write_text
+from equipoise.models.folder import (
+    CONFIG,
+    WEIGHTS,
+    model_folder,
+    read_parts,
+    read_weights,
+    step_folders,
+    step_number,
+    write_model,
+)
 from equipoise.models.model import Model, count_parameters
 from equipoise.reports.examples import gather_examples
-from equipoise.reports.report import Confusion, write_report
+from equipoise.reports.report import REPORT, Confusion, write_report
+from equipoise.training.lock import locked
 from equipoise.training.loop import Outcome, train
+from equipoise.training.place import holds_run, require_new, require_same
 from equipoise.training.progress import Progress
 from equipoise.types import UserError
 
@@ -50,32 +63,58 @@ def build_model(run: Run, tokens: Tokens) -> Model:
     )
 
 
-def run_recipe(recipe: str, overrides: Sequence[str], out: Path | None, command: str) -> bool:
-    """Train, evaluate and report; whether the run came to its end (it did not if it was interrupted)."""
+def run_recipe(recipe: str, overrides: Sequence[str], out: Path | None, command: str, resume: bool = False) -> int:
+    """Carry out a recipe; with `resume`, go on with the run that `out` holds, if it holds one."""
     loaded = load_run(recipe, overrides)
-    folder = _new_folder(loaded.run.name, out)
-    model, outcome = train_run(loaded, folder)
-    if outcome.interrupted:
-        print(f"Stopped at step {outcome.step}; the model so far is in {folder / 'checkpoints' / 'last'}")
-        return False
-    findings = evaluate(model, loaded.run.data.build("test"), loaded.run.evaluation)
-    write_down(loaded, folder, model, outcome, findings, command)
+    folder = (out or RUNS / loaded.run.name) if resume else _new_folder(loaded.run.name, out)
+    return carry_out(loaded, folder, command, resume)
+
+
+def resume_folder(folder: Path, overrides: Sequence[str], command: str) -> int:
+    """Go on with the run in `folder`, by the settings stored there."""
+    if not (folder / CONFIG).is_file():
+        raise UserError(f"{folder} holds no run to resume: there is no {CONFIG} in it; check the path")
+    return carry_out(load_stored(folder / CONFIG, overrides), folder, command, resume=True)
+
+
+def carry_out(loaded: Loaded, folder: Path, command: str, resume: bool = False) -> int:
+    """Train, evaluate and report; 0 at the end, 128 + its number if a signal ended the run before."""
+    with locked(folder):
+        if resume and holds_run(folder):
+            require_same(folder, load_stored(folder / CONFIG).table, loaded.table)
+        else:
+            require_new(folder)
+        if _is_finished(folder, loaded.run.training.steps):
+            print(f"The run in {folder} is finished; raise training.steps to train on")
+            return 0
+        model, outcome = train_run(loaded, folder)
+        if outcome.signal:
+            name = signal.Signals(outcome.signal).name
+            print(f"Stopped by {name} after step {outcome.step}; go on with: equipoise train --resume {folder}")
+            return 128 + outcome.signal
+        findings = evaluate(model, loaded.run.data.build("test"), loaded.run.evaluation)
+        write_down(loaded, folder, model, outcome, findings, command)
     print_findings(findings)
-    print(f"\nThe report is {folder / 'report.html'}; the model is {folder}")
-    return True
+    print(f"\nThe report is {folder / REPORT}; the model is {folder}")
+    return 0
 
 
 def train_run(loaded: Loaded, folder: Path) -> tuple[Model, Outcome]:
-    """The model a recipe describes, trained; metrics and checkpoints in `folder`."""
+    """The model a recipe describes, trained; metrics and checkpoints in `folder`, whose newest one is gone on from."""
     run = loaded.run
     source = run.data.build("train")
+    checkpoints = step_folders(folder)
     torch.manual_seed(run.seed)
-    tokens = Tokens.from_config(run.tokens, islice(_all_captions(source), CAPTIONS_FOR_TOKENS))
+    tokens = read_parts(checkpoints[-1])[0] if checkpoints else _new_tokens(run, source)
     model = build_model(run, tokens)
     device = run.training.torch_device()
     batches = Batches(source, tokens, run.preprocess, batch_size=run.training.batch_size, seed=run.seed, device=device)
     validation = run.data.build("validation")
     _require_metric(run.training.best, validation_metrics(validation))
+    if checkpoints:
+        print(f"Going on from {checkpoints[-1]}", flush=True)
+    (folder / REPORT).unlink(missing_ok=True)  # of a shorter run that is trained on
+    write_text(folder / CONFIG, dump(loaded.table))
     outcome = train(
         model,
         run.objective,
@@ -84,6 +123,7 @@ def train_run(loaded: Loaded, folder: Path) -> tuple[Model, Outcome]:
         folder=folder,
         config=dump(loaded.table),
         evaluate=lambda model: validate(model, validation, run.evaluation),
+        resume=bool(checkpoints),
     )
     return model, outcome
 
@@ -189,15 +229,17 @@ def _require_metric(name: str, known: Sequence[str]) -> None:
         raise UserError(f'training.best = "{name}" is not a metric of the validation data; choose {", ".join(known)}')
 
 
-def _all_captions(source: Source) -> Iterator[str]:
-    return (caption for index in range(len(source)) for caption in source.pair(index).captions)
+def _new_tokens(run: Run, source: Source) -> Tokens:
+    captions = (caption for index in range(len(source)) for caption in source.pair(index).captions)
+    return Tokens.from_config(run.tokens, islice(captions, CAPTIONS_FOR_TOKENS))
 
 
 def _new_folder(name: str, out: Path | None) -> Path:
-    """The folder asked for, if it holds no run yet; otherwise a new one under runs/."""
-    if out is not None:
-        if (out / CONFIG).exists() or (out / "metrics.jsonl").exists():
-            raise UserError(f"{out} already holds a run; choose another folder with --out, or remove it")
-        return out
+    """The folder asked for, or a new one under runs/."""
     candidates = [RUNS / name, *(RUNS / f"{name}-{number}" for number in range(2, 10_000))]
-    return next(folder for folder in candidates if not folder.exists())
+    return out or next(folder for folder in candidates if not folder.exists())
+
+
+def _is_finished(folder: Path, steps: int) -> bool:
+    checkpoints = step_folders(folder)
+    return (folder / REPORT).exists() and bool(checkpoints) and step_number(checkpoints[-1]) >= steps

@@ -8,12 +8,12 @@
     README.md            the card: what it is, how it was made, how to load it
 
 No pickles. Files are written under a temporary name and renamed, so a folder is complete or not there.
+A run keeps such folders as it goes: `checkpoints/best`, and `checkpoints/step-00001200` with the state of training.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -35,6 +35,7 @@ CONFIG, WEIGHTS, PREPROCESS, METRICS, CARD = (
     "metrics.json",
     "README.md",
 )
+CHECKPOINTS, BEST, STEP = "checkpoints", "best", "step-"
 
 
 def save_model(
@@ -55,23 +56,43 @@ def write_model(
     write_text(folder / PREPROCESS, json.dumps(model.preprocess.to_json(), indent=2) + "\n")
     write_text(folder / METRICS, json.dumps(dict(metrics), indent=2) + "\n")
     write_text(folder / CARD, card(model, config, metrics))
-    state = model.state_dict() if weights is None else weights
-    with replacing(folder / WEIGHTS) as temporary:
+    write_tensors(folder / WEIGHTS, model.state_dict() if weights is None else weights)
+
+
+def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
+    """Write tensors into a model folder that has its settings already."""
+    with replacing(path) as temporary:
         try:
-            save_file({name: t.detach().cpu().contiguous() for name, t in state.items()}, temporary)
+            save_file({name: t.detach().cpu().contiguous() for name, t in tensors.items()}, temporary)
         except SafetensorError as error:  # how safetensors reports a full disk
             raise OSError(str(error)) from error
-        shutil.copymode(folder / CONFIG, temporary)  # safetensors keeps its files to their owner
-        _flush(temporary)
+        shutil.copymode(path.with_name(CONFIG), temporary)  # safetensors keeps its files to their owner
+
+
+def read_tensors(path: Path) -> dict[str, Tensor]:
+    try:
+        return load_file(path)
+    except (OSError, SafetensorError) as error:
+        raise UserError(f"cannot read weights from {path}: {error}") from error
 
 
 def model_folder(path: Path) -> Path:
-    """The folder that holds the model: `path` itself, or the best (else the last) checkpoint of an unfinished run."""
-    for candidate in (path, path / "checkpoints" / "best", path / "checkpoints" / "last"):
+    """The folder that holds the model: `path` itself, or the best (else the newest) checkpoint of an unfinished run."""
+    for candidate in (path, path / CHECKPOINTS / BEST, *reversed(step_folders(path))):
         if (candidate / WEIGHTS).is_file():
             return candidate
     hint = "" if path.is_dir() else " (there is no such folder)"
     raise UserError(f"no model in {path}{hint}: a model folder holds {WEIGHTS} and {CONFIG}")
+
+
+def step_folders(run: Path) -> list[Path]:
+    """The checkpoints of a run by step, oldest first; one that has its name is complete."""
+    found = [path for path in (run / CHECKPOINTS).glob(f"{STEP}*") if path.name.removeprefix(STEP).isdecimal()]
+    return sorted(found, key=step_number)
+
+
+def step_number(checkpoint: Path) -> int:
+    return int(checkpoint.name.removeprefix(STEP))
 
 
 def read_parts(folder: Path) -> tuple[Tokens, Preprocess]:
@@ -85,10 +106,7 @@ def read_parts(folder: Path) -> tuple[Tokens, Preprocess]:
 
 def read_weights(model: nn.Module, path: Path) -> None:
     """Load weights into a model of exactly the same shape; otherwise say every difference and load nothing."""
-    try:
-        state = load_file(path)
-    except (OSError, SafetensorError) as error:
-        raise UserError(f"cannot read weights from {path}: {error}") from error
+    state = read_tensors(path)
     if problems := differences(model.state_dict(), state):
         raise UserError(f"{path} does not fit this model: {'; '.join(problems)}")
     model.load_state_dict(state)
@@ -136,9 +154,3 @@ Made by this run:
 
 def _shape(tensor: Tensor) -> str:
     return "×".join(map(str, tensor.shape)) or "a scalar"
-
-
-def _flush(path: Path) -> None:
-    """Weights reach the disk before their rename does, so that a power cut cannot leave an empty file."""
-    with path.open("rb") as file:
-        os.fsync(file.fileno())

@@ -23,6 +23,7 @@ from equipoise.evaluation.results import metric, percent
 from equipoise.files import write_text
 from equipoise.reports import plots
 
+REPORT = "report.html"
 HEADLINES = ("text_to_image_R@1", "image_to_text_R@1", "text_to_image_mAP@R", "acc1")
 
 Numbers = Mapping[str, float]
@@ -94,7 +95,7 @@ def write_report(
     confusion: Confusion | None = None,
     clamp: float | None = None,
 ) -> Path:
-    """Write `folder/report.html`.
+    """Write `report.html` into `folder`.
 
     `facts` are shown as they come (command, recipe, seed, ...); `metrics` are the records of metrics.jsonl, whose
     "temperature" is exp(t) and whose largest allowed value is `clamp`; `results` and `chance` hold numbers by the
@@ -117,7 +118,7 @@ def write_report(
         confusion=confusion,
         bibliography=bibliography.strip(),
     )
-    path = folder / "report.html"
+    path = folder / REPORT
     write_text(path, text)
     return path
 

@@ -7,7 +7,7 @@ Polyak & Juditsky 1992, with exponential weights and a short start so that early
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 import torch
@@ -27,12 +27,17 @@ class Average:
         for name, tensor in model.state_dict().items():
             self.weights[name].lerp_(tensor, 1 - decay)
 
+    @torch.no_grad()
+    def load(self, weights: Mapping[str, Tensor]) -> None:
+        for name, tensor in self.weights.items():
+            tensor.copy_(weights[name])
+
     @contextmanager
     def applied_to(self, model: nn.Module) -> Iterator[None]:
         """The model wears the average for a while."""
         own = {name: t.detach().clone() for name, t in model.state_dict().items()}
-        model.load_state_dict(self.weights)
         try:
+            model.load_state_dict(self.weights)
             yield
         finally:
             model.load_state_dict(own)

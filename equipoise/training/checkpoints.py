@@ -1,41 +1,96 @@
-"""Checkpoints of a run: `checkpoints/last` and `checkpoints/best`, each a whole model folder."""
+"""Checkpoints of a run: `checkpoints/step-00001200`, of which the last few are kept, and `checkpoints/best`.
+
+Each is a whole model folder; those by step also hold the state of training. A checkpoint is written under another name
+and renamed when it is complete, and an older one goes only after that: a kill or a full disk costs at most the new one.
+One that cannot be written is a warning, for space may come back; the second in a row ends the run.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+import time
+import warnings
+from collections.abc import Callable
 from pathlib import Path
 
-from torch import Tensor
-
-from equipoise.models.folder import save_model
+from equipoise.files import clear_leftovers, remove_folder, replacing
+from equipoise.models.folder import BEST, CHECKPOINTS, STEP, save_model, step_folders, write_model
 from equipoise.models.model import Model
+from equipoise.training.settings import Training
+from equipoise.training.state import Position, State
 from equipoise.types import UserError
 
 
 class Checkpoints:
-    def __init__(self, folder: Path, config: str, best_metric: str):
-        self.folder, self.config, self.best_metric = folder / "checkpoints", config, best_metric
-        self.best_value = -math.inf
-        self.last_step: int | None = None
+    """The checkpoints in `run`, the folder of a run this process alone writes to."""
 
-    def save(self, model: Model, step: int, metrics: Mapping[str, float], weights: Mapping[str, Tensor] | None) -> None:
-        save_model(model, self.folder / "last", self.config, {"step": step, **metrics}, weights)
-        self.last_step = step
+    def __init__(self, run: Path, config: str, settings: Training):
+        self.run, self.config, self.settings = run, config, settings
+        self.folder = run / CHECKPOINTS
+        self._failures = 0
+        self._saved_at = time.monotonic()
+        clear_leftovers(self.folder)
 
-    def offer(self, model: Model, step: int, metrics: Mapping[str, float]) -> bool:
+    def start(self, state: State, resume: bool) -> Position:
+        """Where the run starts: at its newest checkpoint, which is loaded, or at step 0."""
+        found = step_folders(self.run)
+        if found and not resume:
+            raise UserError(f"{self.run} already holds checkpoints; resume that run or choose another folder")
+        return state.read(found[-1]) if found else Position()
+
+    def is_due(self, step: int) -> bool:
+        if is_due(step, self.settings.checkpoint_every, self.settings.steps):
+            return True
+        minutes = self.settings.checkpoint_minutes
+        return 0 < minutes <= (time.monotonic() - self._saved_at) / 60
+
+    def save(self, state: State, position: Position, last_chance: bool = False) -> None:
+        target = self.folder / f"{STEP}{position.step:08d}"
+        if target.exists():
+            return
+
+        def write() -> None:
+            with replacing(target) as temporary:
+                temporary.mkdir()
+                weights = state.average.weights if state.average else None
+                metrics = {"step": position.step, **position.validation}
+                write_model(state.model, temporary, self.config, metrics, weights)
+                state.write(temporary, position)
+
+        if self._written(write, last_chance):
+            for outdated in step_folders(self.run)[: -self.settings.keep_last]:
+                remove_folder(outdated)
+        self._saved_at = time.monotonic()  # also of a failure, which is not to be repeated at every step
+
+    def offer(self, model: Model, position: Position) -> None:
         """Keep these weights as the best if their metric is higher than any before."""
-        if self.best_metric not in metrics:
-            known = ", ".join(metrics)
-            raise UserError(f'training.best = "{self.best_metric}" is not among the metrics measured: {known}')
-        if not metrics[self.best_metric] > self.best_value:  # written so that NaN is never the best
-            return False
-        self.best_value = metrics[self.best_metric]
-        save_model(model, self.folder / "best", self.config, {"step": step, **metrics})
-        return True
+        name, metrics = self.settings.best, position.validation
+        if name not in metrics:
+            raise UserError(f'training.best = "{name}" is not among the metrics measured: {", ".join(metrics)}')
+        former = -math.inf if position.best is None else position.best
+        if not metrics[name] > former:  # written so that NaN is never the best
+            return
+        facts = {"step": position.step, **metrics}
+        if self._written(lambda: save_model(model, self.folder / BEST, self.config, facts), last_chance=False):
+            position.best = metrics[name]
 
     def last(self) -> str:
         """Where the last good weights are, for a sentence."""
-        if self.last_step is None:
-            return "no checkpoint had been written yet"
-        return f"the last good checkpoint, of step {self.last_step}, is in {self.folder / 'last'}"
+        found = step_folders(self.run)
+        return f"the last good checkpoint is {found[-1]}" if found else "no checkpoint had been written yet"
+
+    def _written(self, write: Callable[[], None], last_chance: bool) -> bool:
+        try:
+            write()
+        except UserError as error:
+            self._failures += 1
+            if last_chance or self._failures > 1:
+                raise UserError(f"{error} ({self.last()})") from error
+            warnings.warn(f"{error}; training goes on, but will stop if that happens again", stacklevel=3)
+            return False
+        self._failures = 0
+        return True
+
+
+def is_due(step: int, every: int, steps: int) -> bool:
+    return step > 0 and (step == steps or (every > 0 and step % every == 0))

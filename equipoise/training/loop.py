@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
+from equipoise.data.batches import Batches
 from equipoise.models.model import Model
 from equipoise.objectives import Objective
 from equipoise.training.average import Average
-from equipoise.training.checkpoints import Checkpoints
+from equipoise.training.checkpoints import Checkpoints, is_due
+from equipoise.training.clock import Clock
+from equipoise.training.interrupt import Interrupt
 from equipoise.training.metrics import MetricsLog
 from equipoise.training.progress import Progress
 from equipoise.training.settings import Training
+from equipoise.training.state import Position, State
 from equipoise.training.step import NotFinite, Step, StepFacts
-from equipoise.types import Batch, UserError
+from equipoise.types import UserError
 
 Evaluate = Callable[[Model], dict[str, float]]
 
@@ -26,71 +29,125 @@ class Outcome:
     records: list[dict[str, float]]  # what metrics.jsonl holds
     step: int  # steps done
     seconds: float  # of training, evaluation and checkpoints left out
-    interrupted: bool = False
+    signal: int = 0  # that ended the run before its last step; 0 if none did
 
 
 def train(
     model: Model,
     objective: Objective,
-    batches: Iterable[Batch],
+    batches: Batches,
     settings: Training,
     *,
     folder: Path,
     config: str,
     evaluate: Evaluate | None = None,
+    resume: bool = False,
 ) -> Outcome:
     """Train `model` in place on `batches` for `settings.steps`; metrics and checkpoints go to `folder`.
 
-    Ctrl-C ends the run after saving. A number that is not finite ends it with a sentence, the last checkpoint kept.
+    With `resume`, the newest checkpoint in `folder` is loaded and the run goes on as if it had never stopped.
+    SIGTERM and SIGINT (Ctrl-C) end the run after saving. A number that is not finite ends it with a sentence.
     """
     device = settings.torch_device()
     step = Step(model.to(device).train(), objective, settings, device)
-    average = Average(model, settings.ema) if settings.ema else None
-    checkpoints = Checkpoints(folder, config, settings.best)
-    clock, done, validation = _Clock(), 0, dict[str, float]()
-
-    with MetricsLog(folder) as log, Progress(settings.steps) as progress:
+    state = State(model, step, Average(model, settings.ema) if settings.ema else None)
+    checkpoints = Checkpoints(folder, config, settings)
+    position = checkpoints.start(state, resume)
+    _require_same_data(position, len(batches.source), folder)
+    with (
+        MetricsLog(folder, position.records, position.step) as log,
+        Progress(settings.steps, already=position.step) as progress,
+        Interrupt() as interrupt,
+    ):
+        run = _Run(state, settings, evaluate, position, checkpoints, log, progress, interrupt, Clock(position.seconds))
         try:
-            for number, batch in zip(range(1, settings.steps + 1), batches, strict=False):
-                facts = step(batch, number)
-                done = number
-                clock.count(len(batch))
-                if average:
-                    average.update(model, number)
-
-                if _is_due(number, settings.log_every, settings.steps):
-                    values = _values(facts, model, clock)
-                    log.write(number, values)
-                    progress.update(number, **_shown(values))
-
-                if evaluate and _is_due(number, settings.evaluate_every, settings.steps):
-                    with clock.paused(), average.applied_to(model) if average else nullcontext():
-                        validation = evaluate(model)
-                        checkpoints.offer(model, number, validation)
-                    log.write(number, {f"validation/{name}": value for name, value in validation.items()})
-                    progress.note(f"step {number}: {settings.best} {validation[settings.best]:.4g}")
-
-                if _is_due(number, settings.checkpoint_every, settings.steps):
-                    with clock.paused():
-                        checkpoints.save(model, number, validation, average.weights if average else None)
-        except KeyboardInterrupt:
-            checkpoints.save(model, done, validation, average.weights if average else None)
-            return Outcome(log.records, done, clock.seconds(), interrupted=True)
+            run.go(batches)
         except NotFinite as error:
             raise UserError(
-                f"{error} at step {done + 1}, so training stopped; {checkpoints.last()}. "
+                f"{error} at step {position.step + 1}, so training stopped; {checkpoints.last()}. "
                 "Try a lower training.learning_rate, a longer warm-up or training.clip_norm"
             ) from error
-    if average:
-        model.load_state_dict(average.weights)
-    return Outcome(log.records, done, clock.seconds())
+    if state.average and not interrupt:
+        model.load_state_dict(state.average.weights)
+    return Outcome(log.records, position.step, run.clock.seconds(), interrupt.signal)
 
 
-def _is_due(number: int, every: int, steps: int) -> bool:
-    return number == steps or (every > 0 and number % every == 0)
+@dataclass
+class _Run:
+    """One run under way."""
+
+    state: State
+    settings: Training
+    evaluate: Evaluate | None
+    position: Position
+    checkpoints: Checkpoints
+    log: MetricsLog
+    progress: Progress
+    interrupt: Interrupt
+    clock: Clock
+
+    def go(self, batches: Batches) -> None:
+        self._evaluate_if_due()  # the run may have been stopped before it could
+        numbers = range(self.position.step + 1, 0 if self.interrupt else self.settings.steps + 1)
+        for number, batch in zip(numbers, batches.starting_at(self.position.step), strict=False):
+            facts = self.state.step(batch, number)
+            if self.state.average:
+                self.state.average.update(self.state.model, number)
+            self.position.step = number
+            self.clock.count(len(batch))
+            self._log_if_due(facts)
+            self._evaluate_if_due()
+            if self.interrupt or self.checkpoints.is_due(number):
+                self._save()
+            if self.interrupt:
+                break
+
+    def _log_if_due(self, facts: StepFacts) -> None:
+        step = self.position.step
+        if is_due(step, self.settings.log_every, self.settings.steps):
+            values = _values(facts, self.state.model, self.clock)
+            self.log.write(step, values)
+            self.progress.update(step, **_shown(values))
+
+    def _evaluate_if_due(self) -> None:
+        """Unless it was done before, or a signal comes; then the run begins with it when it is resumed."""
+        position, model, average = self.position, self.state.model, self.state.average
+        due = is_due(position.step, self.settings.evaluate_every, self.settings.steps)
+        if not self.evaluate or not due or position.evaluated == position.step:
+            return
+        with self.clock.paused(), average.applied_to(model) if average else nullcontext():
+            if not self.interrupt.attempt(self._measure):
+                return
+            self.checkpoints.offer(model, position)
+        position.evaluated = position.step
+        self.log.write(position.step, {f"validation/{name}": value for name, value in position.validation.items()})
+        best = self.settings.best
+        self.progress.note(f"step {position.step}: {best} {position.validation[best]:.4g}")
+
+    def _measure(self) -> None:
+        assert self.evaluate is not None
+        self.position.validation = self.evaluate(self.state.model)
+
+    def _save(self) -> None:
+        position = self.position
+        with self.clock.paused():
+            self.log.sync()
+            position.seconds, position.records = self.clock.seconds(), len(self.log.records)
+            position.captions_cut = self.state.model.tokens.truncated
+            is_last = bool(self.interrupt) or position.step == self.settings.steps
+            self.checkpoints.save(self.state, position, last_chance=is_last)
 
 
-def _values(facts: StepFacts, model: Model, clock: _Clock) -> dict[str, float]:
+def _require_same_data(position: Position, samples: int, folder: Path) -> None:
+    if position.step and position.samples != samples:
+        raise UserError(
+            f"the training data has {samples:,} samples, but had {position.samples:,} when the run in {folder} was "
+            "saved; bring the data back as it was, or start a new run"
+        )
+    position.samples = samples
+
+
+def _values(facts: StepFacts, model: Model, clock: Clock) -> dict[str, float]:
     terms = {f"loss/{name}": value.item() for name, value in facts.loss.terms.items()}
     return {
         "loss": facts.loss.total.item(),
@@ -110,29 +167,3 @@ def _shown(values: Mapping[str, float]) -> dict[str, str]:
         "temperature": f"{values['temperature']:.1f}",
         "pairs/s": f"{values['pairs_per_second']:,.0f}",
     }
-
-
-class _Clock:
-    """Seconds and pairs of training proper."""
-
-    def __init__(self) -> None:
-        self._start, self._away, self._pairs, self._mark = time.monotonic(), 0.0, 0, (0.0, 0)
-
-    def count(self, pairs: int) -> None:
-        self._pairs += pairs
-
-    def seconds(self) -> float:
-        return time.monotonic() - self._start - self._away
-
-    def rate(self) -> float:
-        """Pairs a second since the last call."""
-        (seconds, pairs), self._mark = self._mark, (self.seconds(), self._pairs)
-        return (self._pairs - pairs) / max(1e-9, self._mark[0] - seconds)
-
-    @contextmanager
-    def paused(self) -> Iterator[None]:
-        left = time.monotonic()
-        try:
-            yield
-        finally:
-            self._away += time.monotonic() - left

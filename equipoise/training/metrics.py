@@ -3,26 +3,30 @@
 from __future__ import annotations
 
 import json
+import os
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from equipoise.files import write_text
 from equipoise.types import UserError
 
 METRICS_FILE, BOARD = "metrics.jsonl", "tensorboard"
 
 
 class MetricsLog:
-    def __init__(self, folder: Path):
+    """The log of a run that starts, or goes on after `step` with the first `kept` records there are."""
+
+    def __init__(self, folder: Path, kept: int = 0, step: int = 0):
         self.path = folder / METRICS_FILE
-        self.records: list[dict[str, float]] = []
+        self.records = self._cut_back(kept)
         self._files = ExitStack()
         with self._told_in_a_sentence():
-            folder.mkdir(parents=True, exist_ok=True)
-            self._file = self._files.enter_context(self.path.open("w", encoding="utf-8"))
-            self._board = _tensorboard(folder)
+            self._file = self._files.enter_context(self.path.open("a", encoding="utf-8"))
+            self._board = _tensorboard(folder, step)
         if self._board:
             self._files.callback(self._board.close)
 
@@ -40,10 +44,28 @@ class MetricsLog:
         record = {"step": step, **values}
         self.records.append(record)
         with self._told_in_a_sentence():
-            self._file.write(json.dumps(record) + "\n")
+            self._file.write(_line(record))
             self._file.flush()
             for name, value in values.items() if self._board else ():
                 self._board.add_scalar(name, value, step)
+
+    def sync(self) -> None:
+        """What was written is on the disk, so that a checkpoint may count on it."""
+        with self._told_in_a_sentence():
+            os.fsync(self._file.fileno())
+            if self._board:
+                self._board.flush()
+
+    def _cut_back(self, kept: int) -> list[dict[str, float]]:
+        """Forget what was logged after the checkpoint the run goes on from: it will be logged again."""
+        records = read_metrics(self.path)[:kept] if kept else []
+        if len(records) < kept:
+            warnings.warn(
+                f"{self.path} has {len(records)} whole records of the {kept} that were logged; curves will have a gap",
+                stacklevel=3,
+            )
+        write_text(self.path, "".join(map(_line, records)))
+        return records
 
     @contextmanager
     def _told_in_a_sentence(self) -> Iterator[None]:
@@ -56,8 +78,10 @@ class MetricsLog:
 
 
 def read_metrics(path: Path) -> list[dict[str, float]]:
-    """The records of a metrics file; a line cut off by a crash is left out."""
-    records = []
+    """The records of a metrics file; a line cut off by a crash is left out. None without a file."""
+    records: list[dict[str, float]] = []
+    if not path.exists():
+        return records
     for line in path.read_text(encoding="utf-8").splitlines():
         try:
             records.append(json.loads(line))
@@ -66,9 +90,15 @@ def read_metrics(path: Path) -> list[dict[str, float]]:
     return records
 
 
-def _tensorboard(folder: Path) -> Any:
+def _line(record: Mapping[str, float]) -> str:
+    return json.dumps(record) + "\n"
+
+
+def _tensorboard(folder: Path, step: int) -> Any:
+    """A writer that goes on after `step`; what a killed run showed later than that disappears."""
     try:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError:
         return None  # an extra: `pip install equipoise[tensorboard]`; metrics.jsonl has everything
-    return SummaryWriter(str(folder / BOARD))  # type: ignore[no-untyped-call]
+    purge = step + 1 if (folder / BOARD).exists() else None
+    return SummaryWriter(str(folder / BOARD), purge_step=purge)  # type: ignore[no-untyped-call]

@@ -11,10 +11,10 @@ SECONDS_BETWEEN_LINES = 10.0
 
 
 class Progress:
-    """Step, loss, pairs/s, temperature and time left of a run of `steps`."""
+    """Step, loss, pairs/s, temperature and time left of a run of `steps`, of which some may be done `already`."""
 
-    def __init__(self, steps: int, what: str = "training"):
-        self.steps, self.what = steps, what
+    def __init__(self, steps: int, what: str = "training", already: int = 0):
+        self.steps, self.what, self.already = steps, what, already
         self._started = time.monotonic()
         self._last_line = -SECONDS_BETWEEN_LINES
         self._bar = _bar() if sys.stderr.isatty() else None
@@ -22,7 +22,7 @@ class Progress:
     def __enter__(self) -> Progress:
         if self._bar:
             self._bar.start()
-            self._task = self._bar.add_task(self.what, total=self.steps, facts="")
+            self._task = self._bar.add_task(self.what, total=self.steps, completed=self.already, facts="")
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
@@ -37,7 +37,7 @@ class Progress:
         now = time.monotonic()
         if now - self._last_line >= SECONDS_BETWEEN_LINES or done == self.steps:
             self._last_line = now
-            left = (now - self._started) / max(1, done) * (self.steps - done)
+            left = (now - self._started) / max(1, done - self.already) * (self.steps - done)
             print(f"{self.what} {done}/{self.steps}  {text}  {left:.0f} s left", file=sys.stderr, flush=True)
 
     def note(self, sentence: str) -> None:

@@ -59,7 +59,7 @@ class Step:
 
     def state(self) -> dict[str, Tensor]:
         """The optimiser's moments as `moment/parameter`: a flat table that does not depend on any order."""
-        names = {parameter: name for name, parameter in self.model.named_parameters()}
+        names: dict[Tensor, str] = {parameter: name for name, parameter in self.model.named_parameters()}
         moments = self.optimiser.state.items()
         return {f"{kind}/{names[p]}": moment for p, kinds in moments for kind, moment in kinds.items()}
 

@@ -1,0 +1,206 @@
+"""Does a run that is killed again and again end like one that is left alone? `python benchmarks/kill.py`
+
+Trains twice: once undisturbed, once with `kill -9` at random moments and `--resume` after each. Kills are aimed in turn
+at any moment of training, at a checkpoint being written, and at a run that is just starting. Then every logged number
+(loss, temperature, gradient norm, validation), the weights, the moving average, the optimiser's moments and the random
+states are compared bit for bit. The exit code is 1 if anything differs.
+
+    --recipe FILE     another recipe; it should save often (checkpoint_every = 2) and log every step
+    --launch COMMAND  what to start instead of `python -m equipoise.cli`, for example with torchrun
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sized
+from itertools import cycle
+from pathlib import Path
+from random import Random
+
+import torch
+from safetensors.torch import load_file
+
+from equipoise.files import LEFTOVER
+from equipoise.models.folder import step_folders, step_number
+from equipoise.training.metrics import read_metrics
+
+RECIPE = """
+extends = "demo"
+[data]
+train_size = 256
+validation_size = 16
+test_size = 16
+[image]
+patch_dropout = 0.5
+layers = 2
+[training]
+steps = {steps}
+batch_size = 16
+warmup_steps = 4
+ema = 0.9
+log_every = 1
+evaluate_every = 5
+checkpoint_every = 2
+"""
+BY_THE_CLOCK = ("seconds", "pairs_per_second")
+PATIENCE = 300.0  # seconds without progress before a run counts as hung
+
+
+def main() -> int:
+    options = _options()
+    random = Random(options.seed)
+    with tempfile.TemporaryDirectory(prefix="equipoise-kill-") as scratch:
+        here = Path(scratch)
+        (here / "kill.toml").write_text(RECIPE.format(steps=options.steps))
+        recipe = options.recipe or here / "kill.toml"
+        command = [*shlex.split(options.launch), "train", str(recipe), "--resume", "--out"]
+        seconds = train(command, here / "undisturbed")
+        print(f"undisturbed: {seconds:.0f} s\n\n{'kill':>4}  {'aimed at':<10}{'step':>5}{'saved':>7}  half-written")
+        kills = 0
+        for aim in cycle(AIMS):
+            if kills == options.kills or not killed(command, here / "killed", aim, random):
+                break
+            kills += 1
+            step, saved, halves = remains(here / "killed")
+            print(f"{kills:>4}  {aim:<10}{step:>5}{saved:>7}  {', '.join(halves)}", flush=True)
+        train(command, here / "killed")
+        return verdict(here, kills, options.kills)
+
+
+def train(command: list[str], folder: Path) -> float:
+    """To the end, undisturbed; seconds."""
+    start = time.monotonic()
+    done = subprocess.run([*command, str(folder)], capture_output=True, text=True, timeout=3600, check=False)
+    if done.returncode:
+        sys.exit(f"training failed with code {done.returncode}:\n{done.stderr}")
+    return time.monotonic() - start
+
+
+def killed(command: list[str], folder: Path, aim: str, random: Random) -> bool:
+    """Start or resume the run and kill it; whether it was still running."""
+    run = subprocess.Popen(
+        [*command, str(folder)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+    )
+    for _ in AIMS[aim](folder, random):
+        if run.poll() is not None:
+            break
+        time.sleep(0.0005)
+    alive = run.poll() is None
+    if alive:
+        os.killpg(run.pid, signal.SIGKILL)
+    elif run.returncode:
+        sys.exit(f"the resumed run failed with code {run.returncode}; run it by hand: {shlex.join(command)} {folder}")
+    run.wait()
+    return alive
+
+
+def any_moment(folder: Path, random: Random) -> Iterator[None]:
+    yield from until(saves_more_than(folder))
+    yield from pause(random.uniform(0, 1.0))
+
+
+def writing(folder: Path, random: Random) -> Iterator[None]:
+    yield from until(saves_more_than(folder))
+    yield from until(lambda: any(step > newest(folder) for step in steps_begun(folder)))
+    yield from pause(random.uniform(0, 0.01))
+
+
+def starting(_: Path, random: Random) -> Iterator[None]:
+    """From the first imports to the first steps."""
+    yield from pause(random.uniform(1.0, 8.0))
+
+
+AIMS: dict[str, Callable[[Path, Random], Iterator[None]]] = {
+    "any moment": any_moment,
+    "writing": writing,
+    "starting": starting,
+}
+
+
+def saves_more_than(folder: Path) -> Callable[[], bool]:
+    """Whether the run has come further than it was when this was called."""
+    before = newest(folder)
+    return lambda: newest(folder) > before
+
+
+def newest(folder: Path) -> int:
+    return max(map(step_number, step_folders(folder)), default=0)
+
+
+def until(condition: Callable[[], bool]) -> Iterator[None]:
+    deadline = time.monotonic() + PATIENCE
+    while not condition():
+        if time.monotonic() > deadline:
+            sys.exit(f"no progress for {PATIENCE:.0f} s: the run hangs")
+        yield
+
+
+def pause(seconds: float) -> Iterator[None]:
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        yield
+
+
+def half_written(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.glob("*") if LEFTOVER.fullmatch(path.name))
+
+
+def steps_begun(folder: Path) -> list[int]:
+    """Of checkpoints being written, or removed."""
+    names = (LEFTOVER.sub(r"\g<name>", name) for name in half_written(folder / "checkpoints"))
+    return [step_number(Path(name)) for name in names if name != "best"]
+
+
+def remains(folder: Path) -> tuple[int, int, list[str]]:
+    """The last step logged, the newest checkpoint, and what was being written."""
+    steps = [int(record["step"]) for record in read_metrics(folder / "metrics.jsonl")]
+    return max(steps, default=0), newest(folder), half_written(folder / "checkpoints") + half_written(folder)
+
+
+def verdict(here: Path, kills: int, wanted: int) -> int:
+    one, other = here / "undisturbed", here / "killed"
+    checks: dict[str, tuple[Sized, Sized]] = {"logged numbers": (logged(one), logged(other))}
+    last = step_folders(one)[-1].relative_to(one)
+    for file in ("model.safetensors", "checkpoints/best/model.safetensors", last / "training.safetensors"):
+        checks[str(file)] = (load_file(one / file), load_file(other / file))
+    print(f"\nafter {kills} kills:")
+    same = {name: identical(a, b) for name, (a, b) in checks.items()}
+    for name, (values, _) in checks.items():
+        print(f"{len(values):>6} of {name:<52}{'identical' if same[name] else 'DIFFERENT'}")
+    if kills < wanted:
+        print(f"the run ended after {kills} kills; give more --steps for {wanted}")
+    return 0 if all(same.values()) and kills == wanted else 1
+
+
+def logged(folder: Path) -> list[str]:
+    """Every record but what the clock says; as text, so that every bit counts and NaN equals NaN."""
+    records = read_metrics(folder / "metrics.jsonl")
+    return [json.dumps({k: v for k, v in record.items() if k not in BY_THE_CLOCK}) for record in records]
+
+
+def identical(one: Sized, other: Sized) -> bool:
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
+    return one == other
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--kills", type=int, default=20)
+    parser.add_argument("--steps", type=int, default=400)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--recipe", type=Path)
+    parser.add_argument("--launch", default=f"{shlex.quote(sys.executable)} -m equipoise.cli")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

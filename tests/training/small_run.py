@@ -1,0 +1,119 @@
+"""A run small enough for every test: a few dozen scenes, one block a tower, patch dropout and a moving average on."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import torch
+
+from equipoise.config import Loaded, dump, load_run
+from equipoise.data.batches import Batches
+from equipoise.data.tokens import Tokens
+from equipoise.models.folder import read_parts, step_folders
+from equipoise.models.model import Model
+from equipoise.runs import build_model
+from equipoise.training.loop import Outcome, train
+from equipoise.types import Batch
+
+RECIPE = """
+extends = "demo"
+[data]
+train_size = 40
+validation_size = 8
+test_size = 8
+[tokens]
+vocabulary = 600
+[image]
+width = 32
+layers = 1
+heads = 2
+patch_dropout = 0.5
+[text]
+width = 32
+layers = 1
+heads = 2
+[space]
+dim = 16
+[training]
+device = "cpu"
+steps = 8
+batch_size = 8
+warmup_steps = 2
+ema = 0.9
+log_every = 1
+evaluate_every = 4
+checkpoint_every = 3
+"""
+BY_THE_CLOCK = ("seconds", "pairs_per_second")
+Event = Callable[[], object]
+
+
+def _nothing() -> None: ...
+
+
+def sent(number: int) -> Event:
+    """This process gets a signal."""
+    return partial(signal.raise_signal, number)
+
+
+def write_recipe(folder: Path) -> Path:
+    (folder / "small.toml").write_text(RECIPE)
+    return folder / "small.toml"
+
+
+class EventfulBatches(Batches):
+    """Batches during whose making something happens."""
+
+    events: Mapping[int, Event]  # by the number of the step a batch is for
+
+    def starting_at(self, position: int) -> Iterator[Batch]:
+        for number, batch in enumerate(super().starting_at(position), position + 1):
+            self.events.get(number, _nothing)()
+            yield batch
+
+
+@dataclass
+class SmallRun:
+    loaded: Loaded
+    folder: Path
+
+    def go(
+        self, events: Mapping[int, Event] | None = None, in_evaluation: Event = _nothing, resume: bool = False
+    ) -> Outcome:
+        """Train, while `events` happen just before steps and `in_evaluation` during every evaluation."""
+        run = self.loaded.run
+        source = run.data.build("train")
+        torch.manual_seed(run.seed)
+        found = step_folders(self.folder)
+        captions = (caption for index in range(len(source)) for caption in source.pair(index).captions)
+        tokens = read_parts(found[-1])[0] if found and resume else Tokens.train(captions, run.tokens)
+        self.model = build_model(run, tokens)
+        self.evaluations = 0
+        batches = EventfulBatches(source, tokens, run.preprocess, batch_size=run.training.batch_size, seed=run.seed)
+        batches.events = events or {}
+
+        def evaluate(model: Model) -> dict[str, float]:
+            self.evaluations += 1
+            in_evaluation()
+            points = model.encode_text(["a red fish", "a blue circle"])
+            return {"mean_recall": float(points.sum())}
+
+        config = dump(self.loaded.table)
+        return train(
+            self.model, run.objective, batches, run.training, folder=self.folder, config=config, evaluate=evaluate,
+            resume=resume,
+        )  # fmt: skip
+
+
+def small_run(folder: Path, *overrides: str) -> SmallRun:
+    folder.mkdir(parents=True, exist_ok=True)
+    recipe = write_recipe(folder.parent)
+    return SmallRun(load_run(recipe, overrides), folder)
+
+
+def without_clock(records: list[dict[str, float]]) -> list[dict[str, float]]:
+    return [{name: value for name, value in record.items() if name not in BY_THE_CLOCK} for record in records]
