@@ -16,6 +16,7 @@ from torch import Tensor
 from equipoise.types import UserError
 
 Picture = str | Path | Image.Image
+ORIENTATION = 0x0112  # the EXIF note that says how the camera was held
 
 
 def read_image(picture: Picture) -> Tensor:
@@ -23,9 +24,9 @@ def read_image(picture: Picture) -> Tensor:
     return to_tensor(read_rgb(picture))
 
 
-def read_rgb(picture: Picture) -> Image.Image:
-    """A path or Pillow image -> an upright Pillow image of mode RGB without transparency."""
-    name = "the given image" if isinstance(picture, Image.Image) else str(picture)
+def read_rgb(picture: Picture, name: str = "") -> Image.Image:
+    """A path or Pillow image -> an upright Pillow image of mode RGB without transparency; `name` is for errors."""
+    name = name or ("the given image" if isinstance(picture, Image.Image) else str(picture))
     try:
         if isinstance(picture, Image.Image):
             return _to_rgb(picture, name)
@@ -46,9 +47,14 @@ def to_tensor(image: Image.Image) -> Tensor:
     return torch.from_numpy(np.array(image)).permute(2, 0, 1).contiguous()
 
 
-def _to_rgb(image: Image.Image, name: str) -> Image.Image:
-    if image.width * image.height > (Image.MAX_IMAGE_PIXELS or float("inf")):
+def check_pixels(height: int, width: int, name: str) -> None:
+    """Refuses a picture whose header promises more pixels than a sane one has."""
+    if width * height > (Image.MAX_IMAGE_PIXELS or float("inf")):
         raise UserError(_too_large(name))
+
+
+def _to_rgb(image: Image.Image, name: str) -> Image.Image:
+    check_pixels(image.height, image.width, name)
     image = ImageOps.exif_transpose(image)
     if image.mode == "I" or image.mode.startswith("I;16"):  # 16-bit grey, which Pillow would clip to white
         return Image.fromarray((np.asarray(image) >> 8).clip(0, 255).astype(np.uint8)).convert("RGB")

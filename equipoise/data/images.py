@@ -50,9 +50,20 @@ class Preprocess:
 
     def for_training(self, images: Tensor, generator: torch.Generator) -> Tensor:
         """uint8 [N, 3, H, W] -> [N, 3, size, size] on the same device: a random crop of each, by `generator`."""
-        n, _, height, width = _checked(images).shape
-        boxes = random_crops(n, height, width, self.crop_scale, self.crop_ratio, generator)
-        return self._normalise(resample(images.float(), boxes.to(images.device), self.size))
+        sizes = torch.tensor(_checked(images).shape[-2:]).expand(len(images), 2)
+        return self.cropped(images, self.boxes(sizes, crop_draws(len(images), generator)))
+
+    def boxes(self, sizes: Tensor, draws: Tensor) -> Tensor:
+        """Training crops [N, 4] of images of the given heights and widths [N, 2]; see `crop_draws`."""
+        return crop_boxes(sizes, self.crop_scale, self.crop_ratio, draws)
+
+    def cropped(self, images: Tensor, boxes: Tensor) -> Tensor:
+        """uint8 [N, 3, H, W] -> [N, 3, size, size]: the boxes resized and normalised."""
+        return self._normalise(resample(_checked(images).float(), boxes.to(images.device), self.size))
+
+    def normalised(self, images: Tensor) -> Tensor:
+        """uint8 [N, 3, size, size], cut already -> what the encoder sees."""
+        return self._normalise(_checked(images).float())
 
     def for_evaluation(self, images: Tensor | Picture | Sequence[Picture]) -> Tensor:
         """uint8 [N, 3, H, W], or pictures and paths -> [N, 3, size, size]: shorter side resized, centre cropped."""
@@ -82,24 +93,16 @@ class Preprocess:
             raise UserError(f"preprocess_cfg: size is {size}, but only square images are supported.")
         return cls(sides.pop(), tuple(fields.get("mean", OPENAI_MEAN)), tuple(fields.get("std", OPENAI_STD)))
 
-    def _centre_box(self, height: int, width: int) -> tuple[float, float, float, float]:
-        """The part of the image that is left once the shorter side is resized to `size` and the centre cropped."""
-        shorter = min(height, width)
-        tall, wide = int(self.size * height / shorter), int(self.size * width / shorter)
-        top, left = round((tall - self.size) / 2), round((wide - self.size) / 2)
-        x, y = width / wide, height / tall  # input pixels for each output pixel
-        return left * x, top * y, min((left + self.size) * x, width), min((top + self.size) * y, height)
-
     def _centre(self, images: Tensor) -> Tensor:
         height, width = images.shape[-2:]
         if height == width == self.size:
             return images.float()
-        box = torch.tensor(self._centre_box(height, width), device=images.device)
+        box = torch.tensor(centre_box(height, width, self.size), device=images.device)
         return resample(images.float(), box.expand(len(images), 4), self.size)
 
     def _centre_pillow(self, image: Image.Image) -> Image.Image:
         # one resize of the box alone: a long thin image never becomes a huge one on the way
-        box = self._centre_box(image.height, image.width)
+        box = centre_box(image.height, image.width, self.size)
         return image.resize((self.size, self.size), Image.Resampling.BICUBIC, box=box)
 
     def _normalise(self, images: Tensor) -> Tensor:
@@ -116,6 +119,15 @@ def _checked(images: Tensor) -> Tensor:
     return images
 
 
+def centre_box(height: int, width: int, size: int) -> tuple[float, float, float, float]:
+    """The part of the image that is left once the shorter side is resized to `size` and the centre cropped."""
+    shorter = min(height, width)
+    tall, wide = int(size * height / shorter), int(size * width / shorter)
+    top, left = round((tall - size) / 2), round((wide - size) / 2)
+    x, y = width / wide, height / tall  # input pixels for each output pixel
+    return left * x, top * y, min((left + size) * x, width), min((top + size) * y, height)
+
+
 def random_crops(
     n: int,
     height: int,
@@ -125,20 +137,32 @@ def random_crops(
     generator: torch.Generator,
 ) -> Tensor:
     """[n, 4] whole-pixel boxes (x0, y0, x1, y1), distributed as torchvision's RandomResizedCrop draws them."""
-    draw = torch.rand(4, n, CROP_TRIES, generator=generator, device=generator.device, dtype=torch.double)
-    area = height * width * (scale[0] + (scale[1] - scale[0]) * draw[0])
-    aspect = torch.exp(math.log(ratio[0]) + math.log(ratio[1] / ratio[0]) * draw[1])
+    return crop_boxes(torch.tensor([height, width]).expand(n, 2), scale, ratio, crop_draws(n, generator))
+
+
+def crop_draws(n: int, generator: torch.Generator) -> Tensor:
+    """[n, 4, tries] uniform numbers, all the chance there is in n crops; each row is one crop's own."""
+    draws = torch.rand(4, n, CROP_TRIES, generator=generator, device=generator.device, dtype=torch.double)
+    return draws.transpose(0, 1)
+
+
+def crop_boxes(sizes: Tensor, scale: tuple[float, float], ratio: tuple[float, float], draws: Tensor) -> Tensor:
+    """[n, 4] boxes from heights and widths [n, 2] and `crop_draws`; a row depends on its own size and draws alone."""
+    height, width = sizes.to(draws).split(1, dim=1)
+    by_area, by_aspect, across, down = draws.unbind(1)
+    area = height * width * (scale[0] + (scale[1] - scale[0]) * by_area)
+    aspect = torch.exp(math.log(ratio[0]) + math.log(ratio[1] / ratio[0]) * by_aspect)
     w, h = (area * aspect).sqrt().round(), (area / aspect).sqrt().round()
-    x, y = (draw[2] * (width - w + 1)).floor(), (draw[3] * (height - h + 1)).floor()
+    x, y = (across * (width - w + 1)).floor(), (down * (height - h + 1)).floor()
     fits = (w > 0) & (w <= width) & (h > 0) & (h <= height)
     first = fits.long().argmax(1, keepdim=True)  # argmax gives the first of equals
     boxes = torch.stack([x, y, x + w, y + h], -1).take_along_dim(first[:, :, None], 1)[:, 0]
-    return torch.where(fits.any(1, keepdim=True), boxes, boxes.new_tensor(_centre_crop(height, width, ratio)))
+    return torch.where(fits.any(1, keepdim=True), boxes, _centre_crops(height, width, ratio))
 
 
-def _centre_crop(height: int, width: int, ratio: tuple[float, float]) -> tuple[int, int, int, int]:
-    """The largest centred box whose ratio is allowed."""
-    w = min(width, round(height * ratio[1]))
-    h = min(height, round(width / ratio[0]))
-    x, y = (width - w) // 2, (height - h) // 2
-    return x, y, x + w, y + h
+def _centre_crops(height: Tensor, width: Tensor, ratio: tuple[float, float]) -> Tensor:
+    """The largest centred boxes whose ratio is allowed."""
+    w = torch.minimum(width, (height * ratio[1]).round()).clamp(min=1)
+    h = torch.minimum(height, (width / ratio[0]).round()).clamp(min=1)
+    x, y = ((width - w) / 2).floor(), ((height - h) / 2).floor()
+    return torch.cat([x, y, x + w, y + h], 1)
