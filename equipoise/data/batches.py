@@ -1,21 +1,42 @@
-"""Records to batches: pick, draw one caption, augment, tokenise. Batch k is a pure function of the seed and k."""
+"""Records to batches: pick, draw one caption, augment, tokenise. Batch k is a pure function of the seed and k.
+
+So it does not matter who makes it: this process, another one, or a process that makes a part of it (`share`). What a
+source cuts itself travels as 8-bit pixels and is normalised on the device where it is used.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
-from itertools import count
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import torch
+from torch import Tensor
 
-from equipoise.data.images import Preprocess
+from equipoise.data.badness import Fault, Tally
+from equipoise.data.images import Preprocess, crop_draws
+from equipoise.data.loading import made_ahead
 from equipoise.data.order import Order, generator
-from equipoise.data.source import Pair, Source
+from equipoise.data.source import BatchSource, CroppingSource, Pair, Source
+from equipoise.data.standins import cut
 from equipoise.data.tokens import Tokens
 from equipoise.types import Batch, UserError
 
+TOLD = 5  # bad records that are named while training; all of them are counted
+
+
+@dataclass(frozen=True)
+class Made:
+    """A batch as its maker leaves it."""
+
+    batch: Batch  # images still uint8 where the source cut them
+    faults: tuple[Fault, ...] = ()  # of records that others stand in for
+    shortened: int = 0  # captions longer than the context
+
 
 class Batches:
+    """Batches of a source. `share` = (part, parts) makes a contiguous part of each, for one of several processes."""
+
     def __init__(
         self,
         source: Source,
@@ -25,35 +46,91 @@ class Batches:
         batch_size: int,
         seed: int,
         device: torch.device | str = "cpu",
+        share: tuple[int, int] = (0, 1),
+        workers: int = 0,
+        timeout: float = 0.0,
     ):
         self.source, self.tokens, self.preprocess = source, tokens, preprocess
         self.order = Order(len(source), batch_size, seed)
         self.seed, self.device = seed, torch.device(device)
+        self.workers, self.timeout = workers, timeout
+        self.bad = Tally(source.max_bad if isinstance(source, CroppingSource) else 0.0)
+        self.part = _part(batch_size, *share)
 
     def batch(self, position: int) -> Batch:
-        indices = self.order.batch(position)
-        pairs = [self.source.pair(index) for index in indices]
-        ids, mask = self.tokens(self._captions(pairs, position), [pair.key for pair in pairs])
-        pixels = self.source.images(indices, self.preprocess.size, self.device)
-        images = self.preprocess.for_training(pixels, generator(self.seed, "crop", position, device=self.device))
-        return Batch(images, ids, mask, torch.tensor(indices)).map(lambda tensor: tensor.to(self.device))
-
-    def _captions(self, pairs: list[Pair], position: int) -> list[str]:
-        """One caption of each pair, drawn anew at every visit."""
-        draws = torch.rand(len(pairs), generator=generator(self.seed, "caption", position)).tolist()
-        for pair in pairs:
-            if not pair.captions:
-                raise UserError(f"record {pair.key} has no caption; give it one or leave it out")
-        return [pair.captions[int(draw * len(pair.captions))] for pair, draw in zip(pairs, draws, strict=True)]
+        return self._received(self.make(position, self.device))
 
     def __iter__(self) -> Iterator[Batch]:
         return self.starting_at(0)
 
-    def starting_at(self, position: int) -> Iterator[Batch]:
-        """Batches without end from `position` on, each made while the one before is used."""
-        with ThreadPoolExecutor(max_workers=1, thread_name_prefix="batches") as pool:
-            following = pool.submit(self.batch, position)
-            for later in count(position + 1):
-                ready = following.result()
-                following = pool.submit(self.batch, later)
-                yield ready
+    def starting_at(self, position: int, workers: int | None = None) -> Iterator[Batch]:
+        """Batches without end from `position` on, made ahead by a thread or by `workers` processes."""
+        workers = self.workers if workers is None else workers
+        make = self._make_elsewhere if workers else self._make_here
+        for made in made_ahead(make, position, workers, self.timeout):
+            self.tokens.truncated += made.shortened
+            yield self._received(made)
+
+    def make(self, position: int, device: torch.device | str) -> Made:
+        """The batch, on `device` or on the CPU; nothing is counted yet."""
+        whole = self.order.batch(position)
+        indices = whole[self.part]
+        draws = torch.rand(len(whole), generator=generator(self.seed, "caption", position)).tolist()[self.part]
+        if isinstance(self.source, BatchSource):
+            return Made(self.source.batch(indices, draws, self.tokens))
+        chance = crop_draws(len(whole), generator(self.seed, "crop", position))[self.part]
+        if isinstance(self.source, CroppingSource):
+            found = cut(
+                self.source,
+                indices,
+                self.preprocess.size,
+                lambda places, sizes: self.preprocess.boxes(sizes, chance[list(places)]),
+            )
+            return Made(self._put_together(found.pixels, found.indices, draws), found.faults)
+        pixels = self.source.images(indices, self.preprocess.size, device)
+        sizes = torch.tensor(pixels.shape[-2:]).expand(len(indices), 2)
+        images = self.preprocess.cropped(pixels, self.preprocess.boxes(sizes, chance))
+        return Made(self._put_together(images, indices, draws))
+
+    def _make_here(self, position: int) -> Made:
+        return self.make(position, self.device)
+
+    def _make_elsewhere(self, position: int) -> Made:
+        """In a process of its own, which neither has the device nor shares the count of shortened captions."""
+        before = self.tokens.truncated
+        made = self.make(position, "cpu")
+        return replace(made, shortened=self.tokens.truncated - before)
+
+    def _put_together(self, images: Tensor, indices: Sequence[int], draws: Sequence[float]) -> Batch:
+        pairs = [self.source.pair(index) for index in indices]
+        captions = [_drawn(pair, draw) for pair, draw in zip(pairs, draws, strict=True)]
+        ids, mask = self.tokens(captions, [pair.key for pair in pairs])
+        return Batch(images, ids, mask, torch.tensor(indices))
+
+    def _received(self, made: Made) -> Batch:
+        """Moved to the device, normalised, and its bad records counted."""
+        told = len(self.bad.faults)
+        for number, fault in enumerate(self.bad.add(len(made.batch), made.faults), start=told + 1):
+            if number <= TOLD:
+                more = "; further ones are counted in silence" if number == TOLD else ""
+                warnings.warn(f"skipped {fault}{more}", stacklevel=2)
+        batch = made.batch.map(lambda tensor: tensor.to(self.device))
+        if batch.images.dtype != torch.uint8:
+            return batch
+        return replace(batch, images=self.preprocess.normalised(batch.images))
+
+
+def _drawn(pair: Pair, draw: float) -> str:
+    """One caption of the pair, drawn anew at every visit."""
+    if not pair.captions:
+        raise UserError(f"record {pair.key} has no caption; give it one or leave it out")
+    return pair.captions[int(draw * len(pair.captions))]
+
+
+def _part(batch_size: int, part: int, parts: int) -> slice:
+    if not 0 <= part < parts:
+        raise UserError(f"a share is a part from 0 to {parts - 1} of {parts}, not part {part}")
+    if batch_size % parts:
+        raise UserError(f"batch_size {batch_size} cannot be shared among {parts} processes; use a multiple of {parts}")
+    each = batch_size // parts
+    return slice(part * each, (part + 1) * each)

@@ -15,6 +15,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from equipoise.data.tokens import Tokens
+from equipoise.types import Batch
+
+IMAGE_MASK = "image_mask"  # in a batch's `side`: bool [N, P], True where a token of an image is real
+
 
 @dataclass(frozen=True)
 class Pair:
@@ -46,8 +51,13 @@ Boxes = Callable[[Tensor], Tensor]  # heights and widths [N, 2] -> crop boxes [N
 class CroppingSource(Source, Protocol):
     """A source whose pictures have sizes of their own: it cuts a box out of each and resizes just that."""
 
+    @property
+    def max_bad(self) -> float:
+        """The share of records that may be unreadable before that is an error."""
+        ...
+
     def crops(self, indices: Sequence[int], size: int, boxes: Boxes) -> Tensor:
-        """The parts of the images that `boxes` asks for, as uint8 [N, 3, size, size]."""
+        """The parts of the images that `boxes` asks for, as uint8 [N, 3, size, size]. Raises BadRecords."""
         ...
 
 
@@ -66,3 +76,31 @@ class LabelledSource(Source, Protocol):
 
     class_names: tuple[str, ...]
     templates: tuple[str, ...]
+
+
+@runtime_checkable
+class BatchSource(Source, Protocol):
+    """A source that makes its batches itself, for it has no pictures to crop."""
+
+    def batch(self, indices: Sequence[int], draws: Sequence[float], tokens: Tokens) -> Batch:
+        """The samples, each with that one of its texts which its draw from [0, 1) picks."""
+        ...
+
+
+@runtime_checkable
+class FeatureSource(BatchSource, Protocol):
+    """A source of features instead of pictures, and instead of texts too where `text_width` is a number."""
+
+    @property
+    def image_width(self) -> int: ...
+
+    @property
+    def text_width(self) -> int | None: ...
+
+    def image_features(self, indices: Sequence[int]) -> tuple[Tensor, Tensor | None]:
+        """Vectors [N, w] without a mask, or tokens [N, P, w] with theirs."""
+        ...
+
+    def text_features(self, per_image: int = 0) -> tuple[Tensor, Tensor | None, Tensor]:
+        """The first `per_image` texts of every image (0: all) as [M, w] or [M, L, w], mask, and their images [M]."""
+        ...

@@ -16,6 +16,7 @@ LEAST = {
     **dict.fromkeys(("steps", "batch_size", "log_every", "keep_last"), 1),
     **dict.fromkeys(("learning_rate", "final_learning_rate", "weight_decay", "epsilon", "clip_norm"), 0),
     **dict.fromkeys(("warmup_steps", "evaluate_every", "checkpoint_every", "checkpoint_minutes"), 0),
+    **dict.fromkeys(("workers", "loader_timeout"), 0),
 }
 
 
@@ -46,6 +47,8 @@ class Training:
     keep_last: int = 2  # checkpoints, besides the best
     best: str = "mean_recall"  # the validation metric that chooses the best checkpoint
     log_every: int = 10
+    workers: int = 0  # processes that make batches ahead; 0 leaves it to a thread
+    loader_timeout: float = 600.0  # seconds without a batch that end the run; 0 waits for ever
 
     def __post_init__(self) -> None:
         for name, least in LEAST.items():

@@ -1,0 +1,123 @@
+"""Things made ahead of their use, in order: by a thread, or by other processes.
+
+`make(number)` must be a pure function, so that it does not matter who calls it. A user's mistake is raised where the
+thing would have been used, and a maker that stalls or dies ends in one sentence.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import count
+from typing import Any, Generic, TypeVar
+
+from torch.utils.data import DataLoader, Dataset, Sampler
+
+from equipoise.types import UserError
+
+T = TypeVar("T")
+AHEAD = 2  # things that each process makes ahead
+PATIENCE = 5.0  # seconds given to a thread to finish what nobody will use
+
+
+def made_ahead(make: Callable[[int], T], start: int, workers: int = 0, timeout: float = 0.0) -> Iterator[T]:
+    """make(start), make(start + 1), ... without end; `timeout` seconds of waiting for one are too long, 0 is never."""
+    source = _by_processes(make, start, workers, timeout) if workers else _by_thread(make, start, timeout)
+    for made in source:
+        if isinstance(made, _Failed):
+            raise made.error
+        yield made
+
+
+def lost_worker(error: RuntimeError) -> str | None:
+    """A sentence if the error says that a process which makes things has died, which may be told anywhere."""
+    if not str(error).startswith("DataLoader worker"):
+        return None
+    said = str(error).splitlines()[0].removeprefix("DataLoader ").rstrip(". ")
+    return (
+        f"a process that reads data died ({said}), often "
+        "for want of memory; use fewer training.workers or a smaller batch, and resume the run"
+    )
+
+
+@dataclass(frozen=True)
+class _Failed:
+    error: Exception
+
+
+def _attempt(make: Callable[[int], T], number: int, caught: type[Exception]) -> T | _Failed:
+    try:
+        return make(number)
+    except caught as error:
+        return _Failed(error)
+
+
+def _by_thread(make: Callable[[int], T], start: int, timeout: float) -> Iterator[T | _Failed]:
+    ready: queue.Queue[T | _Failed] = queue.Queue(maxsize=1)
+    stopped = threading.Event()
+
+    def work() -> None:
+        for number in count(start):
+            if stopped.is_set():
+                return
+            ready.put(_attempt(make, number, Exception))
+
+    thread = threading.Thread(target=work, name="made ahead", daemon=True)  # one that stalls must not hold up the exit
+    thread.start()
+    patience = PATIENCE
+    try:
+        while True:
+            yield ready.get(timeout=timeout or None)
+    except queue.Empty:
+        patience = 0.0
+        raise _stalled(timeout) from None
+    finally:
+        stopped.set()
+        with suppress(queue.Empty):
+            ready.get_nowait()  # so that the thread, which may wait for room, sees the end
+        thread.join(patience)
+
+
+def _by_processes(make: Callable[[int], T], start: int, workers: int, timeout: float) -> Iterator[T | _Failed]:
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*worker processes in total")  # the number was chosen on purpose
+        options: dict[str, Any] = {"num_workers": workers, "prefetch_factor": AHEAD, "timeout": timeout}
+        loader: DataLoader[Any] = DataLoader(_Numbered(make), batch_size=None, sampler=_From(start), **options)
+        batches = iter(loader)
+    try:
+        yield from batches
+    except RuntimeError as error:
+        if str(error).startswith("DataLoader timed out"):
+            raise _stalled(timeout) from None
+        if sentence := lost_worker(error):
+            raise UserError(sentence) from None
+        raise
+
+
+class _Numbered(Dataset[Any], Generic[T]):
+    """What DataLoader wants to see: things by number."""
+
+    def __init__(self, make: Callable[[int], T]):
+        self.make = make
+
+    def __getitem__(self, number: int) -> T | _Failed:
+        return _attempt(self.make, number, UserError)  # others keep the traceback that DataLoader adds
+
+
+class _From(Sampler[int]):
+    def __init__(self, start: int):
+        self.start = start
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(count(self.start))
+
+
+def _stalled(timeout: float) -> UserError:
+    return UserError(
+        f"no batch came within {timeout:g} s, so the run ends; see whether the disk that holds the data answers, or "
+        "raise training.loader_timeout"
+    )
