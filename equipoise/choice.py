@@ -7,6 +7,8 @@ A dataclass that has such a component as a part declares it with `choice`:
     class CLIP:
         target: Target = choice(TARGETS, "one_hot")
 
+`choices` declares any number of such parts, each under a name that the recipe gives it.
+
 In a recipe the part is a table whose `name` picks the entry; its other keys are the fields of that dataclass.
 `config.py` reads these declarations; no component ever imports `config.py`.
 """
@@ -19,6 +21,7 @@ from typing import Any
 
 CHOICES = "choices"
 DEFAULT = "default"
+MANY = "many"
 
 
 def choice(options: Mapping[str, Any], default: str) -> Any:
@@ -29,3 +32,8 @@ def choice(options: Mapping[str, Any], default: str) -> Any:
         return option() if isinstance(option, type) else option
 
     return field(default_factory=make, metadata={CHOICES: options, DEFAULT: default})
+
+
+def choices(options: Mapping[str, Any], default: str) -> Any:
+    """A dataclass field that holds any number of `options` by names of their own, each chosen by its key `name`."""
+    return field(default_factory=dict, metadata={CHOICES: options, DEFAULT: default, MANY: True})

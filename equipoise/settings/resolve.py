@@ -3,9 +3,9 @@
     run, table = resolve(Run, read_recipe("demo"))
 
 Every field of a dataclass is one key. A field that is itself a dataclass is a sub-table; a `choice` is a sub-table
-whose `name` picks the component. A preset (an option that is an instance) gives its own values as defaults. The table
-that comes back has every key filled in; resolving it again gives the same object. TOML has no word for None: such a
-key is left out of it.
+whose `name` picks the component; `choices` are a table of such sub-tables. A preset (an option that is an instance)
+gives its own values as defaults. The table that comes back has every key filled in; resolving it again gives the same
+object. TOML has no word for None: such a key is left out of it.
 
 Nothing is guessed: an unknown key, a wrong type or a refused value is an error that says where it was written.
 """
@@ -19,7 +19,7 @@ from dataclasses import MISSING, Field, fields, is_dataclass
 from operator import attrgetter
 from typing import Any, TypeVar, get_type_hints
 
-from equipoise.choice import CHOICES, DEFAULT
+from equipoise.choice import CHOICES, DEFAULT, MANY
 from equipoise.settings.layers import Table, shown, suggestion
 from equipoise.settings.values import Mismatch, alternatives, convert
 from equipoise.types import UserError
@@ -51,6 +51,8 @@ def _build(cls: type[T], preset: T | None, table: Table) -> tuple[T, dict[str, A
 
 def _part(part: Field[Any], hint: Any, preset: Any, table: Table) -> tuple[Any, Any]:
     """The value of one field, and its entry in the full table."""
+    if MANY in part.metadata:
+        return _chosen_many(part, table.child(part.name))
     if CHOICES in part.metadata:
         return _chosen(part, preset, table)
     default = _default(part, preset)
@@ -88,6 +90,17 @@ def _chosen(part: Field[Any], preset: Any, table: Table) -> tuple[Any, dict[str,
     value, full = _component(usual if same else _option(name, options, table), table)
     assert "name" not in full, f"{type(value)} cannot be a choice: its field `name` would hide the choice's own"
     return value, {"name": name, **full}
+
+
+def _chosen_many(part: Field[Any], table: Table) -> tuple[dict[str, Any], dict[str, Any]]:
+    """A component for each sub-table, by the name of that."""
+    options, default = part.metadata[CHOICES], part.metadata[DEFAULT]
+    values, full = {}, {}
+    for key in table.names():
+        name, inner = table.child(key).chosen(default)
+        values[key], entry = _component(_option(name, options, inner), inner)
+        full[key] = {"name": name, **entry}
+    return values, full
 
 
 def _component(option: Any, table: Table) -> tuple[Any, dict[str, Any]]:
