@@ -43,13 +43,13 @@ def write_shards(
     if image_format not in FORMATS:
         raise UserError(f'images are written as {" or ".join(FORMATS)}, not "{image_format}"')
     folder = Path(folder)
-    _claim(folder, _note(source, size, per_shard, image_format))
+    claim(folder, _note(source, size, per_shard, image_format))
     paths = []
     for number, start in enumerate(range(0, len(source), per_shard)):
         path = folder / f"{number:05d}.tar"
         indices = range(start, min(start + per_shard, len(source)))
         if not path.exists():
-            _write_shard(path, _samples(source, indices, size, image_format))
+            write_shard(path, _samples(source, indices, size, image_format))
         paths.append(path)
         if progress:
             progress(indices.stop, len(source))
@@ -62,7 +62,7 @@ def _note(source: Source, size: int, per_shard: int, image_format: str) -> str:
     return json.dumps({**settings, "first": source.pair(0).captions}, indent=2, ensure_ascii=False) + "\n"
 
 
-def _claim(folder: Path, note: str) -> None:
+def claim(folder: Path, note: str) -> None:
     file = folder / NOTE
     if not file.exists():
         write_text(file, note)
@@ -70,7 +70,7 @@ def _claim(folder: Path, note: str) -> None:
         raise UserError(f"{folder} holds shards of other data or settings (see {file}); choose another folder")
 
 
-def _write_shard(path: Path, samples: Iterable[dict[str, Any]]) -> None:
+def write_shard(path: Path, samples: Iterable[dict[str, Any]]) -> None:
     try:
         from webdataset import TarWriter
     except ImportError as error:

@@ -1,0 +1,109 @@
+"""Everything there is to know of a data set before training on it, from reading all of it once."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from equipoise.data.badness import BadRecord, Fault
+from equipoise.data.encoded import encoded
+from equipoise.data.files.records import Records
+
+QUANTILES = {"least": 0.0, "5%": 0.05, "median": 0.5, "95%": 0.95, "most": 1.0}
+EXAMPLES = 10  # of things that come more than once
+
+Progress = Callable[[int], None]  # records done
+CountTokens = Callable[[str], int]
+
+
+@dataclass
+class Findings:
+    """What was counted; `summary` says it in numbers and a few examples."""
+
+    records: int = 0
+    widths: list[int] = field(default_factory=list)
+    heights: list[int] = field(default_factory=list)
+    image_bytes: list[int] = field(default_factory=list)
+    captions_each: list[int] = field(default_factory=list)
+    words: list[int] = field(default_factory=list)
+    tokens: list[int] = field(default_factory=list)
+    labels: Counter[str] = field(default_factory=Counter)
+    captions: Counter[bytes] = field(default_factory=Counter)
+    texts: dict[bytes, str] = field(default_factory=dict)  # of captions that come more than once
+    images: dict[bytes, list[str]] = field(default_factory=dict)  # places of the same bytes
+    faults: list[Fault] = field(default_factory=list)
+
+    def summary(self) -> dict[str, Any]:
+        copies = {places[0]: places[1:] for places in self.images.values() if len(places) > 1}
+        repeated = {key: count for key, count in self.captions.items() if count > 1}
+        often = sorted(repeated, key=lambda key: (-repeated[key], self.texts[key]))[:EXAMPLES]
+        return {
+            "records": self.records,
+            "usable": len(self.widths),
+            "unusable": len(self.faults),
+            "width": spread(self.widths),
+            "height": spread(self.heights),
+            "bytes an image": spread(self.image_bytes),
+            "captions an image": spread(self.captions_each),
+            "words a caption": spread(self.words),
+            **({"tokens a caption": spread(self.tokens)} if self.tokens else {}),
+            **({"labels": dict(self.labels.most_common())} if self.labels else {}),
+            "captions": sum(self.captions.values()),
+            "captions that are copies": sum(repeated.values()) - len(repeated),
+            "most frequent captions": {self.texts[key]: repeated[key] for key in often},
+            "images that are copies": sum(map(len, copies.values())),
+            "copied images": dict(list(copies.items())[:EXAMPLES]),
+            "faults": [vars(fault) for fault in self.faults],
+        }
+
+
+def check(records: Records, progress: Progress | None = None, count_tokens: CountTokens | None = None) -> Findings:
+    """Reads every record and decodes every image whole."""
+    found = Findings(records=len(records) + len(records.faults), faults=list(records.faults))
+    for index in range(len(records)):
+        try:
+            _look_at(records, index, found, count_tokens)
+        except BadRecord as error:
+            found.faults.append(error.fault)
+        if progress:
+            progress(index + 1)
+    return found
+
+
+def _look_at(records: Records, index: int, found: Findings, count_tokens: CountTokens | None) -> None:
+    data = records.image(index)
+    picture = encoded(data, records.place(index))
+    picture.pixels()
+    found.widths.append(picture.width)
+    found.heights.append(picture.height)
+    found.image_bytes.append(len(data))
+    found.images.setdefault(_digest(data), []).append(records.place(index))
+    pair = records.pair(index)
+    found.captions_each.append(len(pair.captions))
+    if pair.label is not None:
+        found.labels[pair.label] += 1
+    for caption in pair.captions:
+        key = _digest(caption.encode())
+        found.captions[key] += 1
+        if found.captions[key] == 2:
+            found.texts[key] = caption
+        found.words.append(len(caption.split()))
+        if count_tokens:
+            found.tokens.append(count_tokens(caption))
+
+
+def spread(values: Sequence[int]) -> dict[str, float]:
+    """Where values lie: their mean and some quantiles."""
+    if not values:
+        return {}
+    numbers = np.quantile(values, list(QUANTILES.values()), method="nearest").tolist()
+    return {"mean": round(float(np.mean(values)), 2), **dict(zip(QUANTILES, numbers, strict=True))}
+
+
+def _digest(data: bytes) -> bytes:
+    return hashlib.blake2b(data, digest_size=16).digest()

@@ -1,0 +1,147 @@
+"""Several sources as one, each with its weight.
+
+    [data]
+    name = "mixture"
+    weights = [2, 1]                 one a part, in their order; by size where they are not given
+
+    [data.parts.photos]
+    name = "shards"
+    train = "photos-{000..099}.tar"
+
+    [data.parts.shop]
+    name = "table"
+    train = "shop.csv"
+
+In training every record of a part comes equally often in an epoch, a whole number of times, chosen so that the parts
+come near their weights. Validation and test hold every record once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from equipoise.choice import choices
+from equipoise.data.badness import BadRecords, Fault
+from equipoise.data.files.class_shards import ClassShards
+from equipoise.data.files.folders import Folders
+from equipoise.data.files.pictures import Pictures
+from equipoise.data.files.settings import FileSettings
+from equipoise.data.files.shards import Shards
+from equipoise.data.files.table import Table
+from equipoise.data.source import Boxes, Pair
+from equipoise.types import UserError
+
+MOST_REPEATS = 32
+NEAR_ENOUGH = 0.02  # relative error of a weight
+PARTS: dict[str, type[FileSettings]] = {
+    "shards": Shards,
+    "table": Table,
+    "folders": Folders,
+    "class_shards": ClassShards,
+}
+
+
+class Mixture:
+    @dataclass(frozen=True)
+    class Config:
+        parts: Mapping[str, FileSettings] = choices(PARTS, "shards")
+        weights: tuple[float, ...] = ()
+
+        def __post_init__(self) -> None:
+            if self.weights and (len(self.weights) != len(self.parts) or min(self.weights) <= 0):
+                named = ", ".join(self.parts)
+                raise UserError(f"weights is {self.weights}; give one number above 0 for each of the parts {named}")
+
+        def build(self, split: str) -> Mixture:
+            if not self.parts:
+                raise UserError("data.parts is empty; write a table [data.parts.NAME] for each part of the mixture")
+            sources = [part.build(split) for part in self.parts.values()]
+            sizes = [len(source) for source in sources]
+            weights = self.weights if self.weights and split == "train" else sizes
+            return Mixture(tuple(self.parts), sources, repeats(sizes, weights))
+
+    def __init__(self, names: Sequence[str], sources: Sequence[Pictures], times: Sequence[int]):
+        self.names, self.sources = names, sources
+        self.max_bad = min(source.max_bad for source in sources)
+        self._source, self._record = _interleaved([len(source) for source in sources], times)
+
+    def __len__(self) -> int:
+        return len(self._source)
+
+    def shares(self) -> dict[str, float]:
+        """How much of the mixture each part is."""
+        counts = np.bincount(self._source, minlength=len(self.sources))
+        return dict(zip(self.names, (counts / len(self)).tolist(), strict=True))
+
+    def pair(self, index: int) -> Pair:
+        return self.sources[self._source[index]].pair(int(self._record[index]))
+
+    def images(self, indices: Sequence[int], size: int, device: torch.device | str = "cpu") -> Tensor:
+        pixels = torch.empty(len(indices), 3, size, size, dtype=torch.uint8)
+        for source, places, records in self._by_source(indices):
+            pixels[places] = source.images(records, size)
+        return pixels.to(device)
+
+    def crops(self, indices: Sequence[int], size: int, boxes: Boxes) -> Tensor:
+        pixels = torch.zeros(len(indices), 3, size, size, dtype=torch.uint8)
+        faults: dict[int, Fault] = {}
+        for source, places, records in self._by_source(indices):
+            try:
+                pixels[places] = source.crops(records, size, _rows(boxes, places, len(indices)))
+            except BadRecords as error:
+                pixels[places] = error.pixels
+                faults |= {places[number]: fault for number, fault in error.faults.items()}
+        if faults:
+            raise BadRecords(pixels, dict(sorted(faults.items())))
+        return pixels
+
+    def _by_source(self, indices: Sequence[int]) -> list[tuple[Pictures, list[int], list[int]]]:
+        """Each source with the places of its records among those asked for, and their numbers in it."""
+        owners, records = self._source[list(indices)], self._record[list(indices)]
+        found = []
+        for number, source in enumerate(self.sources):
+            places = np.flatnonzero(owners == number)
+            if len(places):
+                found.append((source, places.tolist(), records[places].tolist()))
+        return found
+
+
+def repeats(sizes: Sequence[int], weights: Sequence[float]) -> list[int]:
+    """How often each part is repeated so that the parts come in the ratio of the weights."""
+    wanted = np.array(weights, dtype=float) / np.array(sizes)  # visits of one record of each, up to a factor
+    wanted /= wanted.min()
+    if wanted.max() > MOST_REPEATS:
+        raise UserError(
+            f"data.weights ask for {wanted.max():.0f} repeats of one part in each epoch of another, and {MOST_REPEATS} "
+            "are the most; give the small part less weight"
+        )
+    candidates = [np.round(wanted * k) for k in range(1, int(MOST_REPEATS / wanted.max()) + 1)]
+    errors = [np.abs(times / wanted / (times / wanted).mean() - 1).max() for times in candidates]
+    near = [times for times, error in zip(candidates, errors, strict=True) if error < NEAR_ENOUGH]
+    return (near or [candidates[int(np.argmin(errors))]])[0].astype(int).tolist()
+
+
+def _interleaved(sizes: Sequence[int], times: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
+    """The source and the record of each number; the parts are mixed evenly, so that any stretch is like the whole."""
+    visits = [size * n for size, n in zip(sizes, times, strict=True)]
+    owners = np.repeat(np.arange(len(sizes)), visits)
+    records = np.concatenate([np.arange(count) % size for count, size in zip(visits, sizes, strict=True)])
+    places = np.concatenate([(np.arange(count) + 0.5) / count for count in visits])
+    order = np.argsort(places, kind="stable")
+    return owners[order].astype(np.int32), records[order]
+
+
+def _rows(boxes: Boxes, places: list[int], count: int) -> Boxes:
+    """`boxes` for some of the pictures: each row is its picture's own, whatever the sizes of the others."""
+
+    def some(sizes: Tensor) -> Tensor:
+        padded = torch.ones(count, 2, dtype=sizes.dtype)
+        padded[places] = sizes
+        return boxes(padded)[places]
+
+    return some

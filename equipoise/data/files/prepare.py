@@ -1,0 +1,106 @@
+"""Data re-encoded once to the resolution it is trained at, as shards, so that each epoch reads and decodes less.
+
+The shorter side of each image becomes `size` where it is longer; an upright JPEG that is small already keeps its bytes.
+What lies beside an image in a shard (`.txt`, `.json`, `.cls`) is copied as it is. A record that cannot be decoded is
+left out and named in `left_out.json`. A shard appears under its name only when it is whole: a run that was stopped
+goes on where it left off.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from PIL import Image
+
+from equipoise.data.badness import BadRecord, Fault
+from equipoise.data.encoded import KEPT, Encoded, encoded
+from equipoise.data.files.records import IMAGES, Records
+from equipoise.data.jpeg import START, reduction_for
+from equipoise.data.shards import claim, write_shard
+from equipoise.files import write_text
+from equipoise.types import UserError
+
+LEFT_OUT = "left_out.json"
+
+
+@dataclass(frozen=True)
+class Prepare:
+    size: int = 256  # pixels of the shorter side
+    quality: int = 90  # of the JPEGs
+    per_shard: int = 1000
+
+    def __post_init__(self) -> None:
+        if min(self.size, self.per_shard) < 1 or not 1 <= self.quality <= 100:
+            raise UserError(f"prepare needs a size and per_shard of at least 1 and a quality from 1 to 100, not {self}")
+
+
+def prepare(records: Records, folder: Path, settings: Prepare, progress: Callable[[int], None]) -> list[Path]:
+    """Writes the shards that are not there yet; gives the paths of all."""
+    claim(folder, _note(records, settings))
+    paths = []
+    for number, start in enumerate(range(0, len(records), settings.per_shard)):
+        path = folder / f"{number:05d}.tar"
+        indices = range(start, min(start + settings.per_shard, len(records)))
+        if not path.exists():
+            write_shard(path, _samples(records, indices, settings, folder / LEFT_OUT))
+        paths.append(path)
+        progress(indices.stop)
+    return paths
+
+
+def resized(picture: Encoded, size: int, quality: int) -> bytes:
+    """A JPEG whose shorter side is `size` pixels, or as many as there are."""
+    shorter = min(picture.height, picture.width)
+    if shorter <= size and picture.data.startswith(START) and picture.orientation == 1 and picture.header:
+        picture.check()
+        return picture.data
+    image = Image.fromarray(picture.pixels(reduction_for(shorter, shorter, KEPT * size)))
+    if shorter > size:
+        sides = (round(side * size / shorter) for side in (picture.width, picture.height))
+        image = image.resize(tuple(sides), Image.Resampling.BICUBIC)  # type: ignore[arg-type]
+    buffer = io.BytesIO()
+    image.save(buffer, "JPEG", quality=quality)
+    return buffer.getvalue()
+
+
+def _samples(records: Records, indices: range, settings: Prepare, left_out: Path) -> Iterator[dict[str, str | bytes]]:
+    faults: list[Fault] = []
+    seen: set[str] = set()
+    for index in indices:
+        try:
+            picture = encoded(records.image(index), records.place(index))
+            data = resized(picture, settings.size, settings.quality)
+        except BadRecord as error:
+            faults.append(error.fault)
+            continue
+        key = _entry_name(records.key(index))
+        key = f"{key}-{index}" if key in seen else key
+        seen.add(key)
+        yield {"__key__": key, "jpg": data, **records.side_files(index)}
+    _add_faults(left_out, faults)  # before the shard gets its name: once it has, nobody looks here again
+
+
+def _entry_name(key: str) -> str:
+    """A name without folders and dots, which would end it."""
+    stem = key.rpartition(".")[0] if key.lower().endswith(IMAGES) else key
+    return re.sub(r"[^\w-]+", "_", stem)
+
+
+def _note(records: Records, settings: Prepare) -> str:
+    """What the shards hold; the first and last records stand for the data itself."""
+    if not len(records):
+        raise UserError("there are no usable records to prepare; `equipoise data check` says what is wrong with them")
+    ends = [records.place(0), records.place(len(records) - 1)]
+    return json.dumps({"records": len(records), **vars(settings), "first and last": ends}, indent=2) + "\n"
+
+
+def _add_faults(path: Path, faults: list[Fault]) -> None:
+    if faults:
+        known = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+        known |= {fault.place: fault.reason for fault in faults}
+        write_text(path, json.dumps(known, indent=2, ensure_ascii=False) + "\n")

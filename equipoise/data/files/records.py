@@ -1,0 +1,100 @@
+"""What every kind of file offers: records by number, each with a pair and the bytes of its image."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from equipoise.data.badness import Fault
+from equipoise.data.source import Pair
+
+IMAGES = ("jpg", "jpeg", "png", "webp")
+
+
+class Records(Protocol):
+    """Records in a fixed order. `faults` are those that were left out when the files were indexed."""
+
+    @property
+    def faults(self) -> Sequence[Fault]: ...
+
+    def __len__(self) -> int: ...
+
+    def key(self, index: int) -> str: ...
+
+    def place(self, index: int) -> str:
+        """The file and the record in it, for a person."""
+        ...
+
+    def pair(self, index: int) -> Pair: ...
+
+    def image(self, index: int) -> bytes:
+        """The image as its file holds it. Raises BadRecord where only this one is missing."""
+        ...
+
+    def side_files(self, index: int) -> Mapping[str, bytes]:
+        """What belongs to the record besides the image, by file ending."""
+        ...
+
+
+class Subset:
+    """Some of the records."""
+
+    def __init__(self, records: Records, chosen: np.ndarray, faults: Sequence[Fault] | None = None):
+        self.records, self.chosen = records, chosen
+        self.faults = records.faults if faults is None else faults
+
+    def __len__(self) -> int:
+        return len(self.chosen)
+
+    def key(self, index: int) -> str:
+        return self.records.key(int(self.chosen[index]))
+
+    def place(self, index: int) -> str:
+        return self.records.place(int(self.chosen[index]))
+
+    def pair(self, index: int) -> Pair:
+        return self.records.pair(int(self.chosen[index]))
+
+    def image(self, index: int) -> bytes:
+        return self.records.image(int(self.chosen[index]))
+
+    def side_files(self, index: int) -> Mapping[str, bytes]:
+        return self.records.side_files(int(self.chosen[index]))
+
+
+def held_out(records: Records, share: float) -> np.ndarray:
+    """Bool [records]: about `share` of them, chosen by their keys, so that no other record changes the choice."""
+    limit = int(share * 2**64)
+    digests = (hashlib.blake2b(records.key(index).encode(), digest_size=8).digest() for index in range(len(records)))
+    return np.fromiter((int.from_bytes(digest, "big") < limit for digest in digests), bool, len(records))
+
+
+def side_files_of(pair: Pair) -> dict[str, bytes]:
+    """A pair as the side files that a shard would hold."""
+    side = {name: value for name, value in vars(pair).items() if name not in ("key", "captions") and value}
+    files = {"txt": "\n".join(" ".join(caption.split()) for caption in pair.captions).encode()}
+    return files | ({"json": json.dumps(side, ensure_ascii=False).encode()} if side else {})
+
+
+def pair_with(key: str, captions: Sequence[str], side: Mapping[str, Any]) -> Pair:
+    """A pair with what its side data says in the form we know; the rest of it is kept as truth."""
+    known: dict[str, Any] = {}
+    label, tags, boxes, truth = (side.get(name) for name in ("label", "tags", "boxes", "truth"))
+    if isinstance(label, str):
+        known["label"] = label
+    if isinstance(tags, list) and all(isinstance(tag, str) for tag in tags):
+        known["tags"] = tuple(tags)
+        if isinstance(boxes, list) and len(boxes) == len(tags) and all(map(_is_box, boxes)):
+            known["boxes"] = tuple(tuple(map(float, box)) for box in boxes)
+    if isinstance(truth, Mapping):
+        known["truth"] = truth
+    rest = {name: value for name, value in side.items() if name not in known and (name != "key" or value != key)}
+    return Pair(key, tuple(captions), **{**known, "truth": {**known.get("truth", {}), **rest}})
+
+
+def _is_box(box: Any) -> bool:
+    return isinstance(box, list) and len(box) == 4 and all(type(edge) in (int, float) for edge in box)

@@ -1,0 +1,97 @@
+"""A table of image files with their captions: CSV, TSV or Parquet, with open_clip's columns `filepath` and `title`.
+
+    [data]
+    name = "table"
+    train = "pairs.csv"
+    captions = ["title", "description"]
+
+Paths in the table are relative to the table's folder, or to `images`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from equipoise.data.badness import Fault
+from equipoise.data.files.columns import read_columns
+from equipoise.data.files.folders import read_picture
+from equipoise.data.files.paths import Patterns, as_tuple, find_files
+from equipoise.data.files.records import side_files_of
+from equipoise.data.files.settings import FileSettings
+from equipoise.data.files.text import BadText, checked
+from equipoise.data.source import Pair
+from equipoise.types import UserError
+
+
+@dataclass(frozen=True)
+class Table(FileSettings):
+    path: str = "filepath"  # the column of the image files
+    captions: Patterns = "title"  # the column of the captions, or several
+    caption_separator: str = ""  # what divides several captions in one field
+    label: str = ""  # a column
+    separator: str = ""  # of the columns; where it is not given a comma in .csv and a tab in .tsv
+    images: str = ""  # the folder that paths in the table start from; the table's own where it is not given
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not as_tuple(self.captions):
+            raise UserError("captions names no column; give one or a list")
+        if len(self.separator) > 1:
+            raise UserError(f'separator is "{self.separator}"; give one character')
+
+    def records(self, patterns: tuple[str, ...]) -> TableRecords:
+        rows, faults = list[Row](), list[Fault]()
+        for file in find_files(patterns, self.root, folder_ending=".csv"):
+            folder = Path(self.root) / self.images if self.images else file.parent
+            names = (self.path, *as_tuple(self.captions), *([self.label] if self.label else []))
+            for line, fields in read_columns(file, names, self.separator):
+                try:
+                    rows.append(self._row(f"{file}, line {line}", folder, fields))
+                except BadText as error:
+                    faults.append(Fault(f"{file}, line {line}", str(error)))
+        return TableRecords(rows, faults)
+
+    def _row(self, place: str, folder: Path, fields: Sequence[str | None]) -> Row:
+        path, *texts = fields
+        label = texts.pop() if self.label else None
+        if not path or not path.strip():
+            raise BadText(f'the column "{self.path}" is empty')
+        split = [text.split(self.caption_separator) if self.caption_separator else [text] for text in texts if text]
+        captions = checked([part for parts in split for part in parts], "caption")
+        return Row(place, path, folder, tuple(captions), label or None)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    place: str
+    path: str
+    folder: Path
+    captions: tuple[str, ...]
+    label: str | None
+
+
+class TableRecords:
+    def __init__(self, rows: list[Row], faults: list[Fault]):
+        self.rows, self.faults = rows, faults
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def key(self, index: int) -> str:
+        return self.rows[index].path
+
+    def place(self, index: int) -> str:
+        return self.rows[index].place
+
+    def pair(self, index: int) -> Pair:
+        row = self.rows[index]
+        return Pair(row.path, row.captions, row.label)
+
+    def image(self, index: int) -> bytes:
+        row = self.rows[index]
+        return read_picture(row.folder / row.path, row.place)
+
+    def side_files(self, index: int) -> Mapping[str, bytes]:
+        return side_files_of(self.pair(index))
