@@ -29,6 +29,8 @@ ORDER = (
     "citations",
     "config",
     "runs",
+    "inspection",
+    "data_commands",
     "cli",
 )
 CORE = ("spaces", "targets", "forms", "kernels", "objectives", "encoders", "readouts", "models", "training")
@@ -118,7 +120,7 @@ def test_ranks_appear_only_where_they_belong():
 
 def test_no_component_reads_the_configuration():
     for name, path in modules():
-        if name not in {"config", "runs", "cli", "__init__"}:
+        if name not in {"config", "runs", "inspection", "cli", "__init__"}:
             assert "config" not in parts_imported(path), f"{path} imports config"
 
 
