@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from equipoise.choice import choice
-from equipoise.data import SOURCES, Scenes
+from equipoise.data import SOURCES, SourceConfig
 from equipoise.data.images import Preprocess
 from equipoise.data.tokens import Tokens
-from equipoise.encoders import IMAGE_ENCODERS, TEXT_ENCODERS, TextTransformer, ViT
+from equipoise.encoders import IMAGE_ENCODERS, TEXT_ENCODERS, ImageConfig, TextConfig
 from equipoise.evaluation.evaluate import Evaluation
 from equipoise.models.temperature import Temperature
 from equipoise.objectives import OBJECTIVES, Objective
@@ -38,11 +38,11 @@ __all__ = ["Loaded", "Run", "builtin_recipes", "dump", "load_run", "load_stored"
 class Run:
     name: str = "run"
     seed: int = 0
-    data: Scenes.Config = choice(SOURCES, "scenes")
+    data: SourceConfig = choice(SOURCES, "scenes")
     tokens: Tokens.Config = field(default_factory=Tokens.Config)
     preprocess: Preprocess = field(default_factory=Preprocess)
-    image: ViT.Config = choice(IMAGE_ENCODERS, "vit-b32")
-    text: TextTransformer.Config = choice(TEXT_ENCODERS, "causal-b")
+    image: ImageConfig = choice(IMAGE_ENCODERS, "vit-b32")
+    text: TextConfig = choice(TEXT_ENCODERS, "causal-b")
     readout: ClassToken.Config = choice(READOUTS, "class_token")
     space: Space = choice(SPACES, "sphere")
     temperature: Temperature = field(default_factory=Temperature)

@@ -18,6 +18,7 @@ from equipoise.data.tokens import Tokens
 from equipoise.evaluation.evaluate import Finding, evaluate, validate, validation_metrics
 from equipoise.evaluation.results import TASKS, table, write_results
 from equipoise.files import write_text
+from equipoise.models.fit import require_fit
 from equipoise.models.folder import (
     CONFIG,
     WEIGHTS,
@@ -107,8 +108,18 @@ def train_run(loaded: Loaded, folder: Path) -> tuple[Model, Outcome]:
     torch.manual_seed(run.seed)
     tokens = read_parts(checkpoints[-1])[0] if checkpoints else _new_tokens(run, source)
     model = build_model(run, tokens)
+    require_fit(model, source)
     device = run.training.torch_device()
-    batches = Batches(source, tokens, run.preprocess, batch_size=run.training.batch_size, seed=run.seed, device=device)
+    batches = Batches(
+        source,
+        tokens,
+        run.preprocess,
+        batch_size=run.training.batch_size,
+        seed=run.seed,
+        device=device,
+        workers=run.training.workers,
+        timeout=run.training.loader_timeout,
+    )
     validation = run.data.build("validation")
     _require_metric(run.training.best, validation_metrics(validation))
     if checkpoints:

@@ -2,10 +2,28 @@
 
 from __future__ import annotations
 
-from equipoise.data.scenes import Scenes
+from typing import Protocol
 
-SOURCES: dict[str, type[Scenes.Config]] = {
+from equipoise.data.features import FeatureFiles
+from equipoise.data.files import ClassShards, Folders, Mixture, Shards, Table
+from equipoise.data.scenes import Scenes
+from equipoise.data.source import Source
+
+
+class SourceConfig(Protocol):
+    """The settings of a source."""
+
+    def build(self, split: str) -> Source: ...
+
+
+SOURCES: dict[str, type[SourceConfig]] = {
+    "features": FeatureFiles.Config,
     "scenes": Scenes.Config,
+    "shards": Shards,
+    "table": Table,
+    "folders": Folders,
+    "class_shards": ClassShards,
+    "mixture": Mixture.Config,
 }
 
-__all__ = ["SOURCES", "Scenes"]
+__all__ = ["SOURCES", "Scenes", "SourceConfig"]

@@ -15,7 +15,7 @@ import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
 import torch
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 CLIP_CONTEXT = 77
 WIDTH_STEP = 4  # batches are padded to a multiple of this, so that few different widths occur
-KINDS = ("bpe", "wordpiece", "file")
+KINDS = ("bpe", "wordpiece", "file", "none")
 PADS = ("[PAD]", "<pad>", "<|pad|>")  # a vocabulary with none of these, as CLIP's, is padded with 0
 MASKS = ("[MASK]", "<mask>", "<|mask|>")
 
@@ -38,7 +38,8 @@ class Tokens:
 
     @dataclass(frozen=True)
     class Config:
-        kind: str = "bpe"  # bpe (as CLIP) and wordpiece (as BERT) are learned from the captions; file is read
+        kind: str = "bpe"  # bpe (as CLIP) and wordpiece (as BERT) are learned from the captions; file is read;
+        # none is for a model whose texts are features already
         vocabulary: int = 2048  # tokens to learn, at most
         context: int = CLIP_CONTEXT  # the most tokens of a caption, start and end included
         file: str = ""  # a tokenizer.json, CLIP's vocab.json beside merges.txt, BERT's vocab.txt, or their folder
@@ -84,7 +85,9 @@ class Tokens:
 
     @classmethod
     def from_config(cls, config: Config, captions: Iterable[str]) -> Tokens:
-        """What the configuration asks for: learned from `captions`, or read from its file."""
+        """What the configuration asks for: learned from `captions`, or read from its file, or none."""
+        if config.kind == "none":
+            return NoTokens()
         return cls.load(config.file, config.context) if config.kind == "file" else cls.train(captions, config)
 
     def save(self, folder: str | Path) -> None:
@@ -144,6 +147,19 @@ class Tokens:
             place[: len(row)] = row
         lengths = torch.tensor([len(row) for row in rows], dtype=torch.int64)
         return torch.from_numpy(ids), torch.arange(width) < lengths[:, None]
+
+
+class NoTokens(Tokens):
+    """In the place of a tokeniser where a model reads no words. Leaves no file."""
+
+    def __init__(self) -> None:
+        self.size = self.context = self.truncated = 0
+
+    def save(self, folder: str | Path) -> None:
+        pass
+
+    def __call__(self, captions: str | Sequence[str], *_: object, **__: object) -> NoReturn:
+        raise UserError("there is no tokeniser here to read words with; set tokens.kind to bpe, wordpiece or file")
 
 
 def _checked(captions: Iterable[str]) -> Iterator[str]:

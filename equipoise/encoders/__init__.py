@@ -3,10 +3,27 @@ learn on a CPU in minutes (few patches, narrow towers)."""
 
 from __future__ import annotations
 
+from typing import Protocol
+
+from equipoise.encoders.encoder import ImageEncoder, TextEncoder
+from equipoise.encoders.precomputed import PrecomputedImage, PrecomputedText
 from equipoise.encoders.text import TextTransformer
 from equipoise.encoders.vit import ViT
 
-IMAGE_ENCODERS: dict[str, ViT.Config] = {
+
+class ImageConfig(Protocol):
+    """The settings of an image encoder."""
+
+    def build(self, image_size: int) -> ImageEncoder: ...
+
+
+class TextConfig(Protocol):
+    """The settings of a text encoder."""
+
+    def build(self, vocabulary: int, context: int) -> TextEncoder: ...
+
+
+IMAGE_ENCODERS: dict[str, ImageConfig | type[ImageConfig]] = {
     "vit-nano": ViT.Config(patch=8, width=64, layers=3, heads=2),
     "vit-micro": ViT.Config(patch=8, width=128, layers=4, heads=4),
     "vit-mini": ViT.Config(patch=8, width=256, layers=6, heads=8),
@@ -15,9 +32,10 @@ IMAGE_ENCODERS: dict[str, ViT.Config] = {
     "vit-b32": ViT.Config(patch=32, width=768, layers=12, heads=12),
     "vit-b16": ViT.Config(patch=16, width=768, layers=12, heads=12),
     "vit-l14": ViT.Config(patch=14, width=1024, layers=24, heads=16),
+    "precomputed": PrecomputedImage.Config,
 }
 
-TEXT_ENCODERS: dict[str, TextTransformer.Config] = {
+TEXT_ENCODERS: dict[str, TextConfig | type[TextConfig]] = {
     "causal-nano": TextTransformer.Config(width=64, layers=2, heads=2),
     "causal-micro": TextTransformer.Config(width=128, layers=4, heads=4),
     "causal-mini": TextTransformer.Config(width=256, layers=6, heads=8),
@@ -27,6 +45,7 @@ TEXT_ENCODERS: dict[str, TextTransformer.Config] = {
     "bert-nano": TextTransformer.Config(causal=False, width=64, layers=2, heads=2),
     "bert-micro": TextTransformer.Config(causal=False, width=128, layers=4, heads=4),
     "bert-b": TextTransformer.Config(causal=False, width=512, layers=12, heads=8),
+    "precomputed": PrecomputedText.Config,
 }
 
-__all__ = ["IMAGE_ENCODERS", "TEXT_ENCODERS", "TextTransformer", "ViT"]
+__all__ = ["IMAGE_ENCODERS", "TEXT_ENCODERS", "ImageConfig", "TextConfig", "TextTransformer", "ViT"]

@@ -12,11 +12,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from equipoise.encoders.encoder import TextEncoder
 from equipoise.encoders.transformer import Transformer, check_sizes
 from equipoise.types import Features, UserError
 
 
-class TextTransformer(nn.Module):
+class TextTransformer(TextEncoder):
     @dataclass(frozen=True)
     class Config:
         causal: bool = True
@@ -44,6 +45,9 @@ class TextTransformer(nn.Module):
         self.transformer = Transformer(config.width, config.layers, config.heads, config.mlp_ratio, config.activation)
         self.ln_final = nn.LayerNorm(config.width)
         nn.init.normal_(self.words.weight, std=0.02)
+
+    def recompute_activations(self, wanted: bool) -> None:
+        self.transformer.recompute = wanted
 
     def forward(self, tokens: Tensor, mask: Tensor) -> Features:
         length = tokens.shape[1]

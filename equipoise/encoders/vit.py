@@ -15,11 +15,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from equipoise.encoders.encoder import ImageEncoder
 from equipoise.encoders.transformer import Transformer, check_sizes
 from equipoise.types import Features, UserError
 
 
-class ViT(nn.Module):
+class ViT(ImageEncoder):
     @dataclass(frozen=True)
     class Config:
         patch: int = 32
@@ -63,6 +64,9 @@ class ViT(nn.Module):
     def _embed_patches(self, images: Tensor) -> Tensor:
         """The convolution of stride `patch`, as one matrix product: twice as fast on a CPU and the same numbers."""
         return F.linear(_cut(images, self.config.patch), self.patches.weight.flatten(1))
+
+    def recompute_activations(self, wanted: bool) -> None:
+        self.transformer.recompute = wanted
 
     def forward(self, images: Tensor) -> Features:
         x = self._embed_patches(images) + self.positions[1:]

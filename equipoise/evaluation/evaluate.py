@@ -15,10 +15,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from equipoise.data.source import JudgedSource, LabelledSource, Source
+from equipoise.data.source import FeatureSource, JudgedSource, LabelledSource, Source
 from equipoise.evaluation.chance import retrieval_chance, zero_shot_chance
 from equipoise.evaluation.retrieval import retrieval
 from equipoise.evaluation.zeroshot import AVERAGES, confusion, fill, zero_shot
+from equipoise.models.fit import require_fit
 from equipoise.models.model import Model
 from equipoise.types import UserError
 
@@ -50,10 +51,17 @@ class Finding:
 
 @dataclass(frozen=True)
 class Captions:
-    """Texts with the number of the image each belongs to."""
+    """Texts, or features of them, with the number of the image each belongs to."""
 
-    texts: list[str]
+    texts: list[str]  # none where there are features
     image_of_text: Tensor  # [M]
+    features: tuple[Tensor, Tensor | None] | None = None  # [M, w], or [M, L, w] with a mask
+
+    def points(self, model: Model) -> Tensor:
+        if self.features is None:
+            return model.encode_text(self.texts)
+        values, mask = self.features
+        return model.encode_text(values, mask=mask)
 
 
 def evaluate(model: Model, source: Source, settings: Evaluation) -> dict[str, Finding]:
@@ -80,13 +88,23 @@ def validation_metrics(source: Source) -> list[str]:
 
 def encode_images(model: Model, source: Source, batch_size: int, limit: int | None = None) -> Tensor:
     """Points of every image (or the first `limit`) [N, d], encoded a batch at a time."""
-    size = model.preprocess.size
+    require_fit(model, source)
     batches = _runs(len(source) if limit is None else min(limit, len(source)), batch_size)
-    return torch.cat([model.encode_image(source.images(indices, size, model.device)) for indices in batches])
+    return torch.cat([_encode_some(model, source, indices) for indices in batches])
+
+
+def _encode_some(model: Model, source: Source, indices: range) -> Tensor:
+    if isinstance(source, FeatureSource):
+        features, mask = source.image_features(indices)
+        return model.encode_image(features, mask=mask)
+    return model.encode_image(source.images(indices, model.preprocess.size, model.device))
 
 
 def captions(source: Source, per_image: int) -> Captions:
     """The first `per_image` captions of every image; 0 takes all."""
+    if isinstance(source, FeatureSource) and source.text_width is not None:
+        features, mask, owners = source.text_features(per_image)
+        return Captions([], owners, (features, mask))
     pairs = [source.pair(index) for index in range(len(source))]
     kept = [pair.captions[:per_image] if per_image else pair.captions for pair in pairs]
     numbers = [number for number, texts in enumerate(kept) for _ in texts]
@@ -105,7 +123,7 @@ def _matching(model: Model, images: Tensor, source: JudgedSource, settings: Eval
 
 
 def _ranked(model: Model, images: Tensor, said: Captions, truth: np.ndarray | None, chunk: int) -> Finding:
-    metrics = retrieval(images, model.encode_text(said.texts), model.similarity, said.image_of_text, truth, chunk)
+    metrics = retrieval(images, said.points(model), model.similarity, said.image_of_text, truth, chunk)
     return Finding(metrics, retrieval_chance(len(images), said.image_of_text, truth))
 
 

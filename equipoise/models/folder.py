@@ -23,17 +23,18 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from equipoise.data.images import Preprocess
-from equipoise.data.tokens import Tokens
+from equipoise.data.tokens import NoTokens, Tokens
 from equipoise.files import replacing, write_text
 from equipoise.models.model import Model, count_parameters
 from equipoise.types import UserError
 
-CONFIG, WEIGHTS, PREPROCESS, METRICS, CARD = (
+CONFIG, WEIGHTS, PREPROCESS, METRICS, CARD, TOKENISER = (
     "config.toml",
     "model.safetensors",
     "preprocess.json",
     "metrics.json",
     "README.md",
+    "tokenizer.json",
 )
 CHECKPOINTS, BEST, STEP = "checkpoints", "best", "step-"
 
@@ -101,7 +102,8 @@ def read_parts(folder: Path) -> tuple[Tokens, Preprocess]:
         preprocess = Preprocess.from_json(json.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UserError(f"cannot read {path}: {error}") from error
-    return Tokens.load(folder), preprocess
+    tokens = Tokens.load(folder) if (folder / TOKENISER).is_file() else NoTokens()
+    return tokens, preprocess
 
 
 def read_weights(model: nn.Module, path: Path) -> None:

@@ -16,8 +16,9 @@ from PIL import Image
 from torch import Tensor, nn
 
 from equipoise.data.images import Preprocess
-from equipoise.data.tokens import Tokens
-from equipoise.encoders import TextTransformer, ViT
+from equipoise.data.source import IMAGE_MASK
+from equipoise.data.tokens import NoTokens, Tokens
+from equipoise.encoders import ImageConfig, TextConfig
 from equipoise.models.temperature import Temperature
 from equipoise.readouts import ClassToken
 from equipoise.spaces import Space
@@ -30,8 +31,8 @@ class Model(nn.Module):
     def __init__(
         self,
         *,
-        image: ViT.Config,
-        text: TextTransformer.Config,
+        image: ImageConfig,
+        text: TextConfig,
         readout: ClassToken.Config,
         space: Space,
         temperature: Temperature,
@@ -42,20 +43,27 @@ class Model(nn.Module):
         self.space, self.temperature, self.preprocess, self.tokens = space, temperature, preprocess, tokens
         self.image_encoder = image.build(preprocess.size)
         self.text_encoder = text.build(tokens.size, tokens.context)
+        if self.text_encoder.reads == "words" and isinstance(tokens, NoTokens):
+            raise UserError("this model's texts are words, but it has no tokeniser; give tokens.kind or tokenizer.json")
         self.image_readout = readout.build(self.image_encoder.width, space.dim)
         self.text_readout = readout.build(self.text_encoder.width, space.dim)
         self.logit_scale = temperature.parameter()
 
     def forward(self, batch: Batch, needs: Sequence[str] = ("image", "text")) -> Embeddings:
         """The roles an objective needs, and no more."""
-        makers = {"image": lambda: self.image_points(batch.images), "text": lambda: self.text_points(batch)}
+        makers = {
+            "image": lambda: self.image_points(batch.images, batch.side.get(IMAGE_MASK)),
+            "text": lambda: self.text_points(batch),
+        }
         if unknown := set(needs) - set(makers):
             raise UserError(f"this model cannot produce {', '.join(sorted(unknown))}, which the objective needs")
         return Embeddings(**{role: makers[role]() for role in needs})
 
-    def image_points(self, images: Tensor) -> Tensor:
-        """Preprocessed images [N, 3, H, W] to points [N, d]."""
-        return self._points(self.image_readout(self.image_encoder(images)))
+    def image_points(self, images: Tensor, mask: Tensor | None = None) -> Tensor:
+        """Preprocessed images [N, 3, H, W], or features of them (a mask for tokens of which some are no more than
+        padding), to points [N, d]."""
+        masks = () if mask is None else (mask,)
+        return self._points(self.image_readout(self.image_encoder(images, *masks)))
 
     def text_points(self, batch: Batch) -> Tensor:
         return self._points(self.text_readout(self.text_encoder(batch.tokens, batch.mask)))
@@ -77,27 +85,39 @@ class Model(nn.Module):
         return self.space.similarity(images, texts)
 
     @torch.no_grad()
-    def encode_image(self, images: Tensor | ImageLike | Sequence[ImageLike], batch_size: int = 256) -> Tensor:
-        """PIL images, paths, or uint8 pixels [N, 3, H, W] to points [N, d]."""
+    def encode_image(
+        self, images: Tensor | ImageLike | Sequence[ImageLike], batch_size: int = 256, mask: Tensor | None = None
+    ) -> Tensor:
+        """PIL images, paths, or uint8 pixels [N, 3, H, W] to points [N, d]; a model that was trained on features
+        takes those instead, [N, w] or [N, P, w] with a `mask` [N, P] where some tokens are padding."""
         if isinstance(images, (Image.Image, str, Path)):
             images = [images]
         with _evaluating(self):
             parts = [
-                self.image_points(self.preprocess.for_evaluation(images[i : i + batch_size]).to(self.device))
+                self._encode_pictures(images[i : i + batch_size], None if mask is None else mask[i : i + batch_size])
                 for i in range(0, len(images), batch_size)
             ]
         return torch.cat(parts) if parts else torch.empty(0, self.space.dim, device=self.device)
 
     @torch.no_grad()
-    def encode_text(self, texts: str | Sequence[str], batch_size: int = 1024) -> Tensor:
-        """Strings to points [N, d]."""
+    def encode_text(
+        self, texts: str | Sequence[str] | Tensor, batch_size: int = 1024, mask: Tensor | None = None
+    ) -> Tensor:
+        """Strings to points [N, d]; a model that was trained on features takes those instead, as `encode_image`."""
         texts = [texts] if isinstance(texts, str) else texts
         with _evaluating(self):
-            parts = [self._encode_strings(texts[i : i + batch_size]) for i in range(0, len(texts), batch_size)]
+            parts = [
+                self._encode_strings(texts[i : i + batch_size], None if mask is None else mask[i : i + batch_size])
+                for i in range(0, len(texts), batch_size)
+            ]
         return torch.cat(parts) if parts else torch.empty(0, self.space.dim, device=self.device)
 
-    def _encode_strings(self, texts: Sequence[str]) -> Tensor:
-        ids, mask = self.tokens(texts)
+    def _encode_pictures(self, images: Tensor | Sequence[ImageLike], mask: Tensor | None) -> Tensor:
+        prepared = self.image_encoder.prepare(images, self.preprocess).to(self.device)
+        return self.image_points(prepared, None if mask is None else mask.to(self.device))
+
+    def _encode_strings(self, texts: Sequence[str] | Tensor, given: Tensor | None) -> Tensor:
+        ids, mask = self.text_encoder.prepare(texts, given, self.tokens)
         features = self.text_encoder(ids.to(self.device), mask.to(self.device))
         return self._points(self.text_readout(features))
 

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from equipoise.data.source import JudgedSource, Source
+from equipoise.data.source import FeatureSource, JudgedSource, Source
 from equipoise.evaluation.evaluate import captions, encode_images
 from equipoise.models.model import Model
 from equipoise.reports.report import ExampleSets, ImageQuery, TextQuery
@@ -32,7 +32,10 @@ class _Pool:
 
 
 def gather_examples(model: Model, source: Source, count: int = 4) -> ExampleSets:
-    """`count` queries of each kind, from at most `LARGEST_POOL` images and their first captions."""
+    """`count` queries of each kind, from at most `LARGEST_POOL` images and their first captions; none of data
+    that cannot be looked at."""
+    if isinstance(source, FeatureSource):
+        return ExampleSets()
     pool = _pool(model, source)
     texts, images = _by_success(pool.similarity.T), _by_success(pool.similarity)
     return ExampleSets(

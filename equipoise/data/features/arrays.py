@@ -1,0 +1,136 @@
+"""One file of arrays, whatever its format: tensors by name, and lists of words (keys, captions, labels) by name.
+
+    .npz           arrays as numpy.savez writes them; words as arrays of text
+    .safetensors   tensors, mapped into memory and not read; words in a .json of the same name beside it
+    .parquet       columns: lists of numbers become arrays, lists of lists one axis more; words as text columns
+
+Nothing is unpickled: an npz that holds Python objects is refused.
+"""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from equipoise.types import UserError
+
+if TYPE_CHECKING:
+    import pyarrow
+
+
+@dataclass(frozen=True)
+class Arrays:
+    path: Path
+    tensors: dict[str, Tensor]
+    words: dict[str, list[Any]] = field(default_factory=dict)  # text, or one list of texts a row
+
+    def names(self) -> list[str]:
+        return [*self.tensors, *self.words]
+
+
+def read_arrays(path: Path, wanted: Iterable[str]) -> Arrays:
+    """Those of the `wanted` arrays that the file holds."""
+    if path.suffix not in READERS:
+        raise UserError(f"{path}: features are read from {', '.join(READERS)} files; convert this one")
+    if not path.is_file():
+        raise UserError(f"{path}: there is no such file; check the path")
+    try:
+        return READERS[path.suffix](path, set(wanted))
+    except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
+        if isinstance(error, UserError):
+            raise
+        raise UserError(f"{path}: this file cannot be read ({_first_line(error)}); write it again") from error
+
+
+def _read_npz(path: Path, wanted: set[str]) -> Arrays:
+    tensors, words = {}, {}
+    with np.load(path, allow_pickle=False) as file:
+        for name in wanted & set(file.files):
+            array = file[name]
+            if array.dtype.kind in "US":
+                words[name] = array.astype(str).tolist()
+            else:
+                tensors[name] = torch.from_numpy(array)
+    return Arrays(path, tensors, words)
+
+
+def _read_safetensors(path: Path, wanted: set[str]) -> Arrays:
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(path, "pt") as file:
+            tensors = {name: file.get_tensor(name) for name in wanted & set(file.keys())}
+    except SafetensorError as error:
+        raise ValueError(error) from error
+    beside = path.with_suffix(".json")
+    words = json.loads(beside.read_text(encoding="utf-8")) if beside.is_file() else {}
+    if not isinstance(words, dict) or not all(isinstance(value, list) for value in words.values()):
+        raise UserError(f"{beside}: this must be an object of lists, such as keys and captions; write it again")
+    return Arrays(path, tensors, {name: value for name, value in words.items() if name in wanted})
+
+
+def _read_parquet(path: Path, wanted: set[str]) -> Arrays:
+    try:
+        import pyarrow as arrow
+        from pyarrow import parquet
+    except ImportError as error:
+        raise UserError(f"{path}: Parquet needs pyarrow; pip install 'equipoise[parquet]'") from error
+    names = [name for name in parquet.read_schema(path).names if name in wanted]
+    table = parquet.read_table(path, columns=names)
+    tensors, words = {}, {}
+    for name in names:
+        column = table.column(name).combine_chunks()
+        if arrow.types.is_string(_leaf(column.type)) or arrow.types.is_large_string(_leaf(column.type)):
+            words[name] = column.to_pylist()
+        else:
+            tensors[name] = torch.from_numpy(_numbers(column, f"{path}: column {name!r}"))
+    return Arrays(path, tensors, words)
+
+
+def _numbers(column: pyarrow.Array, where: str) -> np.ndarray:
+    """Nested lists of numbers, all of one length at each depth, as one array."""
+    shape = []
+    while hasattr(column, "flatten") and hasattr(column.type, "value_type"):
+        if column.null_count:
+            raise UserError(f"{where} has {column.null_count} missing rows; fill them or leave them out")
+        inner, rows = column.flatten(), len(column)
+        length = len(inner) // max(1, rows)
+        if rows and any(size.as_py() != length for size in _lengths(column).unique()):
+            raise UserError(f"{where} has rows of different lengths; pad them and say their lengths in a column")
+        shape.append(rows)
+        column = inner
+    if column.null_count:
+        raise UserError(f"{where} has {column.null_count} missing values; fill them or leave the rows out")
+    sizes = [*(outer // max(1, before) for before, outer in zip([1, *shape], [*shape, len(column)], strict=False))]
+    return np.array(column.to_numpy(zero_copy_only=False)).reshape(sizes)
+
+
+def _lengths(column: pyarrow.Array) -> pyarrow.Array:
+    from pyarrow import compute
+
+    return compute.list_value_length(column)
+
+
+def _leaf(kind: Any) -> Any:
+    while hasattr(kind, "value_type"):
+        kind = kind.value_type
+    return kind
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error) or type(error).__name__).splitlines()[0]
+
+
+READERS: dict[str, Callable[[Path, set[str]], Arrays]] = {
+    ".npz": _read_npz,
+    ".safetensors": _read_safetensors,
+    ".parquet": _read_parquet,
+}

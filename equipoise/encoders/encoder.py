@@ -1,0 +1,39 @@
+"""What every encoder answers: `width`, `prepare` (from what people give to what `forward` reads), and `forward`.
+
+Most read pictures or words, prepared by the preprocessing and the tokeniser that travel with the model; an encoder that
+reads something else says so in `reads` and prepares its input itself.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from torch import Tensor, nn
+
+from equipoise.data.images import Preprocess
+from equipoise.data.tokens import Tokens
+from equipoise.types import UserError
+
+
+class Encoder(nn.Module):
+    width: int
+
+    def recompute_activations(self, wanted: bool) -> None:
+        """Trade time for memory in training, where the encoder can."""
+        if wanted:
+            raise UserError(f"{type(self).__name__} cannot recompute activations; set recompute_activations to false")
+
+
+class ImageEncoder(Encoder):
+    reads: ClassVar[str] = "pictures"
+
+    def prepare(self, images: Any, preprocess: Preprocess) -> Tensor:
+        return preprocess.for_evaluation(images)
+
+
+class TextEncoder(Encoder):
+    reads: ClassVar[str] = "words"
+
+    def prepare(self, texts: Any, mask: Tensor | None, tokens: Tokens) -> tuple[Tensor, Tensor]:
+        """What is given to `encode_text`, a mask where it has one, to what `forward` reads."""
+        return tokens(texts)

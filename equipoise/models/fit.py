@@ -1,0 +1,32 @@
+"""Whether a model can read what a source holds, asked before anything is trained or measured."""
+
+from __future__ import annotations
+
+from equipoise.data.source import FeatureSource, Source
+from equipoise.encoders.encoder import Encoder
+from equipoise.models.model import Model
+from equipoise.types import UserError
+
+
+def require_fit(model: Model, source: Source) -> None:
+    """Refuse, in a sentence, a model whose encoders read something else than the source gives."""
+    image, text = (source.image_width, source.text_width) if isinstance(source, FeatureSource) else (None, None)
+    _require("image", "pictures", model.image_encoder, image)
+    _require("text", "words", model.text_encoder, text)
+
+
+def _require(part: str, raw: str, encoder: Encoder, width: int | None) -> None:
+    """`width` is that of the features; None where the source gives what is `raw`."""
+    reads_features = encoder.reads == "features"
+    if reads_features and width is None:
+        raise UserError(
+            f"the {part} encoder reads precomputed features, but the data holds {raw}; "
+            f"write their features with `equipoise embed`, or choose another {part}.name"
+        )
+    if not reads_features and width is not None:
+        ending = ' (or data.text to "" to use the captions)' if part == "text" else ""
+        raise UserError(
+            f'the data holds {part} features, but the encoder reads {raw}; set {part}.name to "precomputed"{ending}'
+        )
+    if reads_features and width != encoder.width:
+        raise UserError(f"{part} features are {width} wide, but the encoder expects {encoder.width}; set {part}.width")
