@@ -39,41 +39,44 @@ class Encoded:
     orientation: int = 1  # still to be followed
     header: jpeg.JpegHeader | None = None  # of a JPEG that can go the quick way
 
-    def pixels(self, reduction: int = 1) -> np.ndarray:
-        """uint8 [H, W, 3], upright; a JPEG smaller by `reduction`, anything else whole."""
+    def pixels(self) -> np.ndarray:
+        """uint8 [H, W, 3], upright."""
+        return self.reduced(1)[0]
+
+    def reduced(self, reduction: int) -> tuple[np.ndarray, int]:
+        """The pixels, each side divided by `reduction` and rounded up, and that number; 1 where it cannot be done."""
         found = jpeg.decode(self.data, self.header, reduction) if self.header else None
         if found is not None:
-            return found if self.orientation == 1 else jpeg.turned(found, self.orientation)
+            return (found if self.orientation == 1 else jpeg.turned(found, self.orientation)), reduction
         try:
             with Image.open(io.BytesIO(self.data), formats=FORMATS) as image:
-                return np.asarray(read_rgb(image, self.place))
+                return np.array(read_rgb(image, self.place)), 1
         except Exception as error:
             raise _bad(self.place, error) from None
 
     def part(self, box: Box, size: int) -> Tensor:
         """uint8 [3, size, size]: the pixels of the box resized, bicubic and antialiased, as torchvision's crop is."""
-        pixels = self.pixels(jpeg.reduction_for(box[3] - box[1], box[2] - box[0], size))
-        x0, y0, x1, y1 = _whole(self._scaled(box, pixels))
+        pixels, reduction = self.reduced(jpeg.reduction_for(box[3] - box[1], box[2] - box[0], size))
+        x0, y0, x1, y1 = (round(edge / reduction) for edge in box)
         cut = torch.from_numpy(pixels)[y0:y1, x0:x1].permute(2, 0, 1)[None]
         # torch's 8-bit resize gives Pillow's values, give or take one level, in a third of the time
         return F.interpolate(cut, (size, size), mode="bicubic", antialias=True)[0]
 
     def square(self, size: int) -> Tensor:
         """uint8 [3, size, size]: CLIP's evaluation crop, exactly as `Preprocess.for_evaluation` makes it of a file."""
-        pixels = self.pixels(jpeg.reduction_for(self.height, self.width, KEPT * size))
-        box = self._scaled(centre_box(self.height, self.width, size), pixels)
-        picture = Image.fromarray(pixels).resize((size, size), Image.Resampling.BICUBIC, box=box)
+        picture = self.resized(centre_box(self.height, self.width, size), (size, size))
         return torch.from_numpy(np.array(picture)).permute(2, 0, 1)
+
+    def resized(self, box: Box, sides: tuple[int, int]) -> Image.Image:
+        """A part of the picture at width x height, read smaller only where KEPT pixels are left for each."""
+        least = KEPT * max(sides[0] / (box[2] - box[0]), sides[1] / (box[3] - box[1]))
+        pixels, reduction = self.reduced(jpeg.reduction_for(1, 1, least))
+        x0, y0, x1, y1 = (edge / reduction for edge in box)
+        return Image.fromarray(pixels).resize(sides, Image.Resampling.BICUBIC, box=(x0, y0, x1, y1))
 
     def check(self) -> None:
         """Raises BadRecord where the picture cannot be decoded; as cheap as that can be known."""
-        self.pixels(jpeg.REDUCTIONS[0])
-
-    def _scaled(self, box: Box, pixels: np.ndarray) -> Box:
-        """The box in the coordinates of the picture as decoded."""
-        height, width = pixels.shape[:2]
-        x, y = width / self.width, height / self.height
-        return box[0] * x, box[1] * y, min(box[2] * x, width), min(box[3] * y, height)
+        self.reduced(jpeg.REDUCTIONS[0])
 
 
 def encoded(data: bytes, place: str) -> Encoded:
@@ -107,11 +110,6 @@ def _orientation(data: bytes) -> int:
     with Image.open(io.BytesIO(data), formats=FORMATS) as image:
         found: Any = image.getexif().get(ORIENTATION, 1)
     return found if found in range(1, 9) else 1
-
-
-def _whole(box: Box) -> tuple[int, int, int, int]:
-    x0, y0, x1, y1 = (round(edge) for edge in box)
-    return x0, y0, max(x1, x0 + 1), max(y1, y0 + 1)
 
 
 def _bad(place: str, error: Exception) -> BadRecord:

@@ -48,7 +48,7 @@ class FolderRecords:
     def __init__(self, roots: list[Path], templates: tuple[str, ...]):
         self.templates = templates
         self.faults: list[Fault] = []
-        folders = [folder for root in roots for folder in sorted(root.iterdir()) if folder.is_dir()]
+        folders = [folder for root in roots for folder in sorted(root.iterdir()) if _is_class(folder)]
         if not folders:
             raise UserError(f"{roots[0]}: there are no folders in it; give one that holds a folder for each class")
         labels = tuple(dict.fromkeys(folder.name for folder in folders))  # the same class may be under several roots
@@ -89,6 +89,10 @@ def read_picture(path: Path, place: str) -> bytes:
         reason = getattr(error, "strerror", None) or error
         name = str(path).encode("utf-8", "backslashreplace").decode()
         raise BadRecord(place, f"the image {name} cannot be read ({reason})") from None
+
+
+def _is_class(folder: Path) -> bool:
+    return folder.is_dir() and not folder.name.startswith(".")
 
 
 def _spoken(folder: str) -> str:

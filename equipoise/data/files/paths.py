@@ -79,12 +79,12 @@ def _fetched(url: str, cache: str) -> Path:
     if path.exists():
         return path
     try:
-        from webdataset import gopen
+        from webdataset.gopen import gopen
     except ImportError as error:
         raise UserError("reading URLs needs webdataset; install it with: pip install 'equipoise[shards]'") from error
     with replacing(path) as temporary:
         try:
-            with gopen.gopen(url) as stream, temporary.open("wb") as copy:
+            with gopen(url) as stream, temporary.open("wb") as copy:
                 shutil.copyfileobj(stream, copy)
         except Exception as error:  # each scheme has its own ways to fail
             raise UserError(f"{url}: this cannot be fetched ({' '.join(str(error).split())}); check it") from None

@@ -15,12 +15,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from PIL import Image
-
 from equipoise.data.badness import BadRecord, Fault
-from equipoise.data.encoded import KEPT, Encoded, encoded
+from equipoise.data.encoded import Encoded, encoded
 from equipoise.data.files.records import IMAGES, Records
-from equipoise.data.jpeg import START, reduction_for
+from equipoise.data.jpeg import START
 from equipoise.data.shards import claim, write_shard
 from equipoise.files import write_text
 from equipoise.types import UserError
@@ -59,10 +57,9 @@ def resized(picture: Encoded, size: int, quality: int) -> bytes:
     if shorter <= size and picture.data.startswith(START) and picture.orientation == 1 and picture.header:
         picture.check()
         return picture.data
-    image = Image.fromarray(picture.pixels(reduction_for(shorter, shorter, KEPT * size)))
-    if shorter > size:
-        sides = (round(side * size / shorter) for side in (picture.width, picture.height))
-        image = image.resize(tuple(sides), Image.Resampling.BICUBIC)  # type: ignore[arg-type]
+    scale = min(1.0, size / shorter)
+    sides = (round(picture.width * scale), round(picture.height * scale))
+    image = picture.resized((0, 0, picture.width, picture.height), sides)
     buffer = io.BytesIO()
     image.save(buffer, "JPEG", quality=quality)
     return buffer.getvalue()

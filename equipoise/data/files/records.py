@@ -69,7 +69,8 @@ class Subset:
 def held_out(records: Records, share: float) -> np.ndarray:
     """Bool [records]: about `share` of them, chosen by their keys, so that no other record changes the choice."""
     limit = int(share * 2**64)
-    digests = (hashlib.blake2b(records.key(index).encode(), digest_size=8).digest() for index in range(len(records)))
+    keys = (records.key(index).encode("utf-8", "surrogatepass") for index in range(len(records)))
+    digests = (hashlib.blake2b(key, digest_size=8).digest() for key in keys)
     return np.fromiter((int.from_bytes(digest, "big") < limit for digest in digests), bool, len(records))
 
 
@@ -92,7 +93,9 @@ def pair_with(key: str, captions: Sequence[str], side: Mapping[str, Any]) -> Pai
             known["boxes"] = tuple(tuple(map(float, box)) for box in boxes)
     if isinstance(truth, Mapping):
         known["truth"] = truth
-    rest = {name: value for name, value in side.items() if name not in known and (name != "key" or value != key)}
+    rest = {name: value for name, value in side.items() if name not in known and value is not None}
+    if rest.get("key") == key:
+        del rest["key"]
     return Pair(key, tuple(captions), **{**known, "truth": {**known.get("truth", {}), **rest}})
 
 

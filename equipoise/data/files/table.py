@@ -20,7 +20,7 @@ from equipoise.data.files.folders import read_picture
 from equipoise.data.files.paths import Patterns, as_tuple, find_files
 from equipoise.data.files.records import side_files_of
 from equipoise.data.files.settings import FileSettings
-from equipoise.data.files.text import BadText, checked
+from equipoise.data.files.text import BadText, checked, has_surrogates
 from equipoise.data.source import Pair
 from equipoise.types import UserError
 
@@ -58,6 +58,8 @@ class Table(FileSettings):
         label = texts.pop() if self.label else None
         if not path or not path.strip():
             raise BadText(f'the column "{self.path}" is empty')
+        if has_surrogates(path) or "\0" in path:
+            raise BadText(f'the column "{self.path}" is not UTF-8 text')
         split = [text.split(self.caption_separator) if self.caption_separator else [text] for text in texts if text]
         captions = checked([part for parts in split for part in parts], "caption")
         return Row(place, path, folder, tuple(captions), label or None)

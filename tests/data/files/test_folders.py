@@ -1,0 +1,62 @@
+"""One folder a class."""
+
+from __future__ import annotations
+
+import pytest
+from some_files import jpeg
+
+from equipoise.data.files import Folders
+from equipoise.data.source import LabelledSource
+from equipoise.types import UserError
+
+
+def test_labels_are_folders(tmp_path):
+    for name in (
+        "train/hot_dog/b.jpg",
+        "train/hot_dog/a.JPEG",
+        "train/cat/x.png",
+        "train/cat/notes.txt",
+        "train/.x/y.jpg",
+    ):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(jpeg())
+    source = Folders(test="train", root=str(tmp_path), templates=("a {}.", "{c}!")).build("test")
+    assert isinstance(source, LabelledSource)
+    assert source.class_names == ("cat", "hot dog")
+    pairs = [source.pair(index) for index in range(len(source))]
+    assert [(pair.key, pair.label) for pair in pairs] == [
+        ("cat/x.png", "cat"), ("hot_dog/a.JPEG", "hot dog"), ("hot_dog/b.jpg", "hot dog"),
+    ]  # fmt: skip
+    assert pairs[1].captions == ("a hot dog.", "hot dog!")
+    assert source.images(range(3), 8).shape == (3, 3, 8, 8)
+
+
+def test_held_out_folders_know_all_classes(tmp_path):
+    for number in range(40):
+        path = tmp_path / f"class{number % 2}" / f"{number}.jpg"
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(jpeg(seed=number))
+    settings = Folders(train=str(tmp_path), validation_share=0.2)
+    with pytest.warns(UserWarning, match="held out"):
+        train = settings.build("train")
+    validation = settings.build("validation")
+    assert train.class_names == validation.class_names == ("class0", "class1")
+    assert len(train) + len(validation) == 40
+
+
+def test_what_is_wrong_with_folders(tmp_path):
+    with pytest.raises(UserError, match="there is no such folder"):
+        Folders(test=str(tmp_path / "nowhere")).build("test")
+    with pytest.raises(UserError, match="there are no folders in it"):
+        Folders(test=str(tmp_path)).build("test")
+    (tmp_path / "cat").mkdir()
+    with pytest.raises(UserError, match="no usable record"):
+        Folders(test=str(tmp_path)).build("test")
+    (tmp_path / "a_b").mkdir()
+    (tmp_path / "a b").mkdir()
+    with pytest.raises(UserError, match='the class "a b" is there twice'):
+        Folders(test=str(tmp_path)).build("test")
+    with pytest.raises(UserError, match="no place for the class's name"):
+        Folders(templates=("x",))
+    with pytest.raises(UserError, match="templates is empty"):
+        Folders(templates=())

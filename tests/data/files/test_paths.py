@@ -1,0 +1,84 @@
+"""Lists, braces, stars, folders and URLs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from equipoise.data.files.paths import expand_braces, find_files
+from equipoise.types import UserError
+
+
+@pytest.mark.parametrize(
+    ("pattern", "expected"),
+    [
+        ("a.tar", ["a.tar"]),
+        ("a-{08..11}.tar", ["a-08.tar", "a-09.tar", "a-10.tar", "a-11.tar"]),
+        ("{x,y}/{0..1}.tar", ["x/0.tar", "x/1.tar", "y/0.tar", "y/1.tar"]),
+        ("pipe:cat {a,b}.tar", ["pipe:cat {a,b}.tar"]),
+    ],
+)
+def test_braces(pattern, expected):
+    assert list(expand_braces(pattern)) == expected
+
+
+def test_braces_are_webdatasets():
+    shardlists = pytest.importorskip("webdataset.shardlists")
+    for pattern in ("laion/{00000..00012}.tar", "{a,b}-{0..3}.tar", "plain.tar"):
+        assert list(expand_braces(pattern)) == shardlists.expand_urls(pattern)
+
+
+@pytest.mark.parametrize("pattern", ["{9..3}.tar", "{0..99999999999}.tar"])
+def test_ranges_without_sense(pattern):
+    with pytest.raises(UserError, match="count upwards"):
+        list(expand_braces(pattern))
+
+
+def test_files_come_in_order_and_a_folder_stands_for_its_shards(tmp_path):
+    for name in ("b.tar", "a.tar", "c.txt", "sub/d.tar"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    root = str(tmp_path)
+
+    def names(*patterns: str) -> list[str]:
+        return [str(path.relative_to(tmp_path)) for path in find_files(patterns, root)]
+
+    assert names("*.tar") == ["a.tar", "b.tar"]
+    assert names("b.tar", "", "{a,b}.tar") == ["b.tar", "a.tar", "b.tar"]
+    assert names("sub") == ["sub/d.tar"]
+    assert find_files(str(tmp_path / "a.tar")) == [tmp_path / "a.tar"]
+
+
+def test_a_missing_file_is_named_with_its_pattern(tmp_path):
+    (tmp_path / "a-0.tar").touch()
+    with pytest.raises(UserError, match=r'a-1\.tar: there is no such file \(from "a-\{0\.\.1\}\.tar"\)'):
+        find_files("a-{0..1}.tar", str(tmp_path))
+    with pytest.raises(UserError, match=r"x\*\.tar: there is no such file; check the path"):
+        find_files("x*.tar", str(tmp_path))
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(UserError, match=r"empty: there is no file in this folder that ends in \.tar"):
+        find_files("empty", str(tmp_path))
+
+
+def test_urls_are_copied_once(tmp_path):
+    pytest.importorskip("webdataset")
+    source = tmp_path / "there.tar"
+    source.write_bytes(b"content")
+    cache = str(tmp_path / "cache")
+    (first,) = find_files(f"file:{source}", cache=cache)
+    (piped,) = find_files(f"pipe:cat {source}", cache=cache)
+    assert first.parent == piped.parent == Path(cache)
+    assert first.read_bytes() == piped.read_bytes() == b"content"
+    source.unlink()
+    assert find_files(f"file:{source}", cache=cache) == [first]
+
+
+def test_urls_that_cannot_be_fetched(tmp_path):
+    pytest.importorskip("webdataset")
+    with pytest.raises(UserError, match=r"file:/nowhere\.tar: this is a URL; name a folder .* data\.cache"):
+        find_files("file:/nowhere.tar")
+    for url in ("file:/nowhere.tar", "pipe:exit 3", "strange://x.tar"):
+        with pytest.raises(UserError, match=f"{url.split(':')[0]}:.*cannot be fetched"):
+            find_files(url, cache=str(tmp_path))
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,163 @@
+"""Tables of pictures: columns by name, captions in several ways, rows that are bad, files that are no tables."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from some_files import jpeg
+
+from equipoise.data.files import Table
+from equipoise.types import UserError
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "images").mkdir()
+    for number in range(3):
+        (tmp_path / "images" / f"{number}.jpg").write_bytes(jpeg(seed=number))
+    return tmp_path
+
+
+def read(file: Path, **options: object) -> list[tuple[str, tuple[str, ...], str | None]]:
+    found = Table(test=str(file), **options).records((str(file),))
+    return [(pair.key, pair.captions, pair.label) for pair in map(found.pair, range(len(found)))]
+
+
+def test_csv(folder):
+    (folder / "a.csv").write_text('title,filepath\n"a cat, ""sitting""",images/0.jpg\n"two\nlines",images/1.jpg\n')
+    assert read(folder / "a.csv") == [
+        ("images/0.jpg", ('a cat, "sitting"',), None),
+        ("images/1.jpg", ("two lines",), None),
+    ]
+    source = Table(test="a.csv", root=str(folder)).build("test")
+    assert source.encoded(1).data == jpeg(seed=1)
+    assert source.images([0, 1], 16).shape == (2, 3, 16, 16)
+
+
+def test_columns_by_name_several_captions_and_a_label(folder):
+    (folder / "a.tsv").write_text("file\ten\tde\tkind\nimages/0.jpg\tone; two\tdrei\tcat\nimages/1.jpg\tfour\t\t\n")
+    options = {"path": "file", "captions": ("en", "de"), "caption_separator": ";", "label": "kind"}
+    assert read(folder / "a.tsv", **options) == [
+        ("images/0.jpg", ("one", "two", "drei"), "cat"),
+        ("images/1.jpg", ("four",), None),
+    ]
+
+
+def test_where_paths_start(folder):
+    (folder / "tables").mkdir()
+    (folder / "tables" / "a.csv").write_text("filepath|title\n0.jpg|a cat\n")
+    settings = Table(test="tables/a.csv", root=str(folder), images="images", separator="|")
+    assert settings.build("test").encoded(0).data == jpeg()
+    with pytest.raises(UserError, match="no usable record"), pytest.warns(UserWarning, match=r"0\.jpg cannot be read"):
+        Table(test="tables/a.csv", root=str(folder), separator="|", max_bad=1.0).build("test")
+
+
+def test_parquet(folder):
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    columns = {"filepath": ["images/0.jpg", "images/1.jpg", None], "title": ["a cat", None, "x"], "n": [1, 2, 3]}
+    parquet.write_table(pyarrow.table(columns), folder / "a.parquet")
+    found = Table(test=str(folder / "a.parquet")).records((str(folder / "a.parquet"),))
+    assert [found.pair(index).captions for index in range(len(found))] == [("a cat",)]
+    assert [fault.reason for fault in found.faults] == ["the caption is empty", 'the column "filepath" is empty']
+    assert found.faults[0].place.endswith("a.parquet, line 2")
+    with pytest.raises(UserError, match='the column "n" holds int64, not text'):
+        read(folder / "a.parquet", captions="n")
+    with pytest.raises(UserError, match="no column \"x\"; the columns are 'filepath', 'title', 'n'"):
+        read(folder / "a.parquet", captions="x")
+    (folder / "b.parquet").write_bytes((folder / "a.parquet").read_bytes()[:200])
+    with pytest.raises(UserError, match=r"b\.parquet: this cannot be read as Parquet"):
+        read(folder / "b.parquet")
+
+
+def test_bad_rows_are_named_by_their_line(folder):
+    (folder / "a.csv").write_bytes(
+        b"filepath,title\nimages/0.jpg,good\n,no path\nimages/0.jpg\nimages/0.jpg,caf\xe9\n\nimages/0.jpg, \n"
+    )
+    found = Table(test="a.csv").records((str(folder / "a.csv"),))
+    assert len(found) == 1
+    assert [(fault.place.rpartition("line ")[2], fault.reason) for fault in found.faults] == [
+        ("3", 'the column "filepath" is empty'),
+        ("4", "the caption is empty"),
+        ("5", "the caption is not UTF-8 text"),
+        ("7", "the caption is empty"),
+    ]
+
+
+def test_pictures_that_are_missing_or_no_files(folder):
+    (folder / "a.csv").write_bytes(
+        b"filepath,title\nimages/0.jpg,good\nnowhere.jpg,a\n/dev/zero,b\nimages,c\n"
+        + b"x" * 5000
+        + b",d\nx\xff.jpg,e\n"
+    )
+    with pytest.warns(UserWarning, match=r"5 of the 6 records .*a\.csv, line 7: the column .filepath. is not UTF-8"):
+        source = Table(test=str(folder / "a.csv"), max_bad=1.0).build("test")
+    assert len(source) == 1
+    reasons = " ".join(fault.reason for fault in source.records.faults)
+    for part in (
+        r"nowhere.jpg cannot be read (No such file",
+        "/dev/zero cannot be read (it is not a file)",
+        "too long",
+    ):
+        assert part in reasons
+
+
+@pytest.mark.parametrize(
+    ("content", "fault"),
+    [
+        (
+            b"filepath,text\n",
+            r"a\.csv: there is no column \"title\"; the columns are 'filepath', 'text'; name the right",
+        ),
+        (b"filepath\ttitle\n", r"no column \"filepath\".* looks as if another data\.separator"),
+        (b"", 'no column "filepath"; the columns are none'),
+        (b'filepath,title\na.jpg,"' + b"x" * (1 << 21), r"a\.csv, line \d+: this table cannot be read"),
+    ],
+)
+def test_what_is_no_such_table(content, fault, folder):
+    (folder / "a.csv").write_bytes(content)
+    with pytest.raises(UserError, match=fault):
+        read(folder / "a.csv")
+
+
+def test_settings_without_sense(folder):
+    (folder / "a.xls").write_text("x")
+    with pytest.raises(UserError, match=r"a\.xls: this is no \.csv, \.tsv or \.parquet"):
+        read(folder / "a.xls")
+    with pytest.raises(UserError, match="captions names no column"):
+        Table(captions=())
+    with pytest.raises(UserError, match='separator is "ab"'):
+        Table(separator="ab")
+
+
+@given(content=st.binary(max_size=400))
+@settings(max_examples=150, deadline=None)
+def test_any_bytes_raise_nothing_else(content, tmp_path_factory):
+    path = tmp_path_factory.mktemp("noise") / "a.csv"
+    path.write_bytes(b"filepath,title\na.jpg,x\n" + content)
+    try:
+        found = Table(test=str(path)).records((str(path),))
+        assert all(found.pair(index).captions for index in range(len(found)))
+    except UserError:
+        pass
+
+
+@given(data=st.data())
+@settings(max_examples=60, deadline=None)
+def test_damaged_parquet_raises_nothing_else(data, tmp_path_factory):
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    path = tmp_path_factory.mktemp("noise") / "a.parquet"
+    parquet.write_table(pyarrow.table({"filepath": ["a.jpg"] * 9, "title": ["x"] * 9}), path)
+    whole = bytearray(path.read_bytes())
+    for _ in range(data.draw(st.integers(0, 5))):
+        whole[data.draw(st.integers(0, len(whole) - 1))] = data.draw(st.integers(0, 255))
+    path.write_bytes(whole[: data.draw(st.integers(0, len(whole)))])
+    with suppress(UserError):
+        Table(test=str(path)).records((str(path),))
