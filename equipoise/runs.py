@@ -109,6 +109,8 @@ def train_run(loaded: Loaded, folder: Path) -> tuple[Model, Outcome]:
     tokens = read_parts(checkpoints[-1])[0] if checkpoints else _new_tokens(run, source)
     model = build_model(run, tokens)
     require_fit(model, source)
+    if not checkpoints:
+        model.load_pretrained()
     device = run.training.torch_device()
     batches = Batches(
         source,

@@ -101,6 +101,7 @@ class FeatureSource(BatchSource, Protocol):
         """Vectors [N, w] without a mask, or tokens [N, P, w] with theirs."""
         ...
 
-    def text_features(self, per_image: int = 0) -> tuple[Tensor, Tensor | None, Tensor]:
-        """The first `per_image` texts of every image (0: all) as [M, w] or [M, L, w], mask, and their images [M]."""
+    def text_features(self, indices: Sequence[int], per_image: int = 0) -> tuple[Tensor, Tensor | None, Tensor]:
+        """The first `per_image` texts (0: all) of the images, as [M, w] or [M, L, w], a mask of tokens, and for each
+        text the place of its image among `indices` [M]."""
         ...

@@ -7,6 +7,7 @@ from typing import Protocol
 
 from equipoise.encoders.encoder import ImageEncoder, TextEncoder
 from equipoise.encoders.precomputed import PrecomputedImage, PrecomputedText
+from equipoise.encoders.pretrained import TimmImage, TransformersText
 from equipoise.encoders.text import TextTransformer
 from equipoise.encoders.vit import ViT
 
@@ -33,6 +34,7 @@ IMAGE_ENCODERS: dict[str, ImageConfig | type[ImageConfig]] = {
     "vit-b16": ViT.Config(patch=16, width=768, layers=12, heads=12),
     "vit-l14": ViT.Config(patch=14, width=1024, layers=24, heads=16),
     "precomputed": PrecomputedImage.Config,
+    "timm": TimmImage.Config,
 }
 
 TEXT_ENCODERS: dict[str, TextConfig | type[TextConfig]] = {
@@ -46,6 +48,7 @@ TEXT_ENCODERS: dict[str, TextConfig | type[TextConfig]] = {
     "bert-micro": TextTransformer.Config(causal=False, width=128, layers=4, heads=4),
     "bert-b": TextTransformer.Config(causal=False, width=512, layers=12, heads=8),
     "precomputed": PrecomputedText.Config,
+    "transformers": TransformersText.Config,
 }
 
 __all__ = ["IMAGE_ENCODERS", "TEXT_ENCODERS", "ImageConfig", "TextConfig", "TextTransformer", "ViT"]

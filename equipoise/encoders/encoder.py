@@ -6,6 +6,7 @@ reads something else says so in `reads` and prepares its input itself.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, ClassVar
 
 from torch import Tensor, nn
@@ -18,6 +19,13 @@ from equipoise.types import UserError
 class Encoder(nn.Module):
     width: int
 
+    def blocks(self) -> Iterable[nn.Module]:
+        """The large parts that follow each other, each of which can be kept in slices by itself."""
+        return ()
+
+    def load_pretrained(self) -> None:
+        """Start from weights trained elsewhere, where the settings ask for them."""
+
     def recompute_activations(self, wanted: bool) -> None:
         """Trade time for memory in training, where the encoder can."""
         if wanted:
@@ -26,6 +34,9 @@ class Encoder(nn.Module):
 
 class ImageEncoder(Encoder):
     reads: ClassVar[str] = "pictures"
+    expects: tuple[tuple[float, ...], tuple[float, ...]] | None = (
+        None  # mean and std that its weights were trained with
+    )
 
     def prepare(self, images: Any, preprocess: Preprocess) -> Tensor:
         return preprocess.for_evaluation(images)
@@ -37,3 +48,9 @@ class TextEncoder(Encoder):
     def prepare(self, texts: Any, mask: Tensor | None, tokens: Tokens) -> tuple[Tensor, Tensor]:
         """What is given to `encode_text`, a mask where it has one, to what `forward` reads."""
         return tokens(texts)
+
+
+def mean_of_real(tokens: Tensor, mask: Tensor) -> Tensor:
+    """The mean of the real tokens [N, 1, w]."""
+    real = mask[..., None].to(tokens.dtype)
+    return (tokens * real).sum(dim=1, keepdim=True) / real.sum(dim=1, keepdim=True)

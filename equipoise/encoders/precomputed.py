@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from equipoise.data.images import Preprocess
 from equipoise.data.tokens import Tokens
-from equipoise.encoders.encoder import Encoder, ImageEncoder, TextEncoder
+from equipoise.encoders.encoder import Encoder, ImageEncoder, TextEncoder, mean_of_real
 from equipoise.encoders.transformer import check_sizes
 from equipoise.types import Features, UserError
 
@@ -60,7 +60,7 @@ class Precomputed(Encoder):
         count = self.config.classes
         if count:
             return Features(classes=x[:, :count], tokens=x[:, count:], mask=mask[:, count:])
-        return Features(classes=_mean(x, mask), tokens=x, mask=mask)
+        return Features(classes=mean_of_real(x, mask), tokens=x, mask=mask)
 
     def checked(self, features: Any) -> Tensor:
         """Features as `forward` reads them, or a sentence."""
@@ -101,9 +101,3 @@ class PrecomputedText(Precomputed, TextEncoder):
         if mask is None:
             mask = torch.ones(len(features), 1 if features.ndim == 2 else features.shape[1], dtype=torch.bool)
         return features, mask
-
-
-def _mean(tokens: Tensor, mask: Tensor) -> Tensor:
-    """The mean of the real tokens [N, 1, w]."""
-    real = mask[..., None].to(tokens.dtype)
-    return (tokens * real).sum(dim=1, keepdim=True) / real.sum(dim=1, keepdim=True)

@@ -46,6 +46,9 @@ class TextTransformer(TextEncoder):
         self.ln_final = nn.LayerNorm(config.width)
         nn.init.normal_(self.words.weight, std=0.02)
 
+    def blocks(self) -> nn.ModuleList:
+        return self.transformer.blocks
+
     def recompute_activations(self, wanted: bool) -> None:
         self.transformer.recompute = wanted
 

@@ -65,6 +65,9 @@ class ViT(ImageEncoder):
         """The convolution of stride `patch`, as one matrix product: twice as fast on a CPU and the same numbers."""
         return F.linear(_cut(images, self.config.patch), self.patches.weight.flatten(1))
 
+    def blocks(self) -> nn.ModuleList:
+        return self.transformer.blocks
+
     def recompute_activations(self, wanted: bool) -> None:
         self.transformer.recompute = wanted
 

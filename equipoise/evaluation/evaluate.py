@@ -103,7 +103,7 @@ def _encode_some(model: Model, source: Source, indices: range) -> Tensor:
 def captions(source: Source, per_image: int) -> Captions:
     """The first `per_image` captions of every image; 0 takes all."""
     if isinstance(source, FeatureSource) and source.text_width is not None:
-        features, mask, owners = source.text_features(per_image)
+        features, mask, owners = source.text_features(range(len(source)), per_image)
         return Captions([], owners, (features, mask))
     pairs = [source.pair(index) for index in range(len(source))]
     kept = [pair.captions[:per_image] if per_image else pair.captions for pair in pairs]

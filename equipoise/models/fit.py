@@ -13,6 +13,12 @@ def require_fit(model: Model, source: Source) -> None:
     image, text = (source.image_width, source.text_width) if isinstance(source, FeatureSource) else (None, None)
     _require("image", "pictures", model.image_encoder, image)
     _require("text", "words", model.text_encoder, text)
+    expected, given = model.image_encoder.expects, (model.preprocess.mean, model.preprocess.std)
+    if expected is not None and expected != given:
+        raise UserError(
+            f"the image encoder was trained with mean {list(expected[0])} and std {list(expected[1])}, but preprocess "
+            f"has {list(given[0])} and {list(given[1])}; set preprocess.mean and preprocess.std"
+        )
 
 
 def _require(part: str, raw: str, encoder: Encoder, width: int | None) -> None:

@@ -71,6 +71,11 @@ class Model(nn.Module):
     def _points(self, vectors: Tensor) -> Tensor:
         return self.space.project(vectors.float() if vectors.dtype in {torch.bfloat16, torch.float16} else vectors)
 
+    def load_pretrained(self) -> None:
+        """Where an encoder's settings name weights trained elsewhere, start from them."""
+        self.image_encoder.load_pretrained()
+        self.text_encoder.load_pretrained()
+
     @property
     def log_scale(self) -> Tensor:
         """t, bounded; logits are exp(t)·similarity."""

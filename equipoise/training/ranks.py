@@ -98,7 +98,7 @@ def _sharded(model: Model) -> Model:
     from torch.distributed.fsdp import fully_shard
 
     for tower in (model.image_encoder, model.text_encoder):
-        for block in tower.transformer.blocks:
+        for block in tower.blocks():
             fully_shard(block)
     fully_shard(model, ignored_params={model.logit_scale})
     return model

@@ -98,12 +98,14 @@ class FeatureFiles:
     def image_features(self, indices: Sequence[int]) -> tuple[Tensor, Tensor | None]:
         return self._images.take(indices)
 
-    def text_features(self, per_image: int = 0) -> tuple[Tensor, Tensor | None, Tensor]:
+    def text_features(self, indices: Sequence[int], per_image: int = 0) -> tuple[Tensor, Tensor | None, Tensor]:
         assert self._texts is not None, "ask text_width first"
-        kept = self._text_counts.clamp(max=per_image) if per_image else self._text_counts
-        owners = torch.arange(len(self)).repeat_interleave(kept)
+        chosen = torch.as_tensor(indices)
+        kept = self._text_counts[chosen]
+        kept = kept.clamp(max=per_image) if per_image else kept
+        owners = torch.arange(len(chosen)).repeat_interleave(kept)
         places = torch.arange(len(owners)) - (kept.cumsum(0) - kept)[owners]
-        return (*self._texts.take(self._text_rows[self._text_starts[owners] + places]), owners)
+        return (*self._texts.take(self._text_rows[self._text_starts[chosen[owners]] + places]), owners)
 
     def batch(self, indices: Sequence[int], draws: Sequence[float], tokens: Tokens) -> Batch:
         images, image_mask = self.image_features(indices)
