@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 
 import torch
@@ -67,9 +68,10 @@ class Batches:
         """Batches without end from `position` on, made ahead by a thread or by `workers` processes."""
         workers = self.workers if workers is None else workers
         make = self._make_elsewhere if workers else self._make_here
-        for made in made_ahead(make, position, workers, self.timeout):
-            self.tokens.truncated += made.shortened
-            yield self._received(made)
+        with closing(made_ahead(make, position, workers, self.timeout)) as stream:
+            for made in stream:
+                self.tokens.truncated += made.shortened
+                yield self._received(made)
 
     def make(self, position: int, device: torch.device | str) -> Made:
         """The batch, on `device` or on the CPU; nothing is counted yet."""

@@ -9,8 +9,8 @@ from __future__ import annotations
 import queue
 import threading
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from itertools import count
 from typing import Any, Generic, TypeVar
@@ -24,13 +24,24 @@ AHEAD = 2  # things that each process makes ahead
 PATIENCE = 5.0  # seconds given to a thread to finish what nobody will use
 
 
-def made_ahead(make: Callable[[int], T], start: int, workers: int = 0, timeout: float = 0.0) -> Iterator[T]:
+@dataclass(frozen=True)
+class _Failed:
+    error: Exception
+
+
+Made = Generator[T | _Failed, None, None]
+
+
+def made_ahead(
+    make: Callable[[int], T], start: int, workers: int = 0, timeout: float = 0.0
+) -> Generator[T, None, None]:
     """make(start), make(start + 1), ... without end; `timeout` seconds of waiting for one are too long, 0 is never."""
     source = _by_processes(make, start, workers, timeout) if workers else _by_thread(make, start, timeout)
-    for made in source:
-        if isinstance(made, _Failed):
-            raise made.error
-        yield made
+    with closing(source):
+        for made in source:
+            if isinstance(made, _Failed):
+                raise made.error
+            yield made
 
 
 def lost_worker(error: RuntimeError) -> str | None:
@@ -44,11 +55,6 @@ def lost_worker(error: RuntimeError) -> str | None:
     )
 
 
-@dataclass(frozen=True)
-class _Failed:
-    error: Exception
-
-
 def _attempt(make: Callable[[int], T], number: int, caught: type[Exception]) -> T | _Failed:
     try:
         return make(number)
@@ -56,7 +62,7 @@ def _attempt(make: Callable[[int], T], number: int, caught: type[Exception]) -> 
         return _Failed(error)
 
 
-def _by_thread(make: Callable[[int], T], start: int, timeout: float) -> Iterator[T | _Failed]:
+def _by_thread(make: Callable[[int], T], start: int, timeout: float) -> Made[T]:
     ready: queue.Queue[T | _Failed] = queue.Queue(maxsize=1)
     stopped = threading.Event()
 
@@ -82,20 +88,22 @@ def _by_thread(make: Callable[[int], T], start: int, timeout: float) -> Iterator
         thread.join(patience)
 
 
-def _by_processes(make: Callable[[int], T], start: int, workers: int, timeout: float) -> Iterator[T | _Failed]:
+def _by_processes(make: Callable[[int], T], start: int, workers: int, timeout: float) -> Made[T]:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*worker processes in total")  # the number was chosen on purpose
         options: dict[str, Any] = {"num_workers": workers, "prefetch_factor": AHEAD, "timeout": timeout}
         loader: DataLoader[Any] = DataLoader(_Numbered(make), batch_size=None, sampler=_From(start), **options)
-        batches = iter(loader)
+        made: Any = iter(loader)
     try:
-        yield from batches
+        yield from made
     except RuntimeError as error:
         if str(error).startswith("DataLoader timed out"):
             raise _stalled(timeout) from None
         if sentence := lost_worker(error):
             raise UserError(sentence) from None
         raise
+    finally:
+        made._shutdown_workers()  # now, not when its last reference goes, which may be in a process forked later
 
 
 class _Numbered(Dataset[Any], Generic[T]):
