@@ -6,6 +6,7 @@ at any moment of training, at a checkpoint being written, and at a run that is j
 states are compared bit for bit. The exit code is 1 if anything differs.
 
     --recipe FILE     another recipe; it should save often (checkpoint_every = 2) and log every step
+    --set KEY=VALUE   change a setting, for example training.workers=2
     --launch COMMAND  what to start instead of `python -m equipoise.cli`, for example with torchrun
 """
 
@@ -30,6 +31,7 @@ from safetensors.torch import load_file
 
 from equipoise.files import LEFTOVER
 from equipoise.models.folder import step_folders, step_number
+from equipoise.training.lock import LOCK
 from equipoise.training.metrics import read_metrics
 
 RECIPE = """
@@ -61,7 +63,8 @@ def main() -> int:
         here = Path(scratch)
         (here / "kill.toml").write_text(RECIPE.format(steps=options.steps))
         recipe = options.recipe or here / "kill.toml"
-        command = [*shlex.split(options.launch), "train", str(recipe), "--resume", "--out"]
+        settings = [word for setting in options.set for word in ("--set", setting)]
+        command = [*shlex.split(options.launch), "train", str(recipe), *settings, "--resume", "--out"]
         seconds = train(command, here / "undisturbed")
         print(f"undisturbed: {seconds:.0f} s\n\n{'kill':>4}  {'aimed at':<10}{'step':>5}{'saved':>7}  half-written")
         kills = 0
@@ -113,9 +116,11 @@ def writing(folder: Path, random: Random) -> Iterator[None]:
     yield from pause(random.uniform(0, 0.01))
 
 
-def starting(_: Path, random: Random) -> Iterator[None]:
-    """From the first imports to the first steps."""
-    yield from pause(random.uniform(1.0, 8.0))
+def starting(folder: Path, random: Random) -> Iterator[None]:
+    """From the moment the folder is this run's, through reading the checkpoint, to the first steps."""
+    launched = time.time()
+    yield from until(lambda: changed_at(folder / LOCK) > launched)
+    yield from pause(random.uniform(0, 2.0))
 
 
 AIMS: dict[str, Callable[[Path, Random], Iterator[None]]] = {
@@ -129,6 +134,10 @@ def saves_more_than(folder: Path) -> Callable[[], bool]:
     """Whether the run has come further than it was when this was called."""
     before = newest(folder)
     return lambda: newest(folder) > before
+
+
+def changed_at(file: Path) -> float:
+    return file.stat().st_mtime if file.exists() else 0.0
 
 
 def newest(folder: Path) -> int:
@@ -195,9 +204,10 @@ def identical(one: Sized, other: Sized) -> bool:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kills", type=int, default=20)
-    parser.add_argument("--steps", type=int, default=400)
+    parser.add_argument("--steps", type=int, default=160)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--recipe", type=Path)
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
     parser.add_argument("--launch", default=f"{shlex.quote(sys.executable)} -m equipoise.cli")
     return parser.parse_args()
 

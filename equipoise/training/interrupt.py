@@ -1,18 +1,26 @@
 """Being asked to stop: SIGTERM from a cluster that wants its machine back, SIGINT from a person.
 
 The first signal lets the step in hand finish and the run save itself; the second ends the process at once, for after
-the first one the system's own answer to signals is back. Work that can be done again later (an evaluation) is only
-attempted: a cluster's grace may be shorter than it.
+the first one the system's own answer to signals is back. Work that can be done again later (an evaluation, waiting for
+a batch) is only attempted: a cluster's grace may be shorter than it.
+
+Clusters and terminals signal the processes that load data, too. Those leave Ctrl-C to their parent; once the run is to
+stop, it does not matter that they die.
 """
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 from collections.abc import Callable
 from types import FrameType, TracebackType
+from typing import TypeVar
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
+CHILD_DIED = getattr(signal, "SIGCHLD", None)  # torch raises an error out of it; Windows has none
+
+T = TypeVar("T")
 
 
 class Abandoned(BaseException):
@@ -25,6 +33,7 @@ class Interrupt:
     def __init__(self) -> None:
         self.signal = 0
         self._can_abandon = False
+        self._process = os.getpid()
         self._before: dict[signal.Signals, signal._HANDLER] = {}
 
     def __bool__(self) -> bool:
@@ -43,24 +52,35 @@ class Interrupt:
         for number, handler in self._before.items():
             signal.signal(number, handler)
 
-    def attempt(self, work: Callable[[], None]) -> bool:
-        """Do `work`, which can be given up at any point, until a signal comes; whether it came to its end."""
+    def attempt(self, work: Callable[[], T]) -> T | None:
+        """What `work` gives, which can be given up at any point; None if a signal has come or comes meanwhile."""
         if self:
-            return False
+            return None
         try:
             self._can_abandon = True
-            work()
+            result = work()
             self._can_abandon = False
-            return True
+            return result
         except Abandoned:
-            return False
+            return None
         finally:
             self._can_abandon = False
 
     def _note(self, number: int, frame: FrameType | None) -> None:
+        if os.getpid() != self._process:
+            _answer_as_worker(number)
+            return
         self.signal = number
         for other in self._before:
             signal.signal(other, signal.SIG_DFL)
+        if CHILD_DIED is not None:
+            self._before[CHILD_DIED] = signal.signal(CHILD_DIED, signal.SIG_DFL) or signal.SIG_DFL
         if self._can_abandon:
             self._can_abandon = False
             raise Abandoned
+
+
+def _answer_as_worker(number: int) -> None:
+    if number != signal.SIGINT:
+        signal.signal(number, signal.SIG_DFL)
+        signal.raise_signal(number)

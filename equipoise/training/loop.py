@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from equipoise.data.batches import Batches
+from equipoise.data.loading import lost_worker
 from equipoise.models.model import Model
 from equipoise.objectives import Objective
 from equipoise.training.average import Average
@@ -19,7 +21,7 @@ from equipoise.training.progress import Progress
 from equipoise.training.settings import Training
 from equipoise.training.state import Position, State
 from equipoise.training.step import NotFinite, Step, StepFacts
-from equipoise.types import UserError
+from equipoise.types import Batch, UserError
 
 Evaluate = Callable[[Model], dict[str, float]]
 
@@ -67,6 +69,10 @@ def train(
                 f"{error} at step {position.step + 1}, so training stopped; {checkpoints.last()}. "
                 "Try a lower training.learning_rate, a longer warm-up or training.clip_norm"
             ) from error
+        except RuntimeError as error:
+            if sentence := lost_worker(error):
+                raise UserError(f"{sentence} ({checkpoints.last()})") from error
+            raise
     if state.average and not interrupt:
         model.load_state_dict(state.average.weights)
     return Outcome(log.records, position.step, run.clock.seconds(), interrupt.signal)
@@ -88,19 +94,26 @@ class _Run:
 
     def go(self, batches: Batches) -> None:
         self._evaluate_if_due()  # the run may have been stopped before it could
-        numbers = range(self.position.step + 1, 0 if self.interrupt else self.settings.steps + 1)
-        for number, batch in zip(numbers, batches.starting_at(self.position.step), strict=False):
-            facts = self.state.step(batch, number)
-            if self.state.average:
-                self.state.average.update(self.state.model, number)
-            self.position.step = number
-            self.clock.count(len(batch))
-            self._log_if_due(facts)
-            self._evaluate_if_due()
-            if self.interrupt or self.checkpoints.is_due(number):
-                self._save()
-            if self.interrupt:
+        stream = batches.starting_at(self.position.step)
+        while self.position.step < self.settings.steps:
+            batch = self.interrupt.attempt(lambda: next(stream, None))
+            if batch is None:
                 break
+            self._step(batch)
+        if self.interrupt and self.position.step:
+            self._save()
+
+    def _step(self, batch: Batch) -> None:
+        number = self.position.step + 1
+        facts = self.state.step(batch, number)
+        if self.state.average:
+            self.state.average.update(self.state.model, number)
+        self.position.step = number
+        self.clock.count(len(batch))
+        self._log_if_due(facts)
+        self._evaluate_if_due()
+        if self.checkpoints.is_due(number):
+            self._save()
 
     def _log_if_due(self, facts: StepFacts) -> None:
         step = self.position.step
@@ -116,17 +129,15 @@ class _Run:
         if not self.evaluate or not due or position.evaluated == position.step:
             return
         with self.clock.paused(), average.applied_to(model) if average else nullcontext():
-            if not self.interrupt.attempt(self._measure):
+            found = self.interrupt.attempt(partial(self.evaluate, model))
+            if found is None:
                 return
+            position.validation = found
             self.checkpoints.offer(model, position)
         position.evaluated = position.step
         self.log.write(position.step, {f"validation/{name}": value for name, value in position.validation.items()})
         best = self.settings.best
         self.progress.note(f"step {position.step}: {best} {position.validation[best]:.4g}")
-
-    def _measure(self) -> None:
-        assert self.evaluate is not None
-        self.position.validation = self.evaluate(self.state.model)
 
     def _save(self) -> None:
         position = self.position

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import torch
 
 from equipoise.config import Loaded, dump, load_run
 from equipoise.data.batches import Batches
 from equipoise.data.tokens import Tokens
-from equipoise.models.folder import read_parts, step_folders
+from equipoise.models.folder import read_parts, step_folders, step_number
 from equipoise.models.model import Model
+from equipoise.objectives import Objective
 from equipoise.runs import build_model
 from equipoise.training.loop import Outcome, train
-from equipoise.types import Batch
+from equipoise.types import Batch, Loss
 
 RECIPE = """
 extends = "demo"
@@ -55,6 +57,9 @@ Event = Callable[[], object]
 def _nothing() -> None: ...
 
 
+NEVER: Mapping[int, Event] = {}
+
+
 def sent(number: int) -> Event:
     """This process gets a signal."""
     return partial(signal.raise_signal, number)
@@ -70,10 +75,28 @@ class EventfulBatches(Batches):
 
     events: Mapping[int, Event]  # by the number of the step a batch is for
 
-    def starting_at(self, position: int) -> Iterator[Batch]:
-        for number, batch in enumerate(super().starting_at(position), position + 1):
+    def starting_at(self, position: int, workers: int | None = None) -> Iterator[Batch]:
+        for number, batch in enumerate(super().starting_at(position, workers), position + 1):
             self.events.get(number, _nothing)()
             yield batch
+
+
+@dataclass
+class EventfulObjective:
+    """An objective during whose work something happens."""
+
+    objective: Objective
+    events: Mapping[int, Event]
+    step: int
+
+    @property
+    def needs(self) -> Sequence[str]:
+        return self.objective.needs
+
+    def __call__(self, *arguments: Any, **named: Any) -> Loss:
+        self.step += 1
+        self.events.get(self.step, _nothing)()
+        return self.objective(*arguments, **named)
 
 
 @dataclass
@@ -82,9 +105,13 @@ class SmallRun:
     folder: Path
 
     def go(
-        self, events: Mapping[int, Event] | None = None, in_evaluation: Event = _nothing, resume: bool = False
+        self,
+        in_step: Mapping[int, Event] = NEVER,
+        in_data: Mapping[int, Event] = NEVER,
+        in_evaluation: Event = _nothing,
+        resume: bool = False,
     ) -> Outcome:
-        """Train, while `events` happen just before steps and `in_evaluation` during every evaluation."""
+        """Train, while things happen in the middle of steps, of waiting for their data, and of every evaluation."""
         run = self.loaded.run
         source = run.data.build("train")
         torch.manual_seed(run.seed)
@@ -94,7 +121,9 @@ class SmallRun:
         self.model = build_model(run, tokens)
         self.evaluations = 0
         batches = EventfulBatches(source, tokens, run.preprocess, batch_size=run.training.batch_size, seed=run.seed)
-        batches.events = events or {}
+        batches.events = in_data
+        done = step_number(found[-1]) if found and resume else 0
+        objective = EventfulObjective(run.objective, in_step, done)
 
         def evaluate(model: Model) -> dict[str, float]:
             self.evaluations += 1
@@ -104,7 +133,7 @@ class SmallRun:
 
         config = dump(self.loaded.table)
         return train(
-            self.model, run.objective, batches, run.training, folder=self.folder, config=config, evaluate=evaluate,
+            self.model, objective, batches, run.training, folder=self.folder, config=config, evaluate=evaluate,
             resume=resume,
         )  # fmt: skip
 

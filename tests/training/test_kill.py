@@ -29,7 +29,13 @@ sys.exit(main(sys.argv[1:]))
 def start(*arguments: str | Path) -> subprocess.Popen[str]:
     command = [sys.executable, "-c", MAIN, *map(str, arguments)]
     return subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT, cwd=ROOT
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=ENVIRONMENT,
+        cwd=ROOT,
+        start_new_session=True,
     )
 
 
@@ -63,6 +69,31 @@ def test_a_signal_saves_and_says_how_to_go_on(tmp_path, number, code):
     step = max(int(record["step"]) for record in read_metrics(tmp_path / "run" / "metrics.jsonl"))
     assert f"Stopped by {number.name} after step {step}; go on with: equipoise train --resume" in out
     assert step_folders(tmp_path / "run")[-1].name == f"step-{step:08d}"
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_to_the_loaders_too(tmp_path, number):
+    """As a cluster or a terminal sends it: to every process of the run."""
+    process = start(*long(write_recipe(tmp_path), tmp_path / "run", "training.workers=2"))
+    wait_for_checkpoint(tmp_path / "run")
+    os.killpg(process.pid, number)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 128 + number
+    assert err.count("Traceback") == 0, err
+    step = max(int(record["step"]) for record in read_metrics(tmp_path / "run" / "metrics.jsonl"))
+    assert f"Stopped by {number.name} after step {step}" in out
+    assert step_folders(tmp_path / "run")[-1].name == f"step-{step:08d}"
+
+
+def test_a_loader_that_dies_is_one_sentence(tmp_path):
+    process = start(*long(write_recipe(tmp_path), tmp_path / "run", "training.workers=2"))
+    wait_for_checkpoint(tmp_path / "run")
+    worker = int(Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()[0])
+    os.kill(worker, signal.SIGKILL)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 2
+    assert "Traceback" not in err
+    assert "a process that reads data died" in err
 
 
 def test_the_second_signal_ends_the_process_at_once(tmp_path):

@@ -55,6 +55,15 @@ def test_stopped_at_a_step_and_resumed(undisturbed, tmp_path, step, number):
     assert_same(run, undisturbed)
 
 
+@pytest.mark.parametrize("step", [1, 2, 4, 5])
+def test_stopped_while_waiting_for_data(undisturbed, tmp_path, step):
+    run = small_run(tmp_path / "run")
+    assert run.go(in_data={step: sent(signal.SIGTERM)}).step == step - 1
+    assert len(step_folders(run.folder)) == (0 if step == 1 else 1 if step < 5 else 2)
+    run.go(resume=True)
+    assert_same(run, undisturbed)
+
+
 def test_an_evaluation_is_given_up_and_made_up_for(undisturbed, tmp_path):
     run = small_run(tmp_path / "run")
     assert run.go(in_evaluation=sent(signal.SIGTERM)).step == 4
