@@ -7,6 +7,7 @@ thing would have been used, and a maker that stalls or dies ends in one sentence
 from __future__ import annotations
 
 import queue
+import signal
 import threading
 import warnings
 from collections.abc import Callable, Generator, Iterator
@@ -21,6 +22,7 @@ from equipoise.types import UserError
 
 T = TypeVar("T")
 AHEAD = 2  # things that each process makes ahead
+GRACE = 120  # seconds that a process goes on after it was told to end
 PATIENCE = 5.0  # seconds given to a thread to finish what nobody will use
 
 
@@ -91,8 +93,15 @@ def _by_thread(make: Callable[[int], T], start: int, timeout: float) -> Made[T]:
 def _by_processes(make: Callable[[int], T], start: int, workers: int, timeout: float) -> Made[T]:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*worker processes in total")  # the number was chosen on purpose
-        options: dict[str, Any] = {"num_workers": workers, "prefetch_factor": AHEAD, "timeout": timeout}
-        loader: DataLoader[Any] = DataLoader(_Numbered(make), batch_size=None, sampler=_From(start), **options)
+        loader: DataLoader[Any] = DataLoader(
+            _Numbered(make),
+            batch_size=None,
+            sampler=_From(start),
+            num_workers=workers,
+            prefetch_factor=AHEAD,
+            timeout=timeout,
+            worker_init_fn=_outlast_signals,
+        )
         made: Any = iter(loader)
     try:
         yield from made
@@ -103,7 +112,16 @@ def _by_processes(make: Callable[[int], T], start: int, workers: int, timeout: f
             raise UserError(sentence) from None
         raise
     finally:
-        made._shutdown_workers()  # now, not when its last reference goes, which may be in a process forked later
+        # now, not when the last reference goes, which may be in a process forked later; torch has no public way
+        made._shutdown_workers()
+        for worker in made._workers:
+            worker.kill()  # a stalled one; the others have ended
+
+
+def _outlast_signals(_: int) -> None:
+    """A signal to the whole group (Ctrl-C, a cluster's notice) asks the run to save: its readers must not go first."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, lambda *_: signal.alarm(GRACE))
 
 
 class _Numbered(Dataset[Any], Generic[T]):

@@ -81,6 +81,23 @@ def test_a_death_ends_in_a_sentence():
     assert lost_worker(RuntimeError("something else")) is None
 
 
+def whose(number: int) -> int:
+    return os.getpid()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_to_all_processes_does_not_end_the_readers(number):
+    """The run itself must be able to finish its step and save."""
+    made = made_ahead(whose, 0, workers=1, timeout=20)
+    reader = next(made)
+    os.kill(reader, number)
+    time.sleep(0.3)
+    assert [next(made) for _ in range(10)] == [reader] * 10
+    made.close()
+    with pytest.raises(ProcessLookupError):
+        os.kill(reader, 0)
+
+
 def test_the_thread_ends_with_its_reader():
     before = set(threading.enumerate())
     made = made_ahead(square, 0)
