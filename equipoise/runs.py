@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 
@@ -32,8 +33,11 @@ TASK_OF = {"retrieval": TASKS[0], "matching": TASKS[0], "zero_shot": TASKS[1]}
 def load(path: str | Path) -> Model:
     """The model of a folder that a run wrote, ready to encode: `eq.load("runs/demo")`."""
     folder = model_folder(Path(path))
-    tokens, _ = read_parts(folder)
-    model = build_model(load_stored(folder / CONFIG).run, tokens)
+    tokens, preprocess = read_parts(folder)
+    run = load_stored(folder / CONFIG).run
+    if preprocess.to_json() != run.preprocess.to_json():
+        raise UserError(f"{folder}: preprocess.json and the preprocess table of config.toml disagree; mend one of them")
+    model = build_model(run, tokens)
     read_weights(model, folder / WEIGHTS)
     return model.eval()
 
@@ -55,14 +59,15 @@ def run_recipe(recipe: str, overrides: Sequence[str], out: Path | None, command:
     loaded = load_run(recipe, overrides)
     folder = _new_folder(loaded.run.name, out)
     model, outcome = train_run(loaded, folder)
-    if outcome.interrupted:
-        print(f"Stopped at step {outcome.step}; the model so far is in {folder / 'checkpoints' / 'last'}")
-        return False
-    findings = evaluate(model, loaded.run.data.build("test"), loaded.run.evaluation)
-    write_down(loaded, folder, model, outcome, findings, command)
-    print_findings(findings)
-    print(f"\nThe report is {folder / 'report.html'}; the model is {folder}")
-    return True
+    with suppress(KeyboardInterrupt):  # Ctrl-C after training loses no weights either
+        if not outcome.interrupted:
+            findings = evaluate(model, loaded.run.data.build("test"), loaded.run.evaluation)
+            write_down(loaded, folder, model, outcome, findings, command)
+            print_findings(findings)
+            print(f"\nThe report is {folder / 'report.html'}; the model is {folder}")
+            return True
+    print(f"Stopped at step {outcome.step}; the model so far is in {folder / 'checkpoints' / 'last'}")
+    return False
 
 
 def train_run(loaded: Loaded, folder: Path) -> tuple[Model, Outcome]:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Any
 
+from equipoise.training.events import EventFile
 from equipoise.types import UserError
 
-METRICS_FILE, BOARD = "metrics.jsonl", "tensorboard"
+METRICS_FILE = "metrics.jsonl"
 
 
 class MetricsLog:
@@ -19,34 +19,31 @@ class MetricsLog:
         self.path = folder / METRICS_FILE
         self.records: list[dict[str, float]] = []
         self._files = ExitStack()
-        with self._told_in_a_sentence():
+        with self._disk_errors_in_a_sentence():
             folder.mkdir(parents=True, exist_ok=True)
             self._file = self._files.enter_context(self.path.open("w", encoding="utf-8"))
             self._board = _tensorboard(folder)
         if self._board:
-            self._files.callback(self._board.close)
+            self._files.enter_context(closing(self._board))
 
     def __enter__(self) -> MetricsLog:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        try:
+        with suppress(OSError):  # all is flushed when written; what cannot be closed was complained of then
             self._files.close()
-        except OSError:
-            if error is None:  # otherwise the disk was complained of already
-                raise UserError(f"cannot finish {self.path.parent / BOARD}: is the disk full?") from None
 
     def write(self, step: int, values: Mapping[str, float]) -> None:
         record = {"step": step, **values}
         self.records.append(record)
-        with self._told_in_a_sentence():
+        with self._disk_errors_in_a_sentence():
             self._file.write(json.dumps(record) + "\n")
             self._file.flush()
-            for name, value in values.items() if self._board else ():
-                self._board.add_scalar(name, value, step)
+            if self._board:
+                self._board.write(step, values)
 
     @contextmanager
-    def _told_in_a_sentence(self) -> Iterator[None]:
+    def _disk_errors_in_a_sentence(self) -> Iterator[None]:
         try:
             yield
         except OSError as error:
@@ -66,9 +63,8 @@ def read_metrics(path: Path) -> list[dict[str, float]]:
     return records
 
 
-def _tensorboard(folder: Path) -> Any:
+def _tensorboard(folder: Path) -> EventFile | None:
     try:
-        from torch.utils.tensorboard import SummaryWriter
+        return EventFile(folder / "tensorboard")
     except ImportError:
         return None  # an extra: `pip install equipoise[tensorboard]`; metrics.jsonl has everything
-    return SummaryWriter(str(folder / BOARD))  # type: ignore[no-untyped-call]
