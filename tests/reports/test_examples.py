@@ -36,24 +36,19 @@ def source(size: int) -> Scenes:
     return load_run("demo", [f"data.test_size={size}"]).run.data.build("test")
 
 
-def own_found_first(query: TextQuery | ImageQuery) -> bool:
-    return query.labelled[0]
-
-
 def test_the_best_are_successes_and_the_worst_are_failures() -> None:
     data = source(12)
     examples = gather_examples(Knowing(data, mistaken=(3, 8)), data, count=2)
     assert len(examples.best_texts) == len(examples.best_images) == 2
-    for best in (*examples.best_texts, *examples.best_images):
-        assert own_found_first(best)
-        assert best.correct[0]
+    best: list[TextQuery | ImageQuery] = [*examples.best_texts, *examples.best_images]
+    worst: list[TextQuery | ImageQuery] = [*examples.worst_texts, *examples.worst_images]
+    assert all(query.labelled[0] and query.correct[0] for query in best)
+    assert not any(query.labelled[0] for query in worst)
     said = [data.pair(index).captions[0] for index in (3, 8)]
     assert sorted(query.text for query in examples.worst_texts) == sorted(said)
     pictures = data.images([3, 8], PICTURE_SIZE).permute(0, 2, 3, 1).numpy()
     for query in examples.worst_images:
         assert any(np.array_equal(query.image, picture) for picture in pictures)
-    for worst in (*examples.worst_texts, *examples.worst_images):
-        assert not own_found_first(worst)
 
 
 def test_what_is_shown_is_what_was_found(model: Model) -> None:

@@ -3,6 +3,8 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
+from contextlib import suppress
+from threading import Thread
 
 import pytest
 
@@ -14,15 +16,22 @@ def seen_on_a_terminal(work: Callable[[], None], monkeypatch: pytest.MonkeyPatch
     """What a person sees who runs `work` in a real (pseudo) terminal."""
     pty = pytest.importorskip("pty")
     near, far = pty.openpty()
-    os.set_blocking(near, False)
+    seen = bytearray()
+
+    def look() -> None:
+        with suppress(OSError):  # how a terminal that was closed answers
+            while piece := os.read(near, 4096):
+                seen.extend(piece)
+
+    person = Thread(target=look)
+    person.start()
     with os.fdopen(far, "w") as stream, monkeypatch.context() as patch:
         patch.setattr(sys, "stderr", stream)
         patch.setenv("TERM", "xterm")
         work()
-        stream.flush()
-        seen = os.read(near, 100_000).decode()
+    person.join(timeout=10)
     os.close(near)
-    return seen
+    return seen.decode()
 
 
 def work(steps: int) -> None:
