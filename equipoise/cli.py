@@ -23,7 +23,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     arguments = sys.argv[1:] if arguments is None else arguments
     options = _parser().parse_args(arguments, argparse.Namespace(typed=shlex.join(["equipoise", *arguments])))
     with warnings.catch_warnings():
-        warnings.showwarning = _warn
+        warnings.showwarning = _warn  # type: ignore[assignment]
         return _run(options)
 
 
@@ -239,7 +239,7 @@ def _cite(options: argparse.Namespace) -> None:
 
 
 def _recipes(_: argparse.Namespace) -> None:
-    from equipoise.config import builtin_recipes
+    from equipoise.settings.recipe import builtin_recipes
 
     for name, summary in builtin_recipes().items():
         print(f"{name:24} {summary}")

@@ -46,8 +46,11 @@ TASK_OF = {"retrieval": TASKS[0], "matching": TASKS[0], "zero_shot": TASKS[1]}
 def load(path: str | Path) -> Model:
     """The model of a folder that a run wrote, ready to encode: `eq.load("runs/demo")`."""
     folder = model_folder(Path(path))
-    tokens, _ = read_parts(folder)
-    model = build_model(load_stored(folder / CONFIG).run, tokens)
+    tokens, preprocess = read_parts(folder)
+    run = load_stored(folder / CONFIG).run
+    if preprocess.to_json() != run.preprocess.to_json():
+        raise UserError(f"{folder}: preprocess.json and the preprocess table of config.toml disagree; mend one of them")
+    model = build_model(run, tokens)
     read_weights(model, folder / WEIGHTS)
     return model.eval()
 

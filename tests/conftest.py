@@ -1,13 +1,98 @@
-"""What tests of several folders share: open_clip, the peer we compare ourselves with."""
+"""What tests of several folders share: a tiny run, its parts, and open_clip, the peer we compare ourselves with."""
 
 from __future__ import annotations
 
+import resource
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
 from types import ModuleType
 
 import pytest
 import torch
 
+from equipoise.config import Loaded, load_run
+from equipoise.data.batches import Batches
+from equipoise.data.scenes import Scenes
+from equipoise.data.tokens import Tokens
+from equipoise.models.model import Model
+from equipoise.runs import build_model, run_recipe
+
 KEPT: list[torch.library.Library] = []  # a library's schemas live as long as the object
+
+TINY_SETTINGS = (
+    "data.train_size=64",
+    "data.validation_size=16",
+    "data.test_size=16",
+    "tokens.vocabulary=600",
+    "image.width=16",
+    "image.layers=1",
+    "text.width=16",
+    "text.layers=1",
+    "space.dim=16",
+    "training.steps=2",
+    "training.batch_size=16",
+    "training.log_every=1",
+)
+
+
+@pytest.fixture(scope="session")
+def tiny_settings() -> tuple[str, ...]:
+    """Overrides that make any run on scenes take a second."""
+    return TINY_SETTINGS
+
+
+@pytest.fixture(scope="session")
+def tiny(tiny_settings: tuple[str, ...]) -> Loaded:
+    return load_run("demo", tiny_settings)
+
+
+@pytest.fixture(scope="session")
+def scenes(tiny: Loaded) -> Scenes:
+    """The training split of the tiny run."""
+    return tiny.run.data.build("train")
+
+
+@pytest.fixture(scope="session")
+def tokens(tiny: Loaded, scenes: Scenes) -> Tokens:
+    captions = (caption for index in range(len(scenes)) for caption in scenes.pair(index).captions)
+    return Tokens.from_config(tiny.run.tokens, captions)
+
+
+@pytest.fixture
+def model(tiny: Loaded, tokens: Tokens) -> Model:
+    """An untrained tiny model, the same in every test."""
+    torch.manual_seed(0)
+    return build_model(tiny.run, tokens)
+
+
+@pytest.fixture
+def batches(tiny: Loaded, scenes: Scenes, tokens: Tokens) -> Batches:
+    return Batches(scenes, tokens, tiny.run.preprocess, batch_size=16, seed=0)
+
+
+@pytest.fixture(scope="session")
+def finished_run(tmp_path_factory: pytest.TempPathFactory, tiny_settings: tuple[str, ...]) -> Path:
+    """The folder of a run that came to its end; not to be changed."""
+    folder = tmp_path_factory.mktemp("runs") / "tiny"
+    assert run_recipe("demo", tiny_settings, folder, command="equipoise demo")
+    return folder
+
+
+@pytest.fixture
+def full_disk() -> Callable[[int], AbstractContextManager[None]]:
+    """`with full_disk(1024):` no file can grow beyond so many bytes, as on a full disk: the write raises OSError."""
+
+    @contextmanager
+    def limited(size: int) -> Iterator[None]:
+        soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+        try:
+            yield
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+    return limited
 
 
 @pytest.fixture(scope="session")

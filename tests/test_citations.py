@@ -90,7 +90,7 @@ def test_an_unknown_key_is_named() -> None:
 
 def test_the_references_are_well_formed() -> None:
     known = references()
-    assert len(known) >= 12
+    assert "radford2021clip" in known
     for key, entry in known.items():
         assert entry.startswith("@"), key
         assert entry.endswith("\n}"), key

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -26,6 +27,8 @@ from equipoise.types import UserError
 
 @dataclass(frozen=True)
 class Evaluation:
+    cites: ClassVar[tuple[str, ...]] = ("musgrave2020reality",)
+
     captions: int = 1  # captions of each image that take part in `retrieval`; 0 takes all
     average: str = "similarity"  # zero-shot: average similarities over prompts, or their embeddings
     batch_size: int = 256  # images encoded at once

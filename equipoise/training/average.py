@@ -15,8 +15,6 @@ from torch import Tensor, nn
 
 
 class Average:
-    cites = ("polyak1992averaging",)
-
     def __init__(self, model: nn.Module, decay: float):
         self.decay = decay
         self.weights: dict[str, Tensor] = {name: t.detach().clone() for name, t in model.state_dict().items()}

@@ -6,15 +6,15 @@ import json
 import os
 import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Any
 
 from equipoise.files import write_text
+from equipoise.training.events import EventFile
 from equipoise.types import UserError
 
-METRICS_FILE, BOARD = "metrics.jsonl", "tensorboard"
+METRICS_FILE = "metrics.jsonl"
 
 
 class MetricsLog:
@@ -24,37 +24,32 @@ class MetricsLog:
         self.path = folder / METRICS_FILE
         self.records = self._cut_back(kept)
         self._files = ExitStack()
-        with self._told_in_a_sentence():
+        with self._disk_errors_in_a_sentence():
             self._file = self._files.enter_context(self.path.open("a", encoding="utf-8"))
             self._board = _tensorboard(folder, step)
         if self._board:
-            self._files.callback(self._board.close)
+            self._files.enter_context(closing(self._board))
 
     def __enter__(self) -> MetricsLog:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        try:
+        with suppress(OSError):  # all is flushed when written; what cannot be closed was complained of then
             self._files.close()
-        except OSError:
-            if error is None:  # otherwise the disk was complained of already
-                raise UserError(f"cannot finish {self.path.parent / BOARD}: is the disk full?") from None
 
     def write(self, step: int, values: Mapping[str, float]) -> None:
         record = {"step": step, **values}
         self.records.append(record)
-        with self._told_in_a_sentence():
+        with self._disk_errors_in_a_sentence():
             self._file.write(_line(record))
             self._file.flush()
-            for name, value in values.items() if self._board else ():
-                self._board.add_scalar(name, value, step)
+            if self._board:
+                self._board.write(step, values)
 
     def sync(self) -> None:
         """What was written is on the disk, so that a checkpoint may count on it."""
-        with self._told_in_a_sentence():
+        with self._disk_errors_in_a_sentence():
             os.fsync(self._file.fileno())
-            if self._board:
-                self._board.flush()
 
     def _cut_back(self, kept: int) -> list[dict[str, float]]:
         """Forget what was logged after the checkpoint the run goes on from: it will be logged again."""
@@ -68,7 +63,7 @@ class MetricsLog:
         return records
 
     @contextmanager
-    def _told_in_a_sentence(self) -> Iterator[None]:
+    def _disk_errors_in_a_sentence(self) -> Iterator[None]:
         try:
             yield
         except OSError as error:
@@ -94,11 +89,9 @@ def _line(record: Mapping[str, float]) -> str:
     return json.dumps(record) + "\n"
 
 
-def _tensorboard(folder: Path, step: int) -> Any:
-    """A writer that goes on after `step`; what a killed run showed later than that disappears."""
+def _tensorboard(folder: Path, step: int) -> EventFile | None:
+    """A file that goes on after `step`; what a killed run showed later than that disappears."""
     try:
-        from torch.utils.tensorboard import SummaryWriter
+        return EventFile(folder / "tensorboard", step)
     except ImportError:
         return None  # an extra: `pip install equipoise[tensorboard]`; metrics.jsonl has everything
-    purge = step + 1 if (folder / BOARD).exists() else None
-    return SummaryWriter(str(folder / BOARD), purge_step=purge)  # type: ignore[no-untyped-call]

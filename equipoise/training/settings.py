@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 
@@ -22,8 +21,6 @@ LEAST = {
 
 @dataclass(frozen=True)
 class Training:
-    cites: ClassVar[tuple[str, ...]] = ("loshchilov2019adamw", "loshchilov2017sgdr")
-
     steps: int = 1000
     batch_size: int = 256  # of the whole run, whatever the number of processes
     micro_batch: int = 0  # samples encoded at once on each process; 0 takes the whole batch
@@ -64,6 +61,12 @@ class Training:
             raise UserError(f"ema must be in [0, 1), not {self.ema}")
         if not all(0 <= beta < 1 for beta in self.betas):
             raise UserError(f"betas must be two numbers in [0, 1), not {self.betas}")
+
+    @property
+    def cites(self) -> tuple[str, ...]:
+        average = ("polyak1992averaging",) if self.ema else ()
+        recompute = ("chen2016sublinear",) if self.recompute_activations else ()
+        return ("loshchilov2019adamw", "loshchilov2017sgdr", *average, *recompute)
 
     def torch_device(self) -> torch.device:
         if self.device == "auto":

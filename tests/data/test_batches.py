@@ -1,0 +1,117 @@
+from __future__ import annotations
+
+import threading
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+
+import pytest
+import torch
+from torch import Tensor
+
+from equipoise.config import Loaded
+from equipoise.data.batches import Batches
+from equipoise.data.scenes import Scenes
+from equipoise.data.source import Pair
+from equipoise.data.tokens import Tokens
+from equipoise.types import Batch, UserError
+
+
+@dataclass
+class Notes:
+    """A source of grey squares with the captions given."""
+
+    captions: Sequence[tuple[str, ...]]
+
+    def __len__(self) -> int:
+        return len(self.captions)
+
+    def pair(self, index: int) -> Pair:
+        return Pair(f"note-{index}", self.captions[index])
+
+    def images(self, indices: Sequence[int], size: int, device: torch.device | str = "cpu") -> Tensor:
+        return torch.full((len(indices), 3, size, size), 128, dtype=torch.uint8, device=device)
+
+
+def assert_same(one: Batch, other: Batch) -> None:
+    for name in ("images", "tokens", "mask", "index"):
+        assert torch.equal(getattr(one, name), getattr(other, name)), name
+
+
+def of_notes(tiny: Loaded, tokens: Tokens, *captions: tuple[str, ...]) -> Batches:
+    return Batches(Notes(captions), tokens, tiny.run.preprocess, batch_size=len(captions), seed=0)
+
+
+def test_a_batch_holds_images_and_one_caption_of_each(tiny: Loaded, scenes: Scenes, tokens: Tokens) -> None:
+    uncropped = replace(tiny.run.preprocess, crop_scale=(1.0, 1.0), crop_ratio=(1.0, 1.0))
+    batch = Batches(scenes, tokens, uncropped, batch_size=16, seed=0).batch(1)
+    indices = batch.index.tolist()
+    assert len(batch) == len(set(indices)) == 16
+    torch.testing.assert_close(batch.images, uncropped.for_evaluation(scenes.images(indices, 32)))
+    for row, mask, index in zip(batch.tokens, batch.mask, indices, strict=True):
+        possible = [ids[real].tolist() for ids, real in (tokens(caption) for caption in scenes.pair(index).captions)]
+        assert row[mask].tolist() in possible
+
+
+def test_a_batch_depends_on_seed_and_position_alone(
+    batches: Batches, scenes: Scenes, tokens: Tokens, tiny: Loaded
+) -> None:
+    def fresh(seed: int) -> Batches:
+        return Batches(Scenes(tiny.run.data, "train"), tokens, tiny.run.preprocess, batch_size=16, seed=seed)
+
+    for position in (5, 0, 3):
+        torch.rand(7)  # nobody else's dice matter
+        assert_same(batches.batch(position), fresh(0).batch(position))
+    assert not torch.equal(batches.batch(0).index, fresh(1).batch(0).index)
+
+
+def test_a_pair_is_cropped_and_told_differently_at_every_visit(tiny: Loaded, tokens: Tokens, scenes: Scenes) -> None:
+    one = Batches(scenes, tokens, tiny.run.preprocess, batch_size=64, seed=0)
+    rows = []
+    for epoch in range(8):
+        batch = one.batch(epoch)
+        place = batch.index.tolist().index(0)
+        rows.append((batch.images[place], tuple(batch.tokens[place][batch.mask[place]].tolist())))
+    assert not torch.equal(rows[0][0], rows[1][0])
+    assert len({said for _, said in rows}) > 1
+
+
+def test_the_prefetching_iterator_gives_the_same_batches(batches: Batches) -> None:
+    for position, batch in enumerate(islice(batches, 6)):
+        assert_same(batch, batches.batch(position))
+    for position, batch in enumerate(islice(batches.starting_at(3), 3), start=3):
+        assert_same(batch, batches.batch(position))
+
+
+def test_an_iterator_that_is_dropped_leaves_no_thread(batches: Batches) -> None:
+    def threads() -> list[str]:
+        return [thread.name for thread in threading.enumerate() if thread.name.startswith("batches")]
+
+    going = batches.starting_at(0)
+    next(going)
+    assert threads()
+    with pytest.raises(KeyboardInterrupt):
+        going.throw(KeyboardInterrupt())  # type: ignore[attr-defined]
+    assert not threads()
+
+
+def test_a_record_without_words_is_named(tiny: Loaded, tokens: Tokens) -> None:
+    with pytest.raises(UserError, match="record note-1 has no caption; give it one or leave it out"):
+        of_notes(tiny, tokens, ("a red fish",), ()).batch(0)
+    with pytest.raises(UserError, match="The caption of note-1 is empty; give it one or leave the pair out"):
+        next(iter(of_notes(tiny, tokens, ("a red fish",), (" \n",))))
+
+
+def test_a_caption_longer_than_the_context_is_cut_warned_of_and_counted(tiny: Loaded, tokens: Tokens) -> None:
+    short = Tokens(tokens._tokeniser, context=6)
+    notes = of_notes(tiny, short, ("a red fish",), ("a fish and " * 20,))
+    with pytest.warns(UserWarning, match=r"The caption of note-1 .* but the context is 6; its end is cut off"):
+        batch = notes.batch(0)
+    assert batch.tokens.shape[1] == 6
+    long = batch.index.tolist().index(1)
+    assert batch.tokens[long, -1] == short.end
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # once is enough
+        notes.batch(1)
+    assert short.truncated == 2

@@ -1,0 +1,137 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from equipoise.config import Loaded
+from equipoise.data.scenes import Scenes
+from equipoise.data.source import Pair
+from equipoise.evaluation.evaluate import (
+    Evaluation,
+    captions,
+    encode_images,
+    evaluate,
+    validate,
+    validation_metrics,
+)
+from equipoise.evaluation.retrieval import retrieval
+from equipoise.evaluation.zeroshot import fill, zero_shot
+from equipoise.models.model import Model
+from equipoise.types import UserError
+
+
+class Plain:
+    """Scenes seen as files would be: pairs and pixels, and no judgement of them."""
+
+    def __init__(self, scenes: Scenes, label: bool = False):
+        self.scenes, self.label = scenes, label
+
+    def __len__(self) -> int:
+        return len(self.scenes)
+
+    def pair(self, index: int) -> Pair:
+        pair = self.scenes.pair(index)
+        return Pair(pair.key, pair.captions, pair.label if self.label else None)
+
+    def images(self, indices: Sequence[int], size: int, device: torch.device | str = "cpu") -> Tensor:
+        return self.scenes.images(indices, size, device)
+
+
+class Labelled(Plain):
+    def __init__(self, scenes: Scenes, label: bool = True):
+        super().__init__(scenes, label)
+        self.class_names, self.templates = scenes.class_names, ("a {}", "a red {}")
+
+
+@pytest.fixture(scope="module")
+def test_split(tiny: Loaded) -> Scenes:
+    return tiny.run.data.build("test")
+
+
+def by_hand(model: Model, source: Scenes, count: int) -> dict[str, float]:
+    """Retrieval from its definition: every caption written down, every pair judged by `relevance`."""
+    texts = [text for index in range(len(source)) for text in source.pair(index).captions[:count]]
+    owners = [index for index in range(len(source)) for _ in source.pair(index).captions[:count]]
+    images = model.encode_image(source.images(range(len(source)), 32))
+    truth = source.relevance(range(len(source)), texts)
+    return retrieval(images, model.encode_text(texts), model.similarity, torch.tensor(owners), truth)
+
+
+def test_the_numbers_are_those_of_the_protocols_by_hand(model: Model, test_split: Scenes) -> None:
+    findings = evaluate(model, test_split, Evaluation())
+    assert list(findings) == ["retrieval", "matching", "zero_shot"]
+    assert findings["retrieval"].metrics == pytest.approx(by_hand(model, test_split, 1))
+    assert findings["matching"].metrics == pytest.approx(by_hand(model, test_split, 99))
+
+    labels = [test_split.pair(index).label for index in range(len(test_split))]
+    kept = [index for index, label in enumerate(labels) if label is not None]
+    prompts = torch.stack([model.encode_text(texts) for texts in fill(test_split.templates, test_split.class_names)])
+    truth = torch.tensor([test_split.class_names.index(str(labels[index])) for index in kept])
+    images = model.encode_image(test_split.images(kept, 32))
+    assert findings["zero_shot"].metrics == pytest.approx(zero_shot(images, truth, prompts, model.space))
+    counts = findings["zero_shot"].confusion
+    assert counts is not None
+    np.testing.assert_array_equal(counts.sum(axis=1), np.bincount(truth, minlength=len(test_split.class_names)))
+    assert findings["zero_shot"].classes == test_split.class_names
+
+
+def test_every_number_has_its_chance_beside_it(model: Model, test_split: Scenes) -> None:
+    for finding in evaluate(model, test_split, Evaluation()).values():
+        counts = {name for name in finding.metrics if name.endswith("queries")}
+        assert finding.chance.keys() == finding.metrics.keys() - counts
+
+
+def test_only_what_the_source_has_the_truth_for_is_measured(model: Model, test_split: Scenes) -> None:
+    plain = evaluate(model, Plain(test_split), Evaluation())
+    assert list(plain) == ["retrieval"]
+    assert not any("mAP" in name or "true" in name for name in plain["retrieval"].metrics)
+    assert list(evaluate(model, Labelled(test_split), Evaluation())) == ["retrieval", "zero_shot"]
+    assert list(evaluate(model, Labelled(test_split, label=False), Evaluation())) == ["retrieval"]
+
+
+def test_validation_is_the_retrieval_part_and_its_names_are_known_before(model: Model, test_split: Scenes) -> None:
+    for source in (test_split, Plain(test_split)):
+        validated = validate(model, source, Evaluation())
+        assert validated == evaluate(model, source, Evaluation())["retrieval"].metrics
+        counts = {name for name in validated if name.endswith("queries")}
+        assert set(validation_metrics(source)) == validated.keys() - counts
+
+
+def test_batches_and_chunks_change_nothing(model: Model, test_split: Scenes) -> None:
+    whole = evaluate(model, test_split, Evaluation())
+    parts = evaluate(model, test_split, Evaluation(batch_size=5, chunk=3))
+    for name, finding in whole.items():
+        assert parts[name].metrics == pytest.approx(finding.metrics)
+    some = encode_images(model, test_split, batch_size=4, limit=6)
+    torch.testing.assert_close(some, encode_images(model, test_split, batch_size=16)[:6])
+
+
+def test_captions_are_counted_by_image(test_split: Scenes) -> None:
+    for per_image, expected in ((1, 1), (3, 3), (0, 5)):
+        said = captions(test_split, per_image)
+        assert len(said.texts) == len(said.image_of_text) == expected * len(test_split)
+        assert said.texts[expected] == test_split.pair(1).captions[0]
+        assert torch.bincount(said.image_of_text).tolist() == [expected] * len(test_split)
+
+
+def test_more_captions_an_image_are_more_queries(model: Model, test_split: Scenes) -> None:
+    metrics = evaluate(model, test_split, Evaluation(captions=2))["retrieval"].metrics
+    assert metrics["text_to_image_queries"] == 2 * metrics["image_to_text_queries"] == 2 * len(test_split)
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"average": "median"}, "average must be one of similarity, embedding, not 'median'"),
+        ({"captions": -1}, "captions must be at least 0, not -1"),
+        ({"batch_size": 0}, "batch_size must be at least 1, not 0"),
+        ({"chunk": 0}, "chunk must be at least 1, not 0"),
+    ],
+)
+def test_settings_that_make_no_sense_are_refused(change: dict, sentence: str) -> None:
+    with pytest.raises(UserError, match=sentence):
+        Evaluation(**change)

@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from equipoise.config import load_run
+from equipoise.data.scenes import Scenes
+from equipoise.models.model import Model
+from equipoise.reports.examples import PICTURE_SIZE, gather_examples
+from equipoise.reports.report import ExampleSets, ImageQuery, TextQuery
+
+
+class Knowing(Model):
+    """A model that knows some pairs by heart: pair k lies on axis k, but the pairs in `mistaken` are exchanged."""
+
+    def __init__(self, source: Scenes, mistaken: tuple[int, int]):
+        torch.nn.Module.__init__(self)
+        self.logit_scale = torch.nn.Parameter(torch.zeros(()))
+        run = load_run("demo").run
+        self.preprocess, self.space = run.preprocess, run.space
+        self.texts = {source.pair(index).captions[0]: index for index in range(len(source))}
+        assert len(self.texts) == len(source), "the test needs captions that differ"
+        self.axes = torch.eye(len(source)) + 0.1 * torch.rand(len(source), 1)  # no two pairs equally sure
+        self.order = list(range(len(source)))
+        one, other = mistaken
+        self.order[one], self.order[other] = other, one
+
+    def encode_image(self, images, batch_size=256):  # type: ignore[no-untyped-def]
+        return self.axes[: len(images)]
+
+    def encode_text(self, texts, batch_size=256):  # type: ignore[no-untyped-def]
+        return self.axes[[self.order[self.texts[text]] for text in texts]]
+
+
+def source(size: int) -> Scenes:
+    return load_run("demo", [f"data.test_size={size}"]).run.data.build("test")
+
+
+def test_the_best_are_successes_and_the_worst_are_failures() -> None:
+    data = source(12)
+    examples = gather_examples(Knowing(data, mistaken=(3, 8)), data, count=2)
+    assert len(examples.best_texts) == len(examples.best_images) == 2
+    best: list[TextQuery | ImageQuery] = [*examples.best_texts, *examples.best_images]
+    worst: list[TextQuery | ImageQuery] = [*examples.worst_texts, *examples.worst_images]
+    assert all(query.labelled[0] and query.correct[0] for query in best)
+    assert not any(query.labelled[0] for query in worst)
+    said = [data.pair(index).captions[0] for index in (3, 8)]
+    assert sorted(query.text for query in examples.worst_texts) == sorted(said)
+    pictures = data.images([3, 8], PICTURE_SIZE).permute(0, 2, 3, 1).numpy()
+    for query in examples.worst_images:
+        assert any(np.array_equal(query.image, picture) for picture in pictures)
+
+
+def test_what_is_shown_is_what_was_found(model: Model) -> None:
+    data = source(12)
+    points = model.encode_image(data.images(range(12), 32))
+    texts = [data.pair(index).captions[0] for index in range(12)]
+    similarity = model.similarity(points, model.encode_text(texts))
+    truth = data.relevance(range(12), texts)
+    for query in gather_examples(model, data).worst_texts:
+        column = texts.index(query.text)
+        found = similarity[:, column].argsort(descending=True)[:5].tolist()
+        assert query.correct == truth[found, column].tolist()
+        torch.testing.assert_close(torch.tensor(query.similarity), similarity[found, column])
+        assert query.labelled == [index == column for index in found]
+        np.testing.assert_array_equal(query.images[0], data.images(found[:1], PICTURE_SIZE)[0].permute(1, 2, 0).numpy())
+
+
+def test_a_single_pair_is_shown_too(model: Model) -> None:
+    examples = gather_examples(model, source(1))
+    assert isinstance(examples, ExampleSets)
+    assert [query.correct for query in examples.best_texts] == [[True]]
+    assert [query.labelled for query in examples.worst_images] == [[True]]

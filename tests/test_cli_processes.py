@@ -1,0 +1,88 @@
+"""The command line in a process of its own: signals, full disks, closed pipes, all of them real."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from equipoise.runs import load
+
+
+def process(*words: object, sets: tuple[str, ...] = (), **options: object) -> subprocess.Popen[str]:
+    """Starts the command line in a process of its own."""
+    command = [sys.executable, "-m", "equipoise.cli", *map(str, words), *(f"--set={text}" for text in sets)]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    return subprocess.Popen(command, **(pipes | options))  # type: ignore[call-overload]
+
+
+def leftovers(folder: Path) -> list[str]:
+    """Names only an unfinished write has."""
+    return [str(path) for path in folder.rglob("*") if path.suffix in {".tmp", ".old"}]
+
+
+def test_ctrl_c_saves_and_ends_with_one_sentence(tmp_path: Path, tiny_settings: tuple[str, ...]) -> None:
+    """For real: a process, a signal, while batches are drawn ahead in another thread."""
+    folder = tmp_path / "run"
+    sets = (*tiny_settings, "training.steps=1000000", "training.checkpoint_every=3", "data.train_size=2000")
+    running = process("train", "demo", "--out", folder, sets=sets)
+    try:
+        deadline = time.monotonic() + 60
+        metrics = folder / "metrics.jsonl"
+        while not (metrics.exists() and metrics.read_text().count("\n") > 5):
+            assert running.poll() is None, running.communicate()
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        running.send_signal(signal.SIGINT)
+        out, err = running.communicate(timeout=30)
+    finally:
+        running.kill()
+    assert running.returncode == 130
+    last = folder / "checkpoints" / "last"
+    step = json.loads((last / "metrics.json").read_text())["step"]
+    assert step > 5
+    assert out == f"Stopped at step {step}; the model so far is in {last}\n"
+    assert all(line.startswith("training ") for line in err.splitlines())
+    assert load(folder).encode_text("a fish").shape == (1, 16)
+    assert not leftovers(folder)
+    for line in metrics.read_text().splitlines():
+        json.loads(line)
+
+
+def test_a_full_disk_is_one_sentence(tmp_path: Path, tiny_settings: tuple[str, ...]) -> None:
+    """For real: a process that may write no file larger than 40 kB, which the weights are and nothing before them."""
+
+    def little_room() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (40_000, 40_000))
+
+    folder = tmp_path / "run"
+    running = process("train", "demo", "--out", folder, sets=tiny_settings, preexec_fn=little_room)
+    out, err = running.communicate(timeout=120)
+    assert (running.returncode, out) == (2, "")
+    assert "Traceback" not in err
+    said = [line for line in err.splitlines() if line.startswith("equipoise: ")]
+    assert said == err.splitlines()[-1:]
+    assert "cannot write" in said[0]
+    assert "File too large" in said[0]
+    assert not leftovers(folder)
+    assert not list(folder.rglob("model.safetensors"))
+
+
+def test_output_that_cannot_be_written_is_one_sentence_or_none() -> None:
+    """A full disk behind `>`, and a reader of a pipe who has seen enough."""
+    with open("/dev/full", "w") as full:
+        listing = process("recipes", stdout=full)
+        _, err = listing.communicate(timeout=60)
+    assert listing.returncode == 2
+    assert err == "equipoise: [Errno 28] No space left on device; check the disk and the paths given\n"
+    reader, writer = os.pipe()
+    os.close(reader)
+    listing = process("recipes", stdout=writer)
+    os.close(writer)
+    _, err = listing.communicate(timeout=60)
+    assert (listing.returncode, err) == (0, "")
