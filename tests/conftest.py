@@ -1,4 +1,4 @@
-"""What tests of several folders share: open_clip, the peer we compare ourselves with."""
+"""What tests of several folders share: the libraries we compare ourselves with or build on."""
 
 from __future__ import annotations
 
@@ -15,6 +15,18 @@ def open_clip() -> ModuleType:
     """The module open_clip; tests that ask for it are skipped where it is not installed."""
     _make_torchvision_importable()
     return pytest.importorskip("open_clip", reason="open_clip_torch is not installed: parity with it is NOT tested")
+
+
+@pytest.fixture(scope="session")
+def timm() -> ModuleType:
+    _make_torchvision_importable()
+    return pytest.importorskip("timm", reason="timm is not installed: image encoders by its names are NOT tested")
+
+
+@pytest.fixture(scope="session")
+def transformers() -> ModuleType:
+    _make_torchvision_importable()
+    return pytest.importorskip("transformers", reason="transformers is not installed: text encoders are NOT tested")
 
 
 def _make_torchvision_importable() -> None:
