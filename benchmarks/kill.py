@@ -120,7 +120,7 @@ def starting(folder: Path, random: Random) -> Iterator[None]:
     """From the moment the folder is this run's, through reading the checkpoint, to the first steps."""
     launched = time.time()
     yield from until(lambda: changed_at(folder / LOCK) > launched)
-    yield from pause(random.uniform(0, 2.0))
+    yield from pause(random.uniform(0, 4.0))
 
 
 AIMS: dict[str, Callable[[Path, Random], Iterator[None]]] = {

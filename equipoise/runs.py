@@ -231,12 +231,16 @@ def _facts(run: Run, model: Model, outcome: Outcome, command: str) -> dict[str, 
         "training": f"{outcome.step:,} steps of {run.training.batch_size} pairs in {outcome.seconds:.0f} s "
         f"({pairs / max(outcome.seconds, 1e-9):,.0f} pairs/s)",
         "model": f"{count_parameters(model):,} parameters",
-        "captions": f"{model.tokens.truncated:,} were longer than {model.tokens.context} tokens and cut",
+        **({"captions": _cut(model.tokens)} if model.tokens.size else {}),
         "device": f"{model.device} ({torch.get_num_threads()} threads)"
         if model.device.type == "cpu"
         else str(model.device),
         "versions": f"Python {platform.python_version()}, torch {torch.__version__}",
     }
+
+
+def _cut(tokens: Tokens) -> str:
+    return f"{tokens.truncated:,} were longer than {tokens.context} tokens and cut"
 
 
 def _require_metric(name: str, known: Sequence[str]) -> None:

@@ -75,7 +75,7 @@ def batches(tiny: Loaded, scenes: Scenes, tokens: Tokens) -> Batches:
 def finished_run(tmp_path_factory: pytest.TempPathFactory, tiny_settings: tuple[str, ...]) -> Path:
     """The folder of a run that came to its end; not to be changed."""
     folder = tmp_path_factory.mktemp("runs") / "tiny"
-    assert run_recipe("demo", tiny_settings, folder, command="equipoise demo")
+    assert run_recipe("demo", tiny_settings, folder, command="equipoise demo") == 0
     return folder
 
 
@@ -100,6 +100,18 @@ def open_clip() -> ModuleType:
     """The module open_clip; tests that ask for it are skipped where it is not installed."""
     _make_torchvision_importable()
     return pytest.importorskip("open_clip", reason="open_clip_torch is not installed: parity with it is NOT tested")
+
+
+@pytest.fixture(scope="session")
+def timm() -> ModuleType:
+    _make_torchvision_importable()
+    return pytest.importorskip("timm", reason="timm is not installed: image encoders by its names are NOT tested")
+
+
+@pytest.fixture(scope="session")
+def transformers() -> ModuleType:
+    _make_torchvision_importable()
+    return pytest.importorskip("transformers", reason="transformers is not installed: text encoders are NOT tested")
 
 
 def _make_torchvision_importable() -> None:

@@ -36,6 +36,17 @@ ORDER = (
     "cli",
 )
 CORE = ("spaces", "targets", "forms", "kernels", "objectives", "encoders", "readouts", "models", "training")
+ABSENT = (
+    "rich",
+    "tokenizers",
+    "matplotlib",
+    "jinja2",
+    "tensorboard",
+    "webdataset",
+    "transformers",
+    "simplejpeg",
+    "pyarrow",
+)
 CHOICES = {
     "encoders": {"IMAGE_ENCODERS", "TEXT_ENCODERS"},
     "readouts": {"READOUTS"},
@@ -148,7 +159,7 @@ def test_core_imports_with_torch_numpy_pillow_and_safetensors_alone():
     names = [f"equipoise.{name}" for name in CORE] + ["equipoise.training.loop", "equipoise.models.folder", "equipoise"]
     script = f"""
 import importlib, sys
-for absent in ("rich", "tokenizers", "matplotlib", "jinja2", "tensorboard", "webdataset", "transformers"):
+for absent in {ABSENT}:
     sys.modules[absent] = None  # importing it now fails, as if it were not installed
 for name in {names}:
     importlib.import_module(name)

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Any, Generic, TypeVar
 
+import torch
 from torch.utils.data import DataLoader, Dataset, Sampler
 
 from equipoise.types import UserError
@@ -101,6 +102,7 @@ def _by_processes(make: Callable[[int], T], start: int, workers: int, timeout: f
             prefetch_factor=AHEAD,
             timeout=timeout,
             worker_init_fn=_outlast_signals,
+            generator=torch.Generator(),  # or every start would draw from the generator that training uses
         )
         made: Any = iter(loader)
     try:

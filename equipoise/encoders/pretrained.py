@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import warnings
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from pickle import UnpicklingError
 from typing import Any, Self
@@ -193,8 +194,8 @@ def import_transformers() -> Any:
 def _create_timm(name: str, image_size: int) -> nn.Module:
     timm = import_timm()
     if not timm.is_model(name):
-        near = ", ".join(timm.list_models(f"*{name.partition('_')[0]}*")[:5]) or "see timm.list_models()"
-        raise UserError(f"timm has no model {name!r}; some it has: {near}")
+        near = ", ".join(get_close_matches(name, timm.list_models(), 5)) or "see timm.list_models()"
+        raise UserError(f"timm has no model {name!r}; the nearest are {near}")
     try:
         return timm.create_model(name, num_classes=0, img_size=image_size)
     except TypeError:  # a convolutional model, which takes any size

@@ -120,7 +120,8 @@ class SmallRun:
         tokens = read_parts(found[-1])[0] if found and resume else Tokens.train(captions, run.tokens)
         self.model = build_model(run, tokens)
         self.evaluations = 0
-        batches = EventfulBatches(source, tokens, run.preprocess, batch_size=run.training.batch_size, seed=run.seed)
+        size, workers = run.training.batch_size, run.training.workers
+        batches = EventfulBatches(source, tokens, run.preprocess, batch_size=size, seed=run.seed, workers=workers)
         batches.events = in_data
         done = step_number(found[-1]) if found and resume else 0
         objective = EventfulObjective(run.objective, in_step, done)

@@ -74,6 +74,15 @@ def test_an_evaluation_is_given_up_and_made_up_for(undisturbed, tmp_path):
     assert_same(run, undisturbed)
 
 
+@pytest.mark.parametrize("workers", [1, 2])
+def test_processes_that_load_data_change_nothing(undisturbed, tmp_path, workers):
+    run = small_run(tmp_path / "run", f"training.workers={workers}")
+    run.go({3: sent(signal.SIGTERM)})
+    run.go(in_data={6: sent(signal.SIGTERM)}, resume=True)
+    run.go(resume=True)
+    assert_same(run, undisturbed)
+
+
 def test_a_run_without_an_average_resumes_too(tmp_path):
     alone, run = small_run(tmp_path / "alone", "training.ema=0"), small_run(tmp_path / "run", "training.ema=0")
     alone.go()

@@ -10,7 +10,6 @@ Nothing is unpickled: an npz that holds Python objects is refused.
 from __future__ import annotations
 
 import json
-import zipfile
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -44,9 +43,9 @@ def read_arrays(path: Path, wanted: Iterable[str]) -> Arrays:
         raise UserError(f"{path}: there is no such file; check the path")
     try:
         return READERS[path.suffix](path, set(wanted))
-    except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
-        if isinstance(error, UserError):
-            raise
+    except UserError:
+        raise
+    except Exception as error:  # three libraries, each with errors of its own for a file that is broken
         raise UserError(f"{path}: this file cannot be read ({_first_line(error)}); write it again") from error
 
 

@@ -7,11 +7,14 @@ import os
 import pickle
 import tarfile
 import warnings
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from some_files import encode, jpeg, picture, records, write_tar
 
 from equipoise.data.badness import BadRecords
@@ -196,21 +199,21 @@ def test_shards_that_are_missing_changed_or_cut(shards, tmp_path):
 def test_an_index_is_kept_and_believed_only_for_the_same_shard(tmp_path):
     path = write_tar(tmp_path / "a.tar", {**records(3), "x.txt": b"no image"})
     cache = tmp_path / "cache"
-    settings = whole(path, cache=str(cache))
-    first = settings.records((str(path),))
+    cached = whole(path, cache=str(cache))
+    first = cached.records((str(path),))
     (kept,) = cache.rglob("*.json")
     text = kept.read_text()
     kept.write_text(text.replace('"00002"', '"renamed"'))
-    again = settings.records((str(path),))
+    again = cached.records((str(path),))
     assert [again.key(index) for index in range(3)] == ["00000", "00001", "renamed"]
     assert np.array_equal(again.shards[0].spans, first.shards[0].spans)
     assert again.faults == first.faults
     for damaged in ("", "{", "[]", '{"version": 1}', text[: len(text) // 2]):
         kept.write_text(damaged)
-        assert settings.records((str(path),)).key(2) == "00002"
+        assert cached.records((str(path),)).key(2) == "00002"
     os.utime(path, ns=(1, 1))
     kept.write_text(text.replace('"00002"', '"renamed"'))
-    assert settings.records((str(path),)).key(2) == "00002"
+    assert cached.records((str(path),)).key(2) == "00002"
     assert whole(path, cache=str(cache), caption_key="caption").records((str(path),)).faults  # another reading
 
 
@@ -261,6 +264,21 @@ def test_splits(tmp_path):
         Shards(max_bad=2.0)
     with pytest.raises(UserError, match="validation_share is 0"):
         Shards(validation_share=0.0)
+
+
+@given(data=st.data())
+@settings(max_examples=60, deadline=None)
+@pytest.mark.filterwarnings("ignore")
+def test_damaged_shards_raise_nothing_else(data, tmp_path_factory):
+    path = tmp_path_factory.mktemp("damaged") / "a.tar"
+    content = bytearray(write_tar(path, {**records(2), "00001.json": b'{"tags": ["a"]}'}).read_bytes())
+    for _ in range(data.draw(st.integers(0, 30))):
+        content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
+    path.write_bytes(content[: data.draw(st.integers(len(content) // 2, len(content)))])
+    with suppress(UserError):
+        source = whole(path).build("test")
+        assert all(source.pair(index).captions for index in range(len(source)))
+        assert source.images(range(len(source)), 8).shape[1:] == (3, 8, 8)
 
 
 def test_class_shards(tmp_path):
