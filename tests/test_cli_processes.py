@@ -15,10 +15,16 @@ from equipoise.runs import load
 
 
 def process(*words: object, sets: tuple[str, ...] = (), **options: object) -> subprocess.Popen[str]:
-    """Starts the command line in a process of its own."""
+    """Starts the command line in a process of its own, with its output kept back until flushed, as is usual."""
     command = [sys.executable, "-m", "equipoise.cli", *map(str, words), *(f"--set={text}" for text in sets)]
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    pipes = {"env": environment, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     return subprocess.Popen(command, **(pipes | options))  # type: ignore[call-overload]
+
+
+def hear_ctrl_c() -> None:
+    """A shell that runs the tests in the background has them ignore the signal, and their children too."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def leftovers(folder: Path) -> list[str]:
@@ -30,16 +36,16 @@ def test_ctrl_c_saves_and_ends_with_one_sentence(tmp_path: Path, tiny_settings: 
     """For real: a process, a signal, while batches are drawn ahead in another thread."""
     folder = tmp_path / "run"
     sets = (*tiny_settings, "training.steps=1000000", "training.checkpoint_every=3", "data.train_size=2000")
-    running = process("train", "demo", "--out", folder, sets=sets)
+    running = process("train", "demo", "--out", folder, sets=sets, preexec_fn=hear_ctrl_c)
     try:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 120
         metrics = folder / "metrics.jsonl"
         while not (metrics.exists() and metrics.read_text().count("\n") > 5):
             assert running.poll() is None, running.communicate()
             assert time.monotonic() < deadline
             time.sleep(0.05)
         running.send_signal(signal.SIGINT)
-        out, err = running.communicate(timeout=30)
+        out, err = running.communicate(timeout=60)
     finally:
         running.kill()
     assert running.returncode == 130

@@ -32,8 +32,8 @@ class Knowing(Model):
         return self.axes[[self.order[self.texts[text]] for text in texts]]
 
 
-def source(size: int) -> Scenes:
-    return load_run("demo", [f"data.test_size={size}"]).run.data.build("test")
+def source(size: int, *settings: str) -> Scenes:
+    return load_run("demo", [f"data.test_size={size}", *settings]).run.data.build("test")
 
 
 def test_the_best_are_successes_and_the_worst_are_failures() -> None:
@@ -52,18 +52,28 @@ def test_the_best_are_successes_and_the_worst_are_failures() -> None:
 
 
 def test_what_is_shown_is_what_was_found(model: Model) -> None:
-    data = source(12)
+    few = ('data.shapes=["circle","square"]', 'data.colours=["red","blue"]', 'data.textures=["solid"]')
+    data = source(12, *few)  # so few that many captions are true of other scenes too
     points = model.encode_image(data.images(range(12), 32))
     texts = [data.pair(index).captions[0] for index in range(12)]
     similarity = model.similarity(points, model.encode_text(texts))
     truth = data.relevance(range(12), texts)
-    for query in gather_examples(model, data).worst_texts:
+    examples = gather_examples(model, data, count=12)
+    for query in examples.worst_texts:
         column = texts.index(query.text)
         found = similarity[:, column].argsort(descending=True)[:5].tolist()
         assert query.correct == truth[found, column].tolist()
         torch.testing.assert_close(torch.tensor(query.similarity), similarity[found, column])
         assert query.labelled == [index == column for index in found]
         np.testing.assert_array_equal(query.images[0], data.images(found[:1], PICTURE_SIZE)[0].permute(1, 2, 0).numpy())
+    pictures = data.images(range(12), PICTURE_SIZE).permute(0, 2, 3, 1).numpy()
+    assert len(examples.best_images) == 12
+    for shown in examples.best_images:
+        row = next(number for number, picture in enumerate(pictures) if np.array_equal(picture, shown.image))
+        found = similarity[row].argsort(descending=True)[:3].tolist()
+        assert shown.texts == [texts[index] for index in found]
+        assert shown.correct == truth[row, found].tolist()
+        assert shown.labelled == [index == row for index in found]
 
 
 def test_a_single_pair_is_shown_too(model: Model) -> None:
