@@ -96,8 +96,14 @@ def carry_out(loaded: Loaded, folder: Path, command: str, resume: bool = False) 
             name = signal.Signals(outcome.signal).name
             print(f"Stopped by {name} after step {outcome.step}; go on with: equipoise train --resume {folder}")
             return 128 + outcome.signal
-        findings = evaluate(model, loaded.run.data.build("test"), loaded.run.evaluation)
-        write_down(loaded, folder, model, outcome, findings, command)
+        try:
+            findings = evaluate(model, loaded.run.data.build("test"), loaded.run.evaluation)
+            write_down(loaded, folder, model, outcome, findings, command)
+        except KeyboardInterrupt:
+            print(
+                f"Stopped after step {outcome.step}, before the report; go on with: equipoise train --resume {folder}"
+            )
+            return 128 + signal.SIGINT
     print_findings(findings)
     print(f"\nThe report is {folder / REPORT}; the model is {folder}")
     return 0

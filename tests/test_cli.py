@@ -72,7 +72,7 @@ def test_help_lists_every_command(equipoise: Call) -> None:
     [
         ((), "the following arguments are required: COMMAND; see equipoise --help"),
         (("trian", "demo"), "argument COMMAND: invalid choice: 'trian' (choose from 'demo', 'train', 'eval', "),
-        (("train",), "the following arguments are required: recipe; see equipoise train --help"),
+        (("train",), "nothing to train: give a recipe, or --resume FOLDER"),
         (("train", "demo", "--steps", "3"), "unrecognized arguments: --steps 3; see equipoise --help"),
         (("train", "dmeo"), 'there is no recipe "dmeo"; give the path of a .toml file, or one of: demo, '),
         (("train", "my/recipe.toml"), "my/recipe.toml: there is no such file; check the path"),
@@ -89,7 +89,7 @@ def test_help_lists_every_command(equipoise: Call) -> None:
         (("scenes", "preview", "--size", "-4"), "a contact sheet needs at least 1 scene and 1 pixel"),
         (("scenes", "preview", "--count", "many"), "argument --count: invalid int value: 'many'"),
         (("scenes", "write", "shards", "--per-shard", "0"), "shards need at least 1 record and 1 pixel"),
-        (("train", "demo", "--out", "/dev/null"), "cannot write /dev/null/metrics.jsonl: "),
+        (("train", "demo", "--out", "/dev/null"), "cannot write /dev/null/.lock: "),
         (("scenes", "preview", "--count", "1", "--out", "/proc/nowhere/a.png"), "cannot write /proc/nowhere/a.png: "),
     ],
 )
@@ -99,7 +99,7 @@ def test_a_mistake_is_one_sentence(
     monkeypatch.chdir(tmp_path)
     small = ("data.train_size=300", "training.steps=1") if words[:1] == ("train",) else ()
     assert equipoise(*words, sets=small).mistake.startswith(sentence)
-    assert not list(tmp_path.iterdir())
+    assert not [path for path in tmp_path.rglob("*") if path.is_file()]
 
 
 def test_a_wrong_key_is_found_in_its_file(equipoise: Call, tmp_path: Path) -> None:
@@ -159,7 +159,9 @@ def test_train_then_eval(equipoise: Call, tmp_path: Path, tiny_settings: tuple[s
         folder / "report.html"
     ).read_text(encoding="utf-8")
     again = equipoise("train", "demo", "--out", folder, sets=tiny_settings)
-    assert again.mistake == f"{folder} already holds a run; choose another folder with --out, or remove it"
+    assert (
+        again.mistake == f"{folder} already holds a run; go on with it by --resume, or choose another folder with --out"
+    )
 
     own = equipoise("eval", folder, "--out", tmp_path / "own")
     assert (own.code, own.err) == (0, "")

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import os
 import resource
-import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
-
-from equipoise.runs import load
 
 
 def process(*words: object, sets: tuple[str, ...] = (), **options: object) -> subprocess.Popen[str]:
@@ -22,42 +17,9 @@ def process(*words: object, sets: tuple[str, ...] = (), **options: object) -> su
     return subprocess.Popen(command, **(pipes | options))  # type: ignore[call-overload]
 
 
-def hear_ctrl_c() -> None:
-    """A shell that runs the tests in the background has them ignore the signal, and their children too."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-
-
 def leftovers(folder: Path) -> list[str]:
     """Names only an unfinished write has."""
     return [str(path) for path in folder.rglob("*") if path.suffix in {".tmp", ".old"}]
-
-
-def test_ctrl_c_saves_and_ends_with_one_sentence(tmp_path: Path, tiny_settings: tuple[str, ...]) -> None:
-    """For real: a process, a signal, while batches are drawn ahead in another thread."""
-    folder = tmp_path / "run"
-    sets = (*tiny_settings, "training.steps=1000000", "training.checkpoint_every=3", "data.train_size=2000")
-    running = process("train", "demo", "--out", folder, sets=sets, preexec_fn=hear_ctrl_c)
-    try:
-        deadline = time.monotonic() + 120
-        metrics = folder / "metrics.jsonl"
-        while not (metrics.exists() and metrics.read_text().count("\n") > 5):
-            assert running.poll() is None, running.communicate()
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
-        running.send_signal(signal.SIGINT)
-        out, err = running.communicate(timeout=60)
-    finally:
-        running.kill()
-    assert running.returncode == 130
-    last = folder / "checkpoints" / "last"
-    step = json.loads((last / "metrics.json").read_text())["step"]
-    assert step > 5
-    assert out == f"Stopped at step {step}; the model so far is in {last}\n"
-    assert all(line.startswith("training ") for line in err.splitlines())
-    assert load(folder).encode_text("a fish").shape == (1, 16)
-    assert not leftovers(folder)
-    for line in metrics.read_text().splitlines():
-        json.loads(line)
 
 
 def test_a_full_disk_is_one_sentence(tmp_path: Path, tiny_settings: tuple[str, ...]) -> None:
@@ -72,9 +34,10 @@ def test_a_full_disk_is_one_sentence(tmp_path: Path, tiny_settings: tuple[str, .
     assert (running.returncode, out) == (2, "")
     assert "Traceback" not in err
     said = [line for line in err.splitlines() if line.startswith("equipoise: ")]
-    assert said == err.splitlines()[-1:]
-    assert "cannot write" in said[0]
-    assert "File too large" in said[0]
+    assert said[-1] == err.splitlines()[-1]
+    assert all("warning: cannot write" in line and "training goes on" in line for line in said[:-1])
+    assert "cannot write" in said[-1]
+    assert "File too large" in said[-1]
     assert not leftovers(folder)
     assert not list(folder.rglob("model.safetensors"))
 

@@ -9,7 +9,7 @@ import torch
 
 from equipoise.config import load_run, load_stored
 from equipoise.data.scenes import Scenes
-from equipoise.models.model import Model
+from equipoise.models.folder import step_folders
 from equipoise.runs import evaluate_folder, load, run_recipe, train_run
 from equipoise.training.metrics import read_metrics
 from equipoise.types import UserError
@@ -32,7 +32,7 @@ def test_the_same_seed_gives_the_same_run_bit_for_bit(tmp_path: Path, tiny_setti
     again, same_weights = trained(tmp_path / "b", *settings)
     assert records == again
     assert all(torch.equal(weights[name], same_weights[name]) for name in weights)
-    files = [tmp_path / run / "checkpoints" / "last" / "model.safetensors" for run in "ab"]
+    files = [step_folders(tmp_path / run)[-1] / "model.safetensors" for run in "ab"]
     assert files[0].read_bytes() == files[1].read_bytes()
 
     others, other_weights = trained(tmp_path / "c", *settings, "seed=1")
@@ -59,7 +59,7 @@ def test_a_finished_run_leaves_model_results_and_report(finished_run: Path) -> N
 
 
 def test_every_model_of_a_run_loads_and_says_the_same(finished_run: Path) -> None:
-    folders = (finished_run, finished_run / "checkpoints" / "best", finished_run / "checkpoints" / "last")
+    folders = (finished_run, finished_run / "checkpoints" / "best", step_folders(finished_run)[-1])
     points = [load(folder).encode_text(["a red fish", "two stars"]) for folder in folders]
     assert torch.equal(points[0], points[2])  # the run ended where its last checkpoint is
     assert points[1].shape == points[0].shape
@@ -83,7 +83,10 @@ def test_weights_that_do_not_fit_the_config_are_refused(finished_run: Path, tmp_
 
 def test_a_folder_that_holds_a_run_is_left_alone(finished_run: Path, tiny_settings: tuple[str, ...]) -> None:
     before = (finished_run / "metrics.jsonl").stat().st_mtime_ns
-    with pytest.raises(UserError, match=f"{finished_run} already holds a run; choose another folder with --out"):
+    with pytest.raises(
+        UserError,
+        match=f"{finished_run} already holds a run; go on with it by --resume",
+    ):
         run_recipe("demo", tiny_settings, finished_run, "")
     assert (finished_run / "metrics.jsonl").stat().st_mtime_ns == before
 
@@ -94,7 +97,7 @@ def test_without_a_folder_runs_are_numbered(
     monkeypatch.chdir(tmp_path)
     for taken in ("mine", "mine-2"):
         (tmp_path / "runs" / taken).mkdir(parents=True)
-    assert run_recipe("demo", [*tiny_settings, "training.steps=1", "name=mine"], None, "")
+    assert run_recipe("demo", [*tiny_settings, "training.steps=1", "name=mine"], None, "") == 0
     assert [path.name for path in (tmp_path / "runs").iterdir() if any(path.iterdir())] == ["mine-3"]
 
 
@@ -116,30 +119,6 @@ def test_what_cannot_work_is_said_before_anything_is_written(
     assert not (tmp_path / "run").exists()
 
 
-def test_ctrl_c_while_training_is_no_finished_run(
-    tmp_path: Path,
-    tiny_settings: tuple[str, ...],
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    forward = Model.forward
-    calls = iter(range(3))
-
-    def interrupted(model: Model, *arguments: object) -> object:
-        if next(calls, None) is None:
-            raise KeyboardInterrupt
-        return forward(model, *arguments)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(Model, "forward", interrupted)
-    folder = tmp_path / "run"
-    assert not run_recipe("demo", [*tiny_settings, "training.steps=9"], folder, "")
-    last = folder / "checkpoints" / "last"
-    assert capsys.readouterr().out == f"Stopped at step 3; the model so far is in {last}\n"
-    assert json.loads((last / "metrics.json").read_text()) == {"step": 3}
-    assert load(folder).encode_text("a fish").shape == (1, 16)
-    assert not (folder / "model.safetensors").exists()
-
-
 def test_ctrl_c_after_training_says_where_the_model_is(
     tmp_path: Path,
     tiny_settings: tuple[str, ...],
@@ -150,10 +129,11 @@ def test_ctrl_c_after_training_says_where_the_model_is(
         raise KeyboardInterrupt
 
     monkeypatch.setattr("equipoise.runs.evaluate", interrupted)
-    assert not run_recipe("demo", tiny_settings, tmp_path / "run", "")
-    last = tmp_path / "run" / "checkpoints" / "last"
-    assert capsys.readouterr().out == f"Stopped at step 2; the model so far is in {last}\n"
-    assert load(last).encode_text("a fish").shape == (1, 16)
+    folder = tmp_path / "run"
+    assert run_recipe("demo", tiny_settings, folder, "") == 130
+    sentence = f"Stopped after step 2, before the report; go on with: equipoise train --resume {folder}\n"
+    assert capsys.readouterr().out == sentence
+    assert load(folder).encode_text("a fish").shape == (1, 16)
 
 
 def test_evaluating_again_gives_the_same_numbers(finished_run: Path, tmp_path: Path) -> None:

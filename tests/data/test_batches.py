@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import threading
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -78,18 +77,6 @@ def test_the_prefetching_iterator_gives_the_same_batches(batches: Batches) -> No
         assert_same(batch, batches.batch(position))
     for position, batch in enumerate(islice(batches.starting_at(3), 3), start=3):
         assert_same(batch, batches.batch(position))
-
-
-def test_an_iterator_that_is_dropped_leaves_no_thread(batches: Batches) -> None:
-    def threads() -> list[str]:
-        return [thread.name for thread in threading.enumerate() if thread.name.startswith("batches")]
-
-    going = batches.starting_at(0)
-    next(going)
-    assert threads()
-    with pytest.raises(KeyboardInterrupt):
-        going.throw(KeyboardInterrupt())  # type: ignore[attr-defined]
-    assert not threads()
 
 
 def test_a_record_without_words_is_named(tiny: Loaded, tokens: Tokens) -> None:

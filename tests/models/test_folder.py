@@ -72,8 +72,9 @@ def test_a_disk_that_fills_up_leaves_the_old_model_whole(
 
 def test_the_model_is_found_in_a_run_that_did_not_end(saved: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
-    shutil.copytree(saved, run / "checkpoints" / "last")
-    assert model_folder(run) == run / "checkpoints" / "last"
+    for step in ("step-00000009", "step-00000010"):
+        shutil.copytree(saved, run / "checkpoints" / step)
+    assert model_folder(run) == run / "checkpoints" / "step-00000010"
     shutil.copytree(saved, run / "checkpoints" / "best")
     assert model_folder(run) == run / "checkpoints" / "best"
     shutil.copytree(saved, run, dirs_exist_ok=True)

@@ -18,6 +18,7 @@ class Knowing(Model):
         self.logit_scale = torch.nn.Parameter(torch.zeros(()))
         run = load_run("demo").run
         self.preprocess, self.space = run.preprocess, run.space
+        self.image_encoder, self.text_encoder = run.image.build(run.preprocess.size), run.text.build(600, 64)
         self.texts = {source.pair(index).captions[0]: index for index in range(len(source))}
         assert len(self.texts) == len(source), "the test needs captions that differ"
         self.axes = torch.eye(len(source)) + 0.1 * torch.rand(len(source), 1)  # no two pairs equally sure
