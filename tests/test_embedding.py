@@ -185,6 +185,7 @@ def test_features_of_features(model_path, tmp_path):
     for file in ("report.html", "model.safetensors", "results/retrieval.json"):
         assert (tmp_path / "run" / file).is_file()
     assert not (tmp_path / "run" / "tokenizer.json").exists()
+    assert main(["train", "--resume", str(tmp_path / "run"), "--set", "training.steps=5"]) == 0  # without a tokeniser
     words = [str(tmp_path / "run"), "features", "--out", str(tmp_path / "points"), "--set", chosen[0]]
     assert main(["embed", *words]) == 0
     model, source, points = load(tmp_path / "run"), read(tmp_path / "features"), read(tmp_path / "points")

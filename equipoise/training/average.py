@@ -23,7 +23,10 @@ class Average:
     def update(self, model: nn.Module, step: int) -> None:
         decay = min(self.decay, (1 + step) / (10 + step))
         for name, tensor in model.state_dict().items():
-            self.weights[name].lerp_(tensor, 1 - decay)
+            if tensor.is_floating_point():
+                self.weights[name].lerp_(tensor, 1 - decay)
+            else:  # a counter of batch norm: there is no such thing as half a batch
+                self.weights[name].copy_(tensor)
 
     @torch.no_grad()
     def load(self, weights: Mapping[str, Tensor]) -> None:
