@@ -18,6 +18,7 @@ from equipoise.training.clock import Clock
 from equipoise.training.interrupt import Interrupt
 from equipoise.training.metrics import MetricsLog
 from equipoise.training.progress import Progress
+from equipoise.training.ranks import require_one_process
 from equipoise.training.settings import Training
 from equipoise.training.state import Position, State
 from equipoise.training.step import NotFinite, Step, StepFacts
@@ -50,6 +51,7 @@ def train(
     With `resume`, the newest checkpoint in `folder` is loaded and the run goes on as if it had never stopped.
     SIGTERM and SIGINT (Ctrl-C) end the run after saving. A number that is not finite ends it with a sentence.
     """
+    require_one_process()
     device = settings.torch_device()
     step = Step(model.to(device).train(), objective, settings, device)
     state = State(model, step, Average(model, settings.ema) if settings.ema else None)

@@ -72,11 +72,11 @@ def joined(device: torch.device, timeout_minutes: float) -> Iterator[Ranks]:
         dist.destroy_process_group()
 
 
-def local_device(device: torch.device) -> torch.device:
-    """The GPU of this process where several share a machine."""
-    if device.type == "cuda" and device.index is None and "LOCAL_RANK" in os.environ:
-        return torch.device("cuda", int(os.environ["LOCAL_RANK"]))
-    return device
+def require_one_process() -> None:
+    """The training loop writes and measures as one process; several would do so against each other."""
+    world = int(os.environ.get("WORLD_SIZE", "1"))
+    if world > 1:
+        raise UserError(f"{world} processes were started, but a run trains in one; start it without torchrun")
 
 
 def together(model: Model, ranks: Ranks, parallel: str, device: torch.device) -> nn.Module:

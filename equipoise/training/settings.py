@@ -25,7 +25,6 @@ class Training:
     batch_size: int = 256  # of the whole run, whatever the number of processes
     micro_batch: int = 0  # samples encoded at once on each process; 0 takes the whole batch
     parallel: str = "ddp"  # several processes: ddp keeps a whole model on each, fsdp a slice of it
-    timeout_minutes: float = 10.0  # how long a process waits for the others before it gives up
     learning_rate: float = 1e-3
     final_learning_rate: float = 0.0
     warmup_steps: int = 100
