@@ -14,6 +14,7 @@ from typing import NoReturn
 
 from equipoise import __version__
 from equipoise.data_commands import add_data_commands
+from equipoise.embed_command import add_embed_command
 from equipoise.types import UserError
 
 STOPPED, MISTAKE = 130, 2
@@ -113,7 +114,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     evaluate.add_argument("--out", type=Path, help="write the results as JSON to this folder")
 
-    _embed_command(commands)
+    add_embed_command(commands, _command)
 
     show = _command(commands, _show, "show", "print a recipe with every setting resolved", "demo --set seed=3")
     cite = _command(commands, _cite, "cite", "print the papers a recipe rests on, as BibTeX", "demo")
@@ -125,23 +126,6 @@ def _parser() -> argparse.ArgumentParser:
     _scenes_commands(commands)
     add_data_commands(commands, _command)
     return parser
-
-
-def _embed_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    about = "write the features of data, for training in seconds"
-    embed = _command(commands, _embed, "embed", about, "runs/demo demo --split train --out features/train")
-    embed.add_argument("model", help="a model folder, timm:NAME, transformers:FOLDER or sentence-transformers:FOLDER")
-    embed.add_argument("data", help="a recipe whose data to read, or shards, a table or a folder")
-    embed.add_argument("--out", type=Path, required=True, help="the folder for the features")
-    embed.add_argument("--text", default="", metavar="MODEL", help="another model for the texts")
-    embed.add_argument("--split", default="train", choices=("train", "validation", "test"), help="of a recipe")
-    embed.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="change a recipe's setting")
-    embed.add_argument("--before-projection", action="store_true", help="class tokens instead of points of the space")
-    embed.add_argument("--weights", default="", metavar="FILE", help="the weights of a timm model")
-    embed.add_argument("--pretrained", action="store_true", help="fetch the weights of a timm model from the hub")
-    embed.add_argument("--per-shard", type=int, default=10_000, help="images in a file")
-    embed.add_argument("--batch-size", type=int, default=256, help="images encoded at once")
-    embed.add_argument("--half", action="store_true", help="write float16")
 
 
 def _scenes_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -214,15 +198,6 @@ def _eval(options: argparse.Namespace) -> None:
     from equipoise.runs import evaluate_folder
 
     evaluate_folder(options.model, options.data, options.set, options.split, options.out)
-
-
-def _embed(options: argparse.Namespace) -> None:
-    from equipoise.embedders import Wish, embed_data
-    from equipoise.embedding import Embedding
-
-    wish = Wish(options.model, options.text, options.weights, options.pretrained, options.before_projection)
-    settings = Embedding(options.per_shard, options.batch_size, options.half)
-    embed_data(wish, options.data, options.set, options.split, options.out, settings)
 
 
 def _show(options: argparse.Namespace) -> None:

@@ -31,6 +31,7 @@ ORDER = (
     "config",
     "runs",
     "embedders",
+    "embed_command",
     "inspection",
     "data_commands",
     "cli",
