@@ -10,6 +10,7 @@ from types import ModuleType
 
 import pytest
 import torch
+from hypothesis import settings
 
 from equipoise.config import Loaded, load_run
 from equipoise.data.batches import Batches
@@ -17,6 +18,9 @@ from equipoise.data.scenes import Scenes
 from equipoise.data.tokens import Tokens
 from equipoise.models.model import Model
 from equipoise.runs import build_model, run_recipe
+
+settings.register_profile("repeatable", derandomize=True, deadline=None)  # the same examples in every run
+settings.load_profile("repeatable")
 
 KEPT: list[torch.library.Library] = []  # a library's schemas live as long as the object
 

@@ -47,11 +47,15 @@ def made_ahead(
             yield made
 
 
-def lost_worker(error: RuntimeError) -> str | None:
+WORKER_ERRORS = (RuntimeError, ConnectionError, EOFError)  # as which the death of such a process may be told
+
+
+def lost_worker(error: Exception) -> str | None:
     """A sentence if the error says that a process which makes things has died, which may be told anywhere."""
-    if not str(error).startswith("DataLoader worker"):
+    broken_pipe = isinstance(error, ConnectionError | EOFError)  # it died while its batch was on the way
+    if not broken_pipe and not str(error).startswith("DataLoader worker"):
         return None
-    said = str(error).splitlines()[0].removeprefix("DataLoader ").rstrip(". ")
+    said = (str(error) or type(error).__name__).splitlines()[0].removeprefix("DataLoader ").rstrip(". ")
     return (
         f"a process that reads data died ({said}), often "
         "for want of memory; use fewer training.workers or a smaller batch, and resume the run"
@@ -107,7 +111,7 @@ def _by_processes(make: Callable[[int], T], start: int, workers: int, timeout: f
         made: Any = iter(loader)
     try:
         yield from made
-    except RuntimeError as error:
+    except WORKER_ERRORS as error:
         if str(error).startswith("DataLoader timed out"):
             raise _stalled(timeout) from None
         if sentence := lost_worker(error):

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from equipoise.data.batches import Batches
-from equipoise.data.loading import lost_worker
+from equipoise.data.loading import WORKER_ERRORS, lost_worker
 from equipoise.models.model import Model
 from equipoise.objectives import Objective
 from equipoise.training.average import Average
@@ -71,7 +71,7 @@ def train(
                 f"{error} at step {position.step + 1}, so training stopped; {checkpoints.last()}. "
                 "Try a lower training.learning_rate, a longer warm-up or training.clip_norm"
             ) from error
-        except RuntimeError as error:
+        except WORKER_ERRORS as error:
             if sentence := lost_worker(error):
                 raise UserError(f"{sentence} ({checkpoints.last()})") from error
             raise

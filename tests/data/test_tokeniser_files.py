@@ -69,7 +69,7 @@ def test_common_captions_need_no_cleaning_to_match_open_clip(peer, clip):
 @given(caption=st.text(st.characters(min_codepoint=32, max_codepoint=0x24F), min_size=1))
 def test_any_latin_text_matches_open_clip(open_clip, peer, clip, caption):
     cleaned = open_clip.tokenizer.basic_clean(caption)
-    assume(cleaned)
+    assume(cleaned and "ſ" not in cleaned)  # the regex module alone takes a long s after ' for the ending of "it's"
     assert torch.equal(clip([cleaned], pad_to_context=True)[0], peer([cleaned]))
 
 
