@@ -14,7 +14,7 @@ demo: $(VENV)/.equipoise
 	$(BIN)/equipoise demo
 
 test: lint
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 --dist worksteal
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 --dist worksteal -m "not slow"
 
 lint: $(VENV)/.equipoise-test
 	$(BIN)/ruff check .

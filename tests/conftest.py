@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import resource
+import signal
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -18,6 +19,11 @@ from equipoise.data.scenes import Scenes
 from equipoise.data.tokens import Tokens
 from equipoise.models.model import Model
 from equipoise.runs import build_model, run_recipe
+
+if (
+    signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+):  # a shell that runs the tests in the background has them ignore it
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 settings.register_profile("repeatable", derandomize=True, deadline=None)  # the same examples in every run
 settings.load_profile("repeatable")
