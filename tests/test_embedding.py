@@ -23,8 +23,6 @@ from equipoise.models.folder import write_model
 from equipoise.runs import build_model, load
 from equipoise.types import UserError
 
-pytestmark = pytest.mark.slow
-
 SMALL = ["data.train_size=23", "data.validation_size=9", "data.test_size=9", "preprocess.size=16", "image.patch=8"]
 SETTINGS = Embedding(per_shard=8, batch_size=3)
 

@@ -36,6 +36,7 @@ CONFIG, WEIGHTS, PREPROCESS, METRICS, CARD, TOKENISER = (
     "README.md",
     "tokenizer.json",
 )
+SAID = 6  # differences named in an error
 CHECKPOINTS, BEST, STEP = "checkpoints", "best", "step-"
 
 
@@ -107,10 +108,12 @@ def read_parts(folder: Path) -> tuple[Tokens, Preprocess]:
 
 
 def read_weights(model: nn.Module, path: Path) -> None:
-    """Load weights into a model of exactly the same shape; otherwise say every difference and load nothing."""
+    """Load weights into a model of exactly the same shape; otherwise say what differs and load nothing."""
     state = read_tensors(path)
     if problems := differences(model.state_dict(), state):
-        raise UserError(f"{path} does not fit this model: {'; '.join(problems)}")
+        more = f"; and {len(problems) - SAID} more" if len(problems) > SAID else ""
+        settings = f" ({path.with_name(CONFIG)} holds its settings)" if path.with_name(CONFIG).is_file() else ""
+        raise UserError(f"{path}{settings} does not fit this model: {'; '.join(problems[:SAID])}{more}")
     model.load_state_dict(state)
 
 

@@ -14,8 +14,6 @@ import pytest
 from equipoise.data.loading import lost_worker, made_ahead
 from equipoise.types import UserError
 
-pytestmark = pytest.mark.slow
-
 WORKERS = [0, 1, 3]
 
 

@@ -100,8 +100,6 @@ def test_the_second_signal_ends_the_process_at_once(tmp_path):
     script = """
 import signal, time
 from equipoise.training.interrupt import Interrupt
-
-pytestmark = pytest.mark.slow
 with Interrupt():
     print("ready", flush=True)
     for _ in range(600):

@@ -18,8 +18,6 @@ from equipoise.training.settings import Training
 from equipoise.training.step import Step
 from equipoise.types import UserError
 
-pytestmark = pytest.mark.slow
-
 WORKER = Path(__file__).parent / "two_ranks.py"
 
 

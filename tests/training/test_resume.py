@@ -20,8 +20,6 @@ from equipoise.training.interrupt import SIGNALS, Interrupt
 from equipoise.training.metrics import read_metrics
 from equipoise.types import UserError
 
-pytestmark = pytest.mark.slow
-
 LAST = "checkpoints/step-00000008"
 
 
