@@ -77,7 +77,7 @@ def test_weights_that_do_not_fit_the_config_are_refused(finished_run: Path, tmp_
         shutil.copy(finished_run / name, tmp_path / name)
     config = tmp_path / "config.toml"
     config.write_text(config.read_text().replace("dim = 16", "dim = 24"))
-    with pytest.raises(UserError, match=r"model\.safetensors .*does not fit this model: .*_readout\.projection is 16×16"):
+    with pytest.raises(UserError, match=r"model\.safetensors .*does not fit this model: .*_readout.projection is 16"):
         load(tmp_path)
 
 
