@@ -43,8 +43,8 @@ class Features:
     """What an encoder reads out of an image or a text, before any readout."""
 
     classes: Tensor  # [N, m, w] class-token features
-    tokens: Tensor  # [N, L, w] features of patches or words, class tokens left out
-    mask: Tensor  # [N, L] bool, True where a token is real
+    tokens: Tensor | None = None  # [N, L, w] features of patches or words, class tokens left out; where wanted
+    mask: Tensor | None = None  # [N, L] bool, True where a token is real
 
 
 @dataclass(frozen=True)

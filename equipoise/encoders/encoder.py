@@ -1,4 +1,5 @@
-"""What every encoder answers: `width`, `prepare` (from what people give to what `forward` reads), and `forward`.
+"""What every encoder answers: `width`, `prepare` (from what people give to what `forward` reads), and `forward`, which
+gives `Features`; told `classes_only`, it may leave out those of tokens, where that saves work.
 
 Most read pictures or words, prepared by the preprocessing and the tokeniser that travel with the model; an encoder that
 reads something else says so in `reads` and prepares its input itself.

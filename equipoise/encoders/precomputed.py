@@ -50,7 +50,7 @@ class Precomputed(Encoder):
     def recompute_activations(self, wanted: bool) -> None:
         """There is nothing to save."""
 
-    def forward(self, features: Tensor, mask: Tensor | None = None) -> Features:
+    def forward(self, features: Tensor, mask: Tensor | None = None, classes_only: bool = False) -> Features:
         x = self.dropout(self.norm(features))
         if x.ndim == 2:
             only = torch.ones(len(x), 1, dtype=torch.bool, device=x.device)

@@ -77,7 +77,7 @@ class TimmImage(Pretrained, ImageEncoder):
             there = timm.create_model(self.config.model, pretrained=True, num_classes=0)
             _load(self.model, there.state_dict(), f"timm:{self.config.model}")
 
-    def forward(self, images: Tensor) -> Features:
+    def forward(self, images: Tensor, classes_only: bool = False) -> Features:
         model: Any = self.model
         x = model.forward_features(images)
         pooled = model.forward_head(x, pre_logits=True)[:, None]
@@ -134,8 +134,8 @@ class TransformersText(Pretrained, TextEncoder):
             there = _from(import_transformers().AutoModel, self.config.model)
             _load(self.model, there.state_dict(), self.config.model)
 
-    def forward(self, tokens: Tensor, mask: Tensor) -> Features:
-        x = self.model(input_ids=tokens, attention_mask=mask.long()).last_hidden_state
+    def forward(self, ids: Tensor, mask: Tensor, classes_only: bool = False) -> Features:
+        x = self.model(input_ids=ids, attention_mask=mask.long()).last_hidden_state
         if self.pooling == "first":
             return Features(x[:, :1], x[:, 1:], mask[:, 1:])
         return Features(mean_of_real(x, mask), x, mask)

@@ -1,8 +1,8 @@
 """Text transformers: CLIP's causal one, read at the end token, and a bidirectional one, read at a class token.
 
 Radford et al. 2021, §2.4 (causal, end-of-text readout); Devlin et al. 2019, BERT (bidirectional, class token first),
-here with pre-LN blocks. Positions are learned; a batch is only as wide as its longest caption, which changes no
-result: causal attention never looks right, and the bidirectional tower masks padding.
+here with pre-LN blocks. Positions are learned. Padding costs nothing and changes nothing: the real tokens of a batch
+are packed into one sequence (see layout.py).
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from equipoise.encoders.encoder import TextEncoder
+from equipoise.encoders.layout import Packed
 from equipoise.encoders.transformer import Transformer, check_sizes
 from equipoise.types import Features, UserError
 
@@ -52,14 +53,14 @@ class TextTransformer(TextEncoder):
     def recompute_activations(self, wanted: bool) -> None:
         self.transformer.recompute = wanted
 
-    def forward(self, tokens: Tensor, mask: Tensor) -> Features:
-        length = tokens.shape[1]
+    def forward(self, ids: Tensor, mask: Tensor, classes_only: bool = False) -> Features:
+        length = ids.shape[1]
         if length > self.context:
             raise UserError(f"texts are {length} tokens wide but the text tower has a context of {self.context}")
-        x = self.words(tokens) + self.positions[:length]
-        if self.config.causal:
-            x = self.ln_final(self.transformer(x, causal=True))
-            last = mask.sum(1) - 1
-            return Features(classes=x[torch.arange(len(x), device=x.device), last][:, None], tokens=x, mask=mask)
-        x = self.ln_final(self.transformer(x, mask=mask[:, None, None, :]))
-        return Features(classes=x[:, :1], tokens=x[:, 1:], mask=mask[:, 1:])
+        layout = Packed.of(mask, self.config.causal)
+        x = layout.pack(self.words(ids) + self.positions[:length])
+        x = self.ln_final(self.transformer(x, layout, classes_only))
+        if classes_only:
+            return Features(classes=x)
+        read = 0 if self.config.causal else 1  # a class token is no word
+        return Features(classes=layout.read(x), tokens=layout.unpack(x)[:, read:], mask=mask[:, read:])

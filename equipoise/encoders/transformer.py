@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
+from equipoise.encoders.layout import Layout
 from equipoise.types import UserError
 
 
@@ -56,11 +57,16 @@ class Attention(nn.Module):
         self.qkv = nn.Linear(width, 3 * width)
         self.out = nn.Linear(width, width)
 
-    def forward(self, x: Tensor, mask: Tensor | None, causal: bool) -> Tensor:
-        n, length, width = x.shape
-        q, k, v = self.qkv(x).view(n, length, 3, self.heads, width // self.heads).permute(2, 0, 3, 1, 4)
-        attended = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=causal)
-        return self.out(attended.transpose(1, 2).reshape(n, length, width))
+    def forward(self, x: Tensor, layout: Layout) -> Tensor:
+        qkv = self.qkv(x).unflatten(-1, (3, self.heads, -1))
+        return self.out(layout.attend(qkv).flatten(-2))
+
+    def read(self, x: Tensor, layout: Layout) -> Tensor:
+        """The rows of `forward` that are read out, [N, m, w]: all tokens are seen, only those see."""
+        (of_q, of_kv), (q_bias, kv_bias) = (p.tensor_split([x.shape[-1]]) for p in (self.qkv.weight, self.qkv.bias))
+        q = F.linear(layout.read(x), of_q, q_bias).unflatten(-1, (self.heads, -1))
+        kv = F.linear(x, of_kv, kv_bias).unflatten(-1, (2, self.heads, -1))
+        return self.out(layout.attend_to_read(q, kv).flatten(-2))
 
 
 class Block(nn.Module):
@@ -74,13 +80,19 @@ class Block(nn.Module):
         self.mlp_out = nn.Linear(hidden, width)
         self.act = activation(act)
 
-    def forward(self, x: Tensor, mask: Tensor | None, causal: bool) -> Tensor:
-        x = x + self.attention(self.ln_1(x), mask, causal)
+    def forward(self, x: Tensor, layout: Layout, classes_only: bool) -> Tensor:
+        if classes_only:
+            x = layout.read(x) + self.attention.read(self.ln_1(x), layout)
+        else:
+            x = x + self.attention(self.ln_1(x), layout)
         return x + self.mlp_out(self.act(self.mlp_in(self.ln_2(x))))
 
 
 class Transformer(nn.Module):
-    """`layers` blocks over [N, L, w]; `recompute` trades time for activation memory (Chen et al. 2016)."""
+    """`layers` blocks over tokens in any layout; `recompute` trades time for activation memory (Chen et al. 2016).
+
+    With `classes_only` the tokens that are read out alone come back [N, m, w]: the last block computes no other.
+    """
 
     def __init__(self, width: int, layers: int, heads: int, mlp_ratio: float = 4.0, act: str = "gelu"):
         super().__init__()
@@ -99,10 +111,11 @@ class Transformer(nn.Module):
             for linear in (module.attention.qkv, module.attention.out, module.mlp_in, module.mlp_out):
                 nn.init.zeros_(linear.bias)
 
-    def forward(self, x: Tensor, mask: Tensor | None = None, causal: bool = False) -> Tensor:
-        for block in self.blocks:
+    def forward(self, x: Tensor, layout: Layout, classes_only: bool = False) -> Tensor:
+        for number, block in enumerate(self.blocks, 1):
+            last = classes_only and number == len(self.blocks)
             if self.recompute and self.training:
-                x = checkpoint(block, x, mask, causal, use_reentrant=False)
+                x = checkpoint(block, x, layout, last, use_reentrant=False)
             else:
-                x = block(x, mask, causal)
+                x = block(x, layout, last)
         return x

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from equipoise.encoders.encoder import ImageEncoder
+from equipoise.encoders.layout import Even
 from equipoise.encoders.transformer import Transformer, check_sizes
 from equipoise.types import Features, UserError
 
@@ -71,12 +72,14 @@ class ViT(ImageEncoder):
     def recompute_activations(self, wanted: bool) -> None:
         self.transformer.recompute = wanted
 
-    def forward(self, images: Tensor) -> Features:
+    def forward(self, images: Tensor, classes_only: bool = False) -> Features:
         x = self._embed_patches(images) + self.positions[1:]
         if self.training and self.config.patch_dropout:
             x = _keep_some(x, 1 - self.config.patch_dropout)
         classes = (self.class_token + self.positions[:1]).expand(len(x), -1, -1)
-        x = self.transformer(self.ln_pre(torch.cat([classes, x], dim=1)))
+        x = self.transformer(self.ln_pre(torch.cat([classes, x], dim=1)), Even(), classes_only)
+        if classes_only:
+            return Features(classes=self.ln_post(x))
         tokens = x[:, 1:]
         mask = torch.ones(tokens.shape[:2], dtype=torch.bool, device=x.device)
         return Features(classes=self.ln_post(x[:, :1]), tokens=tokens, mask=mask)

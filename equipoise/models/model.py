@@ -63,12 +63,13 @@ class Model(nn.Module):
         """Preprocessed images [N, 3, H, W], or features of them (a mask for tokens of which some are no more than
         padding), to points [N, d]."""
         masks = () if mask is None else (mask,)
-        return self._points(self.image_readout(self.image_encoder(images, *masks)))
+        return self._points(self.image_encoder, self.image_readout, images, *masks)
 
     def text_points(self, batch: Batch) -> Tensor:
-        return self._points(self.text_readout(self.text_encoder(batch.tokens, batch.mask)))
+        return self._points(self.text_encoder, self.text_readout, batch.tokens, batch.mask)
 
-    def _points(self, vectors: Tensor) -> Tensor:
+    def _points(self, encoder: nn.Module, readout: nn.Module, *inputs: Tensor) -> Tensor:
+        vectors = readout(encoder(*inputs, classes_only=not readout.reads_tokens))
         return self.space.project(vectors.float() if vectors.dtype in {torch.bfloat16, torch.float16} else vectors)
 
     def load_pretrained(self) -> None:
@@ -123,8 +124,7 @@ class Model(nn.Module):
 
     def _encode_strings(self, texts: Sequence[str] | Tensor, given: Tensor | None) -> Tensor:
         ids, mask = self.text_encoder.prepare(texts, given, self.tokens)
-        features = self.text_encoder(ids.to(self.device), mask.to(self.device))
-        return self._points(self.text_readout(features))
+        return self._points(self.text_encoder, self.text_readout, ids.to(self.device), mask.to(self.device))
 
 
 class _evaluating:

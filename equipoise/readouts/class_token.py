@@ -17,6 +17,8 @@ from equipoise.types import Features
 
 
 class ClassToken(nn.Module):
+    reads_tokens: ClassVar[bool] = False  # classes alone, which saves the encoders work
+
     @dataclass(frozen=True)
     class Config:
         cites: ClassVar[tuple[str, ...]] = ("radford2021clip",)

@@ -1,0 +1,121 @@
+"""How the tokens of a batch lie in memory, who attends to whom, and which tokens are read out.
+
+    Even      x [N, L, w]   every sample has L tokens (patches)
+    Packed    x [T, w]      the real tokens of all samples, one after the other: no layer sees padding
+
+Only attention mixes tokens, so it alone asks the layout; every other layer takes tokens one by one. Packed attention
+stays within a sample. Where torch has a kernel for samples of different lengths it is used (on a GPU, in half
+precision); elsewhere queries, keys and values are padded for the time of the attention alone.
+
+N samples, L the longest, T real tokens of all of them, m tokens read out of each, h heads of d dimensions, w = h·d.
+"""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+try:
+    from torch.nn.attention.varlen import varlen_attn
+
+    HAS_VARLEN = "window_size" in inspect.signature(varlen_attn).parameters  # since torch 2.11
+except ImportError:
+    HAS_VARLEN = False
+EVERYTHING, THE_PAST = (-1, -1), (-1, 0)  # how far a token sees to the left and to the right; -1 is all the way
+
+
+class Layout(Protocol):
+    def attend(self, qkv: Tensor) -> Tensor:
+        """Attention of all tokens to each other: [..., 3, h, d] to [..., h, d]."""
+
+    def read(self, x: Tensor) -> Tensor:
+        """The tokens that are read out [N, m, w]."""
+
+    def attend_to_read(self, q: Tensor, kv: Tensor) -> Tensor:
+        """Attention of the tokens that are read out, q [N, m, h, d], to all, kv [..., 2, h, d]."""
+
+
+@dataclass(frozen=True)
+class Even:
+    classes: int = 1  # the first so many tokens are read out
+
+    def attend(self, qkv: Tensor) -> Tensor:
+        return _attention(*qkv.unbind(-3))
+
+    def read(self, x: Tensor) -> Tensor:
+        return x[:, : self.classes]
+
+    def attend_to_read(self, q: Tensor, kv: Tensor) -> Tensor:
+        return _attention(q, *kv.unbind(-3))
+
+
+@dataclass(frozen=True)
+class Packed:
+    mask: Tensor  # [N, L] True where a token is real; padding is on the right
+    rows: Tensor  # [T] where the real tokens stand in the padded batch, N·L long
+    starts: Tensor  # [N + 1] where each sample starts, and where the last one ends
+    readers: Tensor  # [N, m] the tokens that are read out; each sees all of its sample
+    causal: bool  # the others see only what is before them
+
+    @classmethod
+    def of(cls, mask: Tensor, causal: bool, classes: int = 1) -> Packed:
+        """Samples read at their first `classes` tokens or, causal ones, at their last."""
+        ends = mask.sum(1).cumsum(0)
+        starts = F.pad(ends, (1, 0))
+        first = ends - 1 if causal else starts[:-1]
+        readers = first[:, None] + torch.arange(classes, device=mask.device)
+        return cls(mask, _places(mask), starts.int(), readers, causal)
+
+    def pack(self, x: Tensor) -> Tensor:
+        """[N, L, ...] to [T, ...]."""
+        return x.flatten(0, 1).index_select(0, self.rows)
+
+    def unpack(self, x: Tensor) -> Tensor:
+        """[T, ...] to [N, L, ...] with zeros for padding."""
+        shape, rest = self.mask.shape, x.shape[1:]
+        return x.new_zeros(shape.numel(), *rest).index_copy(0, self.rows, x).view(*shape, *rest)
+
+    def attend(self, qkv: Tensor) -> Tensor:
+        if _has_kernel(qkv):
+            q, k, v = qkv.unbind(-3)
+            return self._kernel(q, k, v, self.starts, self.mask.shape[1], THE_PAST if self.causal else EVERYTHING)
+        q, k, v = self.unpack(qkv).unbind(-3)
+        if self.causal:  # which hides padding too, as it comes last
+            return self.pack(_attention(q, k, v, is_causal=True))
+        return self.pack(_attention(q, k, v, attn_mask=self.mask[:, None, None]))
+
+    def read(self, x: Tensor) -> Tensor:
+        return x.index_select(0, self.readers.flatten()).view(*self.readers.shape, -1)
+
+    def attend_to_read(self, q: Tensor, kv: Tensor) -> Tensor:
+        if _has_kernel(kv):
+            (n, m), (k, v) = self.readers.shape, kv.unbind(-3)
+            starts = torch.arange(0, n * m + 1, m, dtype=torch.int32, device=q.device)
+            return self._kernel(q.flatten(0, 1), k, v, starts, m, EVERYTHING).view(q.shape)
+        k, v = self.unpack(kv).unbind(-3)
+        return _attention(q, k, v, attn_mask=self.mask[:, None, None])
+
+    def _kernel(self, q: Tensor, k: Tensor, v: Tensor, starts: Tensor, longest: int, window: tuple[int, int]) -> Tensor:
+        attended = varlen_attn(q, k, v, starts, self.starts, longest, self.mask.shape[1], window_size=window)
+        assert isinstance(attended, Tensor)  # it gives more only when asked
+        return attended
+
+
+@torch.compiler.disable  # how many there are depends on the data, which a compiled graph cannot
+def _places(mask: Tensor) -> Tensor:
+    return mask.flatten().nonzero()[:, 0]
+
+
+def _has_kernel(x: Tensor) -> bool:
+    return HAS_VARLEN and x.is_cuda and x.dtype in (torch.bfloat16, torch.float16)
+
+
+def _attention(q: Tensor, k: Tensor, v: Tensor, **options: Any) -> Tensor:
+    """Of [N, L, h, d]."""
+    q, k, v = (x.transpose(1, 2) for x in (q, k, v))
+    return F.scaled_dot_product_attention(q, k, v, **options).transpose(1, 2)
