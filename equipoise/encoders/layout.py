@@ -12,7 +12,6 @@ N samples, L the longest, T real tokens of all of them, m tokens read out of eac
 
 from __future__ import annotations
 
-import inspect
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -20,12 +19,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-try:
-    from torch.nn.attention.varlen import varlen_attn
-
-    HAS_VARLEN = "window_size" in inspect.signature(varlen_attn).parameters  # since torch 2.11
-except ImportError:
-    HAS_VARLEN = False
+HAS_VARLEN = torch.__version__ >= "2.11"  # a version, compared as one
 EVERYTHING, THE_PAST = (-1, -1), (-1, 0)  # how far a token sees to the left and to the right; -1 is all the way
 
 
@@ -65,11 +59,12 @@ class Packed:
     @classmethod
     def of(cls, mask: Tensor, causal: bool, classes: int = 1) -> Packed:
         """Samples read at their first `classes` tokens or, causal ones, at their last."""
+        rows = mask.flatten().nonzero()[:, 0]  # how many depends on the data, so torch.compile makes two graphs here
         ends = mask.sum(1).cumsum(0)
         starts = F.pad(ends, (1, 0))
         first = ends - 1 if causal else starts[:-1]
         readers = first[:, None] + torch.arange(classes, device=mask.device)
-        return cls(mask, _places(mask), starts.int(), readers, causal)
+        return cls(mask, rows, starts.int(), readers, causal)
 
     def pack(self, x: Tensor) -> Tensor:
         """[N, L, ...] to [T, ...]."""
@@ -101,14 +96,11 @@ class Packed:
         return _attention(q, k, v, attn_mask=self.mask[:, None, None])
 
     def _kernel(self, q: Tensor, k: Tensor, v: Tensor, starts: Tensor, longest: int, window: tuple[int, int]) -> Tensor:
+        from torch.nn.attention.varlen import varlen_attn  # here, as it takes seconds
+
         attended = varlen_attn(q, k, v, starts, self.starts, longest, self.mask.shape[1], window_size=window)
         assert isinstance(attended, Tensor)  # it gives more only when asked
         return attended
-
-
-@torch.compiler.disable  # how many there are depends on the data, which a compiled graph cannot
-def _places(mask: Tensor) -> Tensor:
-    return mask.flatten().nonzero()[:, 0]
 
 
 def _has_kernel(x: Tensor) -> bool:
