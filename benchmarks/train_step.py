@@ -1,0 +1,336 @@
+"""A training step beside open_clip's, in one run: `python benchmarks/train_step.py` (Linux).
+
+Both train the same CLIP from the same weights on the same random images and texts: towers of the same sizes, AdamW,
+gradients clipped to 1, the loss over the whole batch. open_clip pads texts to 77 tokens, as its tokeniser does; ours
+are as long as they are. The first loss stands in the table: where both compute the same, it is the same.
+
+    --captions FOLDER     lengths of the captions in WebDataset shards there, by CLIP's tokeniser; without it, lengths
+                          are drawn as they occur among the 30,000 training captions of Flickr8k (mean 14.1)
+    --caption-length 20   all of those lengths moved, so that their mean is this
+    --device cuda --model ViT-B-32 --batch 4096 --precision bf16      on a GPU
+
+On a CPU each row has a process of its own; seconds are the CPU's, on one thread, so that other work on the machine
+matters little; memory is the highest resident size above that before the model was built. On a GPU seconds go by the
+clock and memory is what torch allocated at most. Model FLOPs are three times those of a forward pass over all blocks;
+`MFU real` counts real tokens alone, `MFU padded` all 77, each against `--peak` TFLOP/s.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import tarfile
+import time
+from collections.abc import Callable, Iterable
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import nullcontext
+from dataclasses import dataclass
+from functools import partial
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from equipoise.data.images import Preprocess
+from equipoise.encoders import TextTransformer, ViT
+from equipoise.models.model import Model
+from equipoise.models.open_clip import from_open_clip
+from equipoise.models.temperature import Temperature
+from equipoise.objectives import CLIP
+from equipoise.readouts import ClassToken
+from equipoise.spaces import Sphere
+from equipoise.training.settings import Training
+from equipoise.training.step import Step
+from equipoise.types import Batch
+
+CONTEXT = 77
+BATCHES = 4  # that take turns, each with other texts
+ROWS = ("open_clip", "open_clip-compiled", "ours", "ours-compiled")
+# How many of Flickr8k's training captions have 4, 5, 6, ... of CLIP's tokens, start and end among them
+FLICKR8K = (
+    8, 24, 132, 366, 855, 1795, 2413, 2666, 3129, 3095, 3090, 2741, 2432, 1938, 1493, 1061, 786, 611, 420, 293, 192,
+    144, 89, 78, 52, 33, 25, 8, 6, 7, 6, 5, 2, 2, 1, 1, 0, 0, 1,
+)  # fmt: skip
+FLICKR8K_MEAN = sum(count * length for length, count in enumerate(FLICKR8K, 4)) / sum(FLICKR8K)
+KEPT: list[torch.library.Library] = []  # a library's schemas live as long as the object
+
+
+@dataclass(frozen=True)
+class Sizes:
+    image: int
+    patch: int
+    width: int
+    layers: int
+    heads: int
+    text_width: int
+    text_layers: int
+    text_heads: int
+    dim: int
+    vocabulary: int = 49408
+    context: int = CONTEXT
+
+    @property
+    def size(self) -> int:  # what a model asks a tokeniser for, besides the context
+        return self.vocabulary
+
+    def flops(self, lengths: torch.Tensor) -> float:
+        """Of one step on texts of these lengths: 3 forward passes."""
+        batch, patches = len(lengths), (self.image // self.patch) ** 2
+        image = _blocks(torch.full((batch,), patches + 1), self.width, self.layers)
+        text = _blocks(lengths, self.text_width, self.text_layers)
+        ends = 6 * self.patch**2 * self.width * patches + 2 * self.dim * (self.width + self.text_width)
+        return 3 * (image + text + batch * ends + 2 * batch * batch * self.dim)
+
+
+def _blocks(lengths: torch.Tensor, width: int, layers: int) -> float:
+    """Linear maps 12 w² a token, attention 2 w a pair of tokens, two operations each."""
+    lengths = lengths.double()
+    return layers * float(24 * width**2 * lengths.sum() + 4 * width * lengths.square().sum())
+
+
+MODELS = {
+    "small": Sizes(64, 16, 128, 4, 4, 128, 4, 4, 128, vocabulary=4096),
+    "small-8": Sizes(64, 8, 128, 4, 4, 128, 4, 4, 128, vocabulary=4096),
+    "ViT-B-32": Sizes(224, 32, 768, 12, 12, 512, 12, 8, 512),
+    "ViT-B-16": Sizes(224, 16, 768, 12, 12, 512, 12, 8, 512),
+}
+
+
+@dataclass(frozen=True)
+class Task:
+    sizes: Sizes
+    lengths: torch.Tensor  # [BATCHES, N]
+    device: str
+    precision: str
+    warmup: int
+    steps: int
+    threads: int
+
+    def batches(self) -> list[Batch]:
+        """The end token has the highest number, which is how open_clip finds it."""
+        make, found = torch.Generator().manual_seed(0), []
+        size = self.sizes.image
+        images = torch.randn(self.lengths.shape[1], 3, size, size, generator=make).to(self.device)
+        for lengths in self.lengths:
+            end = self.sizes.vocabulary - 1
+            ids = torch.randint(1, end, (len(lengths), CONTEXT), generator=make)
+            mask = torch.arange(CONTEXT) < lengths[:, None]
+            ids = (ids * mask).scatter(1, lengths[:, None] - 1, end)
+            found.append(Batch(images, ids.to(self.device), mask.to(self.device), torch.arange(len(lengths))))
+        return found
+
+    def settings(self, compiled: bool) -> Training:
+        return Training(warmup_steps=0, learning_rate=1e-4, compile=compiled, precision=self.precision)
+
+
+@dataclass(frozen=True)
+class Measured:
+    loss: float  # of the first step
+    seconds: float  # of the median step
+    peak: int  # bytes
+    first: float  # seconds of the first step by the clock, compilation among them
+
+
+def open_clips(task: Task, compiled: bool) -> Callable[[Batch], float]:
+    """A step as open_clip's own training loop takes it."""
+    from open_clip.loss import ClipLoss
+
+    settings, model = task.settings(compiled), open_clip_model(task.sizes).to(task.device).train()
+    matrices = [p for p in model.parameters() if p.ndim >= 2]
+    others = [p for p in model.parameters() if p.ndim < 2]
+    groups = [{"params": matrices, "weight_decay": settings.weight_decay}, {"params": others, "weight_decay": 0.0}]
+    optimiser = torch.optim.AdamW(groups, lr=settings.learning_rate, betas=settings.betas, eps=settings.epsilon)
+    forward, compare, autocast = model, ClipLoss(), settings.autocast(torch.device(task.device))
+    if compiled:
+        forward = torch.compile(model)
+
+    def step(batch: Batch) -> float:
+        optimiser.zero_grad()
+        with autocast:
+            loss = compare(*forward(batch.images, batch.tokens))
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), settings.clip_norm)
+        optimiser.step()
+        with torch.no_grad():
+            model.logit_scale.clamp_(0, 4.6052)
+        return loss.item()
+
+    return step
+
+
+def ours(task: Task, compiled: bool) -> Callable[[Batch], float]:
+    sizes, device = task.sizes, torch.device(task.device)
+    model = Model(
+        image=ViT.Config(sizes.patch, sizes.width, sizes.layers, sizes.heads),
+        text=TextTransformer.Config(True, sizes.text_width, sizes.text_layers, sizes.text_heads),
+        readout=ClassToken.Config(),
+        space=Sphere(sizes.dim),
+        temperature=Temperature(),
+        preprocess=Preprocess(sizes.image),
+        tokens=sizes,  # type: ignore[arg-type]
+    )
+    model.load_state_dict(from_open_clip(open_clip_model(sizes).state_dict()))
+    step = Step(model.to(device).train(), CLIP(), task.settings(compiled), device)
+
+    def trimmed(batch: Batch) -> Batch:
+        """As our tokeniser makes it: as wide as the longest text."""
+        width = -4 * (-int(batch.mask.sum(1).max()) // 4)
+        return Batch(batch.images, batch.tokens[:, :width], batch.mask[:, :width], batch.index.to(device))
+
+    return lambda batch: step(trimmed(batch), 1).loss.total.item()
+
+
+def open_clip_model(sizes: Sizes) -> torch.nn.Module:
+    make_torchvision_importable()
+    from open_clip.model import CLIP as TheirCLIP
+
+    torch.manual_seed(0)
+    vision = {
+        "image_size": sizes.image, "patch_size": sizes.patch, "width": sizes.width, "layers": sizes.layers,
+        "head_width": sizes.width // sizes.heads,
+    }  # fmt: skip
+    text = {
+        "context_length": sizes.context, "vocab_size": sizes.vocabulary, "width": sizes.text_width,
+        "heads": sizes.text_heads, "layers": sizes.text_layers,
+    }  # fmt: skip
+    return TheirCLIP(embed_dim=sizes.dim, vision_cfg=vision, text_cfg=text)
+
+
+def make_torchvision_importable() -> None:
+    """open_clip imports torchvision, which fails beside a torch it was not built for, for want of two schemas."""
+    try:
+        import torchvision  # noqa: F401
+    except RuntimeError:
+        library = torch.library.Library("torchvision", "DEF")
+        for name in ("nms", "qnms"):
+            library.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+        KEPT.append(library)
+
+
+def measure(row: str, task: Task) -> Measured:
+    torch.set_num_threads(task.threads)
+    open_clip_model(MODELS["small"])  # so that libraries are loaded before memory is looked at
+    memory = Memory(task.device)
+    make = ours if row.startswith("ours") else open_clips
+    step, batches = make(task, row.endswith("compiled")), task.batches()
+    clock = time.process_time if task.device == "cpu" and task.threads == 1 else time.perf_counter
+    began = time.perf_counter()
+    loss = step(batches[0])
+    first = time.perf_counter() - began
+    for number in range(1, task.warmup):
+        step(batches[number % BATCHES])
+    seconds = []
+    for number in range(task.steps):
+        start = clock()
+        step(batches[number % BATCHES])  # its loss is read, so a GPU has finished too
+        seconds.append(clock() - start)
+    return Measured(loss, statistics.median(seconds), memory.peak(), first)
+
+
+class Memory:
+    """The most that was used since it was made."""
+
+    def __init__(self, device: str):
+        self.device = device
+        if device == "cuda":
+            torch.cuda.empty_cache()
+            torch.cuda.reset_peak_memory_stats()
+        else:
+            self.before = _status("VmRSS")
+            Path("/proc/self/clear_refs").write_text("5")  # lets Linux forget the highest size so far
+
+    def peak(self) -> int:
+        return torch.cuda.max_memory_allocated() if self.device == "cuda" else _status("VmHWM") - self.before
+
+
+def _status(field: str) -> int:
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return int(next(line for line in lines if line.startswith(f"{field}:")).split()[1]) * 1024
+
+
+def drawn_lengths(count: int, mean: float) -> torch.Tensor:
+    weights = torch.tensor(FLICKR8K, dtype=torch.float64)
+    drawn = 4 + torch.multinomial(weights, count, True, generator=torch.Generator().manual_seed(0))
+    return (drawn + round(mean - FLICKR8K_MEAN)).clamp(3, CONTEXT)
+
+
+def read_lengths(folder: Path, count: int) -> torch.Tensor:
+    make_torchvision_importable()
+    from open_clip.tokenizer import SimpleTokenizer
+
+    encode = SimpleTokenizer().encode
+    found = [min(len(encode(caption)) + 2, CONTEXT) for caption in _captions(folder)]
+    return torch.tensor(found)[torch.randperm(len(found), generator=torch.Generator().manual_seed(0))][:count]
+
+
+def _captions(folder: Path) -> Iterable[str]:
+    for path in sorted(folder.glob("*.tar")):
+        with tarfile.open(path) as shard:
+            for member in shard:
+                if member.name.endswith(".txt"):
+                    yield from shard.extractfile(member).read().decode().splitlines()  # type: ignore[union-attr]
+
+
+def main() -> None:
+    options = _options()
+    count = BATCHES * options.batch
+    lengths = (
+        read_lengths(options.captions, count) if options.captions else drawn_lengths(count, options.caption_length)
+    )
+    sizes = MODELS[options.model]
+    task = Task(sizes, lengths.view(BATCHES, -1), options.device, options.precision, 3, options.steps, options.threads)
+    real = statistics.mean(map(sizes.flops, task.lengths))
+    padded = sizes.flops(torch.full((options.batch,), CONTEXT))
+    where = torch.cuda.get_device_name() if options.device == "cuda" else f"CPU, {options.threads} thread(s)"
+    print(
+        f"{options.model}, {options.batch} pairs a step, {options.precision}, {where}, torch {torch.__version__}; "
+        f"texts of {lengths.double().mean():.1f} tokens, {lengths.min()} to {lengths.max()}; model TFLOPs a step: "
+        f"{real / 1e12:.3g} of real tokens, {padded / 1e12:.3g} with texts of {CONTEXT}"
+    )
+    columns = ("first loss", "ms a step", "pairs/s", "ratio", "peak MiB", "MFU real", "MFU padded", "first step s")
+    print("".join((f"{'':<20}", *(f"{column:>13}" for column in columns))), flush=True)
+    slowest = None
+    for row in options.rows:
+        with _process(options.device) as run:
+            got: Measured = run(partial(measure, row, task))
+        slowest = slowest or got.seconds
+        use = [f"{flops / got.seconds / options.peak / 1e12:.1%}" if options.peak else "" for flops in (real, padded)]
+        cells = (
+            f"{got.loss:.5f}", f"{got.seconds * 1e3:,.1f}", f"{options.batch / got.seconds:,.0f}",
+            f"{slowest / got.seconds:.2f}", f"{got.peak / 2**20:,.0f}", *use, f"{got.first:.1f}",
+        )  # fmt: skip
+        print("".join((f"{row:<20}", *(f"{cell:>13}" for cell in cells))), flush=True)
+
+
+class _process:
+    """A process of its own on a CPU, where memory is the process's; this one on a GPU, where starting takes long."""
+
+    def __init__(self, device: str):
+        self.pool: Any = ProcessPoolExecutor(1, get_context("spawn")) if device == "cpu" else nullcontext()
+
+    def __enter__(self) -> Callable[[Callable[[], Measured]], Measured]:
+        pool = self.pool.__enter__()
+        return (lambda work: pool.submit(work).result()) if pool else lambda work: work()
+
+    def __exit__(self, *error: object) -> None:
+        self.pool.__exit__(*error)
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--model", choices=MODELS, default="small")
+    parser.add_argument("--batch", type=int, default=128)
+    parser.add_argument("--captions", type=Path)
+    parser.add_argument("--caption-length", type=float, default=FLICKR8K_MEAN)
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    parser.add_argument("--precision", choices=("float32", "bf16"), default="float32")
+    parser.add_argument("--rows", nargs="+", choices=ROWS, default=["open_clip", "ours", "ours-compiled"])
+    parser.add_argument("--steps", type=int, default=8, help="timed, after 3 that are not")
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--peak", type=float, default=0.0, help="TFLOP/s; 989 for bf16 on an H100 or H200")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()
