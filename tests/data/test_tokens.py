@@ -115,7 +115,7 @@ def test_special_tokens_spelled_out_are_plain_text(kind, spelled):
 
 def test_a_folder_that_cannot_be_written_leaves_nothing(tmp_path):
     (tmp_path / "tokenizer.json").mkdir()
-    with pytest.raises(UserError, match=r"tokenizer\.json: cannot be written"):
+    with pytest.raises(UserError, match=r"cannot write .*tokenizer\.json"):
         learned().save(tmp_path)
     assert [file.name for file in tmp_path.iterdir()] == ["tokenizer.json"]
 

@@ -13,10 +13,8 @@ from safetensors.torch import load_file
 from small_model import random_batch, small_model
 
 from equipoise.objectives import OBJECTIVES
-from equipoise.training.ranks import Ranks, require_one_process
 from equipoise.training.settings import Training
 from equipoise.training.step import Step
-from equipoise.types import UserError
 
 WORKER = Path(__file__).parent / "two_ranks.py"
 
@@ -53,14 +51,3 @@ def test_two_ranks_equal_one(objective, parallel, micro, impl, tmp_path):
     torch.testing.assert_close(two.pop("losses"), torch.tensor(losses).double(), rtol=0, atol=1e-10)
     for name, tensor in weights.items():
         torch.testing.assert_close(two[name], tensor, rtol=0, atol=1e-9, msg=lambda text, name=name: f"{name}: {text}")
-
-
-def test_a_run_among_several_processes_is_refused(monkeypatch):
-    monkeypatch.setenv("WORLD_SIZE", "2")
-    with pytest.raises(UserError, match="2 processes were started, but a run trains in one; start it without torchrun"):
-        require_one_process()
-
-
-def test_a_batch_that_cannot_be_shared_is_refused():
-    with pytest.raises(UserError, match="batch_size 13 cannot be shared by 2 processes"):
-        Ranks(0, 2).part_of(13)

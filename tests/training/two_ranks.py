@@ -9,13 +9,13 @@ from safetensors.torch import save_file
 from small_model import random_batch, small_model
 
 from equipoise.objectives import OBJECTIVES
-from equipoise.training.ranks import joined
+from equipoise.training.joining import joined
 from equipoise.training.settings import Training
 from equipoise.training.step import Step
 
 objective, parallel, micro, impl, out = sys.argv[1:]
 torch.set_num_threads(1)
-with joined(torch.device("cpu"), timeout_minutes=1) as ranks:
+with joined() as ranks:
     settings = Training(learning_rate=1e-2, warmup_steps=0, micro_batch=int(micro), parallel=parallel)
     model = small_model().train()
     step = Step(model, OBJECTIVES[objective](impl=impl), settings, torch.device("cpu"), ranks)
