@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import resource
 import signal
 import threading
 from collections.abc import Iterator
@@ -12,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 import torch
 from safetensors.torch import load_file
-from small_run import SmallRun, sent, small_run, without_clock
+from small_run import FULL, ROOMY, SmallRun, sent, set_disk, small_run, without_clock
 
 from equipoise.data.tokens import Tokens
 from equipoise.models.folder import model_folder, step_folders, step_number
@@ -170,14 +169,6 @@ def test_seconds_add_up(tmp_path):
     assert whole.seconds > first.seconds > 0
     seconds = [record["seconds"] for record in whole.records if "seconds" in record]
     assert seconds == sorted(seconds)
-
-
-FULL, ROOMY = 100_000, resource.RLIM_INFINITY
-
-
-def set_disk(largest_file: int) -> None:
-    """Files cannot grow beyond a size: the system refuses as a full disk does, for real and without being root."""
-    resource.setrlimit(resource.RLIMIT_FSIZE, (largest_file, resource.RLIM_INFINITY))
 
 
 @pytest.fixture
