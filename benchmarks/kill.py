@@ -5,9 +5,11 @@ at any moment of training, at a checkpoint being written, and at a run that is j
 (loss, temperature, gradient norm, validation), the weights, the moving average, the optimiser's moments and the random
 states are compared bit for bit. The exit code is 1 if anything differs.
 
+    --shards          read the scenes from WebDataset shards, which are written first
+    --ranks N         so many processes under torchrun. Either all of them are killed at once, torchrun first, or one of
+                      them, and torchrun ends the others
     --recipe FILE     another recipe; it should save often (checkpoint_every = 2) and log every step
     --set KEY=VALUE   change a setting, for example training.workers=2
-    --launch COMMAND  what to start instead of `python -m equipoise.cli`, for example with torchrun
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sized
+from contextlib import suppress
 from itertools import cycle
 from pathlib import Path
 from random import Random
@@ -34,16 +37,38 @@ from equipoise.models.folder import step_folders, step_number
 from equipoise.training.lock import LOCK
 from equipoise.training.metrics import read_metrics
 
-RECIPE = """
+SCENES = """
 extends = "demo"
 [data]
 train_size = 256
 validation_size = 16
 test_size = 16
+"""
+SHARDS = """
+[data]
+name = "shards"
+train = "{folder}/train/*.tar"
+validation = "{folder}/test/*.tar"
+test = "{folder}/test/*.tar"
+[tokens]
+vocabulary = 600
+context = 64
+[preprocess]
+size = 32
+crop_scale = [0.5, 1.0]
+[text]
+name = "causal-nano"
+[space]
+dim = 64
+"""
+TRAINING = """
 [image]
+name = "vit-nano"
+patch = 8
 patch_dropout = 0.5
 layers = 2
 [training]
+device = "cpu"
 steps = {steps}
 batch_size = 16
 warmup_steps = 4
@@ -61,19 +86,24 @@ def main() -> int:
     random = Random(options.seed)
     with tempfile.TemporaryDirectory(prefix="equipoise-kill-") as scratch:
         here = Path(scratch)
-        (here / "kill.toml").write_text(RECIPE.format(steps=options.steps))
+        data = shards(here) if options.shards else SCENES
+        (here / "kill.toml").write_text(data + TRAINING.format(steps=options.steps))
         recipe = options.recipe or here / "kill.toml"
         settings = [word for setting in options.set for word in ("--set", setting)]
-        command = [*shlex.split(options.launch), "train", str(recipe), *settings, "--resume", "--out"]
+        torchrun = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={options.ranks}"]
+        start = [sys.executable, *(torchrun if options.ranks > 1 else ()), "-m", "equipoise.cli"]
+        command = [*start, "train", str(recipe), *settings, "--resume", "--out"]
         seconds = train(command, here / "undisturbed")
-        print(f"undisturbed: {seconds:.0f} s\n\n{'kill':>4}  {'aimed at':<10}{'step':>5}{'saved':>7}  half-written")
+        print(f"undisturbed: {seconds:.0f} s\n")
+        print(f"{'kill':>4}  {'aimed at':<11}{'of':<9}{'step':>5}{'saved':>7}  half-written")
         kills = 0
         for aim in cycle(AIMS):
-            if kills == options.kills or not killed(command, here / "killed", aim, random):
+            victims = random.choice(["all", "one rank"]) if options.ranks > 1 else "all"
+            if kills == options.kills or not killed(command, here / "killed", aim, victims, random):
                 break
             kills += 1
             step, saved, halves = remains(here / "killed")
-            print(f"{kills:>4}  {aim:<10}{step:>5}{saved:>7}  {', '.join(halves)}", flush=True)
+            print(f"{kills:>4}  {aim:<11}{victims:<9}{step:>5}{saved:>7}  {', '.join(halves)}", flush=True)
         train(command, here / "killed")
         return verdict(here, kills, options.kills)
 
@@ -87,7 +117,16 @@ def train(command: list[str], folder: Path) -> float:
     return time.monotonic() - start
 
 
-def killed(command: list[str], folder: Path, aim: str, random: Random) -> bool:
+def shards(here: Path) -> str:
+    """The data of a recipe that reads scenes from files, which are written now."""
+    for split, size in (("train", 256), ("test", 16)):
+        write = ["scenes", "write", str(here / split), "--split", split, "--size", "48", "--per-shard", "64"]
+        few = ["--set", f"data.{split}_size={size}"]
+        subprocess.run([sys.executable, "-m", "equipoise.cli", *write, *few], check=True, capture_output=True)
+    return SHARDS.format(folder=here)
+
+
+def killed(command: list[str], folder: Path, aim: str, victims: str, random: Random) -> bool:
     """Start or resume the run and kill it; whether it was still running."""
     run = subprocess.Popen(
         [*command, str(folder)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
@@ -97,12 +136,33 @@ def killed(command: list[str], folder: Path, aim: str, random: Random) -> bool:
             break
         time.sleep(0.0005)
     alive = run.poll() is None
-    if alive:
-        os.killpg(run.pid, signal.SIGKILL)
+    if alive and victims == "all":
+        for process in [run.pid, *offspring(run.pid)]:
+            kill(process)
+    elif alive:
+        kill(random.choice(children(run.pid)))
     elif run.returncode:
         sys.exit(f"the resumed run failed with code {run.returncode}; run it by hand: {shlex.join(command)} {folder}")
     run.wait()
     return alive
+
+
+def kill(process: int) -> None:
+    with suppress(ProcessLookupError):
+        os.kill(process, signal.SIGKILL)
+
+
+def offspring(process: int) -> list[int]:
+    """Ranks and loaders; torchrun gives each rank a session of its own, so that no signal to a group reaches all."""
+    born = children(process)
+    return [*born, *(younger for child in born for younger in offspring(child))]
+
+
+def children(process: int) -> list[int]:
+    tasks = Path(f"/proc/{process}/task").glob("*/children")
+    with suppress(FileNotFoundError, ProcessLookupError):
+        return [int(child) for task in tasks for child in task.read_text().split()]
+    return []
 
 
 def any_moment(folder: Path, random: Random) -> Iterator[None]:
@@ -178,7 +238,8 @@ def verdict(here: Path, kills: int, wanted: int) -> int:
     one, other = here / "undisturbed", here / "killed"
     checks: dict[str, tuple[Sized, Sized]] = {"logged numbers": (logged(one), logged(other))}
     last = step_folders(one)[-1].relative_to(one)
-    for file in ("model.safetensors", "checkpoints/best/model.safetensors", last / "training.safetensors"):
+    of_ranks = sorted(last / path.name for path in (one / last).glob("rows-*"))
+    for file in ("model.safetensors", "checkpoints/best/model.safetensors", last / "training.safetensors", *of_ranks):
         checks[str(file)] = (load_file(one / file), load_file(other / file))
     print(f"\nafter {kills} kills:")
     same = {name: identical(a, b) for name, (a, b) in checks.items()}
@@ -208,7 +269,8 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--recipe", type=Path)
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
-    parser.add_argument("--launch", default=f"{shlex.quote(sys.executable)} -m equipoise.cli")
+    parser.add_argument("--shards", action="store_true")
+    parser.add_argument("--ranks", type=int, default=1)
     return parser.parse_args()
 
 

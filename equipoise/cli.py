@@ -113,6 +113,7 @@ def _parser() -> argparse.ArgumentParser:
         "--set", action="append", default=[], metavar="KEY=VALUE", help="change a setting of the data's recipe"
     )
     evaluate.add_argument("--out", type=Path, help="write the results as JSON to this folder")
+    evaluate.add_argument("--device", default="auto", help="cpu, cuda, cuda:1 (default: a GPU where there is one)")
 
     add_embed_command(commands, _command)
 
@@ -197,7 +198,7 @@ def _train(options: argparse.Namespace) -> int:
 def _eval(options: argparse.Namespace) -> None:
     from equipoise.runs import evaluate_folder
 
-    evaluate_folder(options.model, options.data, options.set, options.split, options.out)
+    evaluate_folder(options.model, options.data, options.set, options.split, options.out, options.device)
 
 
 def _show(options: argparse.Namespace) -> None:

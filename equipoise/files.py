@@ -23,7 +23,10 @@ class CannotWrite(UserError):
 
     def __init__(self, path: Path, reason: str):
         super().__init__(f"cannot write {path}: {reason}; free some space or choose another folder")
-        self.reason = reason
+        self.path, self.reason = path, reason
+
+    def __reduce__(self) -> tuple[type[CannotWrite], tuple[Path, str]]:
+        return type(self), (self.path, self.reason)
 
 
 @contextmanager

@@ -66,6 +66,12 @@ def test_every_model_of_a_run_loads_and_says_the_same(finished_run: Path) -> Non
     torch.testing.assert_close(load(str(finished_run)).encode_text("a red fish"), points[0][:1])
 
 
+def test_a_model_is_loaded_onto_a_device(finished_run: Path) -> None:
+    assert load(finished_run, "auto").device.type == ("cuda" if torch.cuda.is_available() else "cpu")
+    with pytest.raises(UserError, match="device 'abacus' is not one torch knows"):
+        load(finished_run, "abacus")
+
+
 def test_a_run_that_was_stopped_can_be_loaded(finished_run: Path, tmp_path: Path) -> None:
     shutil.copytree(finished_run / "checkpoints", tmp_path / "checkpoints")
     best = load(finished_run / "checkpoints" / "best")
@@ -128,7 +134,7 @@ def test_ctrl_c_after_training_says_where_the_model_is(
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("equipoise.runs.evaluate", interrupted)
+    monkeypatch.setattr("equipoise.runs.writing.evaluate", interrupted)
     folder = tmp_path / "run"
     assert run_recipe("demo", tiny_settings, folder, "") == 130
     sentence = f"Stopped after step 2, before the report; go on with: equipoise train --resume {folder}\n"
@@ -137,7 +143,7 @@ def test_ctrl_c_after_training_says_where_the_model_is(
 
 
 def test_evaluating_again_gives_the_same_numbers(finished_run: Path, tmp_path: Path) -> None:
-    evaluate_folder(finished_run, None, [], "test", tmp_path)
+    evaluate_folder(finished_run, None, [], "test", tmp_path, "cpu")
     for name in ("retrieval", "matching", "zero_shot"):
         first, again = (
             json.loads((folder / "results" / f"{name}.json").read_text()) for folder in (finished_run, tmp_path)

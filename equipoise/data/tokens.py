@@ -10,17 +10,17 @@ error. Special tokens spelled out in a caption are plain text, so no caption can
 from __future__ import annotations
 
 import math
-import os
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from equipoise.files import write_text
 from equipoise.types import UserError
 
 if TYPE_CHECKING:
@@ -92,17 +92,14 @@ class Tokens:
 
     def save(self, folder: str | Path) -> None:
         """Writes `tokenizer.json` into the folder; `Tokens.load(folder)` gives the same ids."""
-        file = Path(folder) / "tokenizer.json"
         whole = type(self._tokeniser).from_str(self._tokeniser.to_str())
         whole.enable_truncation(self.context)
         whole.enable_padding(pad_id=self.pad, pad_token=whole.id_to_token(self.pad))
-        temporary = file.with_name(f"{file.name}.{os.getpid()}.tmp")
-        try:
-            temporary.write_text(whole.to_str(pretty=True), encoding="utf-8")
-            temporary.replace(file)
-        except OSError as error:
-            temporary.unlink(missing_ok=True)
-            raise UserError(f"{file}: cannot be written ({error.strerror}); check the folder and the disk.") from None
+        write_text(Path(folder) / "tokenizer.json", whole.to_str(pretty=True))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """How it travels to another process, where `tokenizers` would forget that special tokens are plain text."""
+        return _from_text, (self._tokeniser.to_str(), self.context)
 
     def __call__(
         self,
@@ -155,11 +152,20 @@ class NoTokens(Tokens):
     def __init__(self) -> None:
         self.size = self.context = self.truncated = 0
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return NoTokens, ()
+
     def save(self, folder: str | Path) -> None:
         pass
 
     def __call__(self, captions: str | Sequence[str], *_: object, **__: object) -> NoReturn:
         raise UserError("there is no tokeniser here to read words with; set tokens.kind to bpe, wordpiece or file")
+
+
+def _from_text(tokeniser: str, context: int) -> Tokens:
+    from tokenizers import Tokenizer
+
+    return Tokens(Tokenizer.from_str(tokeniser), context)
 
 
 def _checked(captions: Iterable[str]) -> Iterator[str]:

@@ -8,7 +8,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -23,6 +22,8 @@ from equipoise.evaluation.zeroshot import AVERAGES, confusion, fill, zero_shot
 from equipoise.models.fit import require_fit
 from equipoise.models.model import Model
 from equipoise.types import UserError
+
+TEXTS_AT_ONCE = 1024
 
 
 @dataclass(frozen=True)
@@ -61,10 +62,14 @@ class Captions:
     features: tuple[Tensor, Tensor | None] | None = None  # [M, w], or [M, L, w] with a mask
 
     def points(self, model: Model) -> Tensor:
+        return model.spread(len(self.image_of_text), TEXTS_AT_ONCE, lambda some: self._encode_some(model, some))
+
+    def _encode_some(self, model: Model, some: range) -> Tensor:
+        chosen = slice(some.start, some.stop)
         if self.features is None:
-            return model.encode_text(self.texts)
+            return model.encode_text(self.texts[chosen], TEXTS_AT_ONCE)
         values, mask = self.features
-        return model.encode_text(values, mask=mask)
+        return model.encode_text(values[chosen], TEXTS_AT_ONCE, None if mask is None else mask[chosen])
 
 
 def evaluate(model: Model, source: Source, settings: Evaluation) -> dict[str, Finding]:
@@ -92,15 +97,15 @@ def validation_metrics(source: Source) -> list[str]:
 def encode_images(model: Model, source: Source, batch_size: int, limit: int | None = None) -> Tensor:
     """Points of every image (or the first `limit`) [N, d], encoded a batch at a time."""
     require_fit(model, source)
-    batches = _runs(len(source) if limit is None else min(limit, len(source)), batch_size)
-    return torch.cat([_encode_some(model, source, indices) for indices in batches])
+    total = len(source) if limit is None else min(limit, len(source))
+    return model.spread(total, batch_size, lambda some: _encode_some(model, source, some, batch_size))
 
 
-def _encode_some(model: Model, source: Source, indices: range) -> Tensor:
+def _encode_some(model: Model, source: Source, indices: range, batch_size: int) -> Tensor:
     if isinstance(source, FeatureSource):
         features, mask = source.image_features(indices)
-        return model.encode_image(features, mask=mask)
-    return model.encode_image(source.images(indices, model.preprocess.size, model.device))
+        return model.encode_image(features, batch_size, mask)
+    return model.encode_image(source.images(indices, model.preprocess.size, model.device), batch_size)
 
 
 def captions(source: Source, per_image: int) -> Captions:
@@ -136,12 +141,8 @@ def _zero_shot(model: Model, images: Tensor, source: LabelledSource, settings: E
     labelled = [index for index, label in enumerate(labels) if label is not None]
     truth = torch.tensor([classes.index(str(labels[index])) for index in labelled])
     prompts = fill(source.templates, classes)
-    points = model.encode_text([text for texts in prompts for text in texts]).view(len(classes), len(prompts[0]), -1)
+    texts = [text for several in prompts for text in several]
+    points = Captions(texts, torch.arange(len(texts))).points(model).view(len(classes), len(prompts[0]), -1)
     arguments = (images[labelled], truth, points, model.space, settings.average, settings.chunk)
     counts = confusion(*arguments).cpu().numpy()
     return Finding(zero_shot(*arguments), zero_shot_chance(len(classes)), counts, tuple(classes))
-
-
-def _runs(total: int, size: int) -> Iterator[range]:
-    for start in range(0, total, size):
-        yield range(start, min(start + size, total))

@@ -8,11 +8,15 @@ What is not a function of gathered points (the temperature) has the same full gr
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
+from torch.nn import functional as F
+
+from equipoise.types import Batch
 
 
 def in_company() -> bool:
@@ -33,6 +37,34 @@ def gather_rows(rows: Tensor) -> Tensor:
     parts = [torch.empty_like(rows) for _ in range(dist.get_world_size())]
     dist.all_gather(parts, rows.contiguous())
     return torch.cat(parts)
+
+
+def gather_batch(batch: Batch) -> Batch:
+    """What an objective may ask of the whole batch: numbers, tokens, mask and side data of all ranks. Tensors that
+    differ in width between ranks are padded with zeros. Pixels and features stay where they are: `images`, and
+    `tokens` that are no ids, come empty."""
+    if not in_company():
+        return batch
+    ids = {} if batch.tokens.is_floating_point() else {"tokens": batch.tokens}
+    found = _gather_ragged({"mask": batch.mask, "index": batch.index, **ids, **_prefixed(batch.side)})
+    side = {name: found[f"side/{name}"] for name in batch.side}
+    return Batch(batch.images[:0], found.get("tokens", batch.tokens[:0]), found["mask"], found["index"], side)
+
+
+def _prefixed(side: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    return {f"side/{name}": tensor for name, tensor in side.items()}
+
+
+@torch.no_grad()
+def _gather_ragged(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    widths = torch.tensor([width for tensor in tensors.values() for width in tensor.shape[1:]])
+    dist.all_reduce(widths, dist.ReduceOp.MAX)  # on the processor: no GPU waits for it
+    found, wanted = {}, iter(widths.tolist())
+    for name, tensor in tensors.items():
+        missing = [next(wanted) - width for width in tensor.shape[1:]]
+        padding = [side for more in reversed(missing) for side in (0, more)]
+        found[name] = gather_rows(F.pad(tensor, padding) if any(missing) else tensor)
+    return found
 
 
 class _Gather(torch.autograd.Function):

@@ -19,6 +19,7 @@ from equipoise.data.images import Preprocess
 from equipoise.data.source import IMAGE_MASK
 from equipoise.data.tokens import NoTokens, Tokens
 from equipoise.encoders import ImageConfig, TextConfig
+from equipoise.models.spread import Spread, in_turn
 from equipoise.models.temperature import Temperature
 from equipoise.readouts import ClassToken
 from equipoise.spaces import Space
@@ -48,6 +49,7 @@ class Model(nn.Module):
         self.image_readout = readout.build(self.image_encoder.width, space.dim)
         self.text_readout = readout.build(self.text_encoder.width, space.dim)
         self.logit_scale = temperature.parameter()
+        self.spread: Spread = in_turn  # who encodes a whole data set; several processes share it
 
     def forward(self, batch: Batch, needs: Sequence[str] = ("image", "text")) -> Embeddings:
         """The roles an objective needs, and no more."""

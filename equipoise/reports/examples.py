@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from equipoise.data.source import FeatureSource, JudgedSource, Source
-from equipoise.evaluation.evaluate import captions, encode_images
+from equipoise.evaluation.evaluate import Captions, captions, encode_images
 from equipoise.models.model import Model
 from equipoise.reports.report import ExampleSets, ImageQuery, TextQuery
 
@@ -50,7 +50,7 @@ def _pool(model: Model, source: Source) -> _Pool:
     size = min(len(source), LARGEST_POOL)
     texts = captions(source, 1).texts[:size]
     points = encode_images(model, source, batch_size=256, limit=size)
-    similarity = model.similarity(points, model.encode_text(texts)).cpu()
+    similarity = model.similarity(points, Captions(texts, torch.arange(size)).points(model)).cpu()
     judged = source.relevance(range(size), texts) if isinstance(source, JudgedSource) else np.eye(size, dtype=bool)
     return _Pool(texts, similarity, judged, source)
 

@@ -7,38 +7,45 @@ Polyak & Juditsky 1992, with exponential weights and a short start so that early
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 import torch
 from torch import Tensor, nn
 
+from equipoise.training.rows import copy_parts, own_part
+
 
 class Average:
+    """Every rank averages what it holds of the weights."""
+
     def __init__(self, model: nn.Module, decay: float):
         self.decay = decay
-        self.weights: dict[str, Tensor] = {name: t.detach().clone() for name, t in model.state_dict().items()}
+        self.weights = _copied(model)
 
     @torch.no_grad()
     def update(self, model: nn.Module, step: int) -> None:
         decay = min(self.decay, (1 + step) / (10 + step))
         for name, tensor in model.state_dict().items():
+            average, new = own_part(self.weights[name]), own_part(tensor)
             if tensor.is_floating_point():
-                self.weights[name].lerp_(tensor, 1 - decay)
+                average.lerp_(new, 1 - decay)
             else:  # a counter of batch norm: there is no such thing as half a batch
-                self.weights[name].copy_(tensor)
+                average.copy_(new)
 
-    @torch.no_grad()
-    def load(self, weights: Mapping[str, Tensor]) -> None:
-        for name, tensor in self.weights.items():
-            tensor.copy_(weights[name])
+    def put_into(self, model: nn.Module) -> None:
+        copy_parts(model.state_dict(), self.weights)
 
     @contextmanager
     def applied_to(self, model: nn.Module) -> Iterator[None]:
         """The model wears the average for a while."""
-        own = {name: t.detach().clone() for name, t in model.state_dict().items()}
+        own = _copied(model)
         try:
-            model.load_state_dict(self.weights)
+            self.put_into(model)
             yield
         finally:
-            model.load_state_dict(own)
+            copy_parts(model.state_dict(), own)
+
+
+def _copied(model: nn.Module) -> dict[str, Tensor]:
+    return {name: tensor.detach().clone() for name, tensor in model.state_dict().items()}

@@ -17,9 +17,12 @@ from equipoise.training.checkpoints import Checkpoints, is_due
 from equipoise.training.clock import Clock
 from equipoise.training.interrupt import Interrupt
 from equipoise.training.metrics import MetricsLog
+from equipoise.training.parallel import own_device
 from equipoise.training.progress import Progress
-from equipoise.training.ranks import require_one_process
+from equipoise.training.ranks import Ranks
 from equipoise.training.settings import Training
+from equipoise.training.sharing import Sharing
+from equipoise.training.silence import Silence
 from equipoise.training.state import Position, State
 from equipoise.training.step import NotFinite, Step, StepFacts
 from equipoise.types import Batch, UserError
@@ -45,24 +48,28 @@ def train(
     config: str,
     evaluate: Evaluate | None = None,
     resume: bool = False,
+    ranks: Ranks | None = None,
 ) -> Outcome:
     """Train `model` in place on `batches` for `settings.steps`; metrics and checkpoints go to `folder`.
 
     With `resume`, the newest checkpoint in `folder` is loaded and the run goes on as if it had never stopped.
     SIGTERM and SIGINT (Ctrl-C) end the run after saving. A number that is not finite ends it with a sentence.
+    Several `ranks` call this together, each with its share of the batches; the first one writes.
     """
-    require_one_process()
-    device = settings.torch_device()
-    step = Step(model.to(device).train(), objective, settings, device)
-    state = State(model, step, Average(model, settings.ema) if settings.ema else None)
-    checkpoints = Checkpoints(folder, config, settings)
+    ranks = ranks or Ranks()
+    device = own_device(settings.torch_device(), ranks)
+    step = Step(model.to(device).train(), objective, settings, device, ranks)
+    state = State(model, step, Average(model, settings.ema) if settings.ema else None, ranks)
+    checkpoints = Checkpoints(folder, config, settings, ranks)
     position = checkpoints.start(state, resume)
     _require_same_data(position, len(batches.source), folder)
     with (
-        MetricsLog(folder, position.records, position.step) as log,
-        Progress(settings.steps, already=position.step) as progress,
-        Interrupt() as interrupt,
+        MetricsLog(folder, position.records, position.step) if ranks.leads else Silence() as log,
+        Progress(settings.steps, already=position.step) if ranks.leads else Silence() as progress,
+        Interrupt(ranks) as interrupt,
     ):
+        if ranks.world > 1:
+            model.spread = Sharing(ranks, between=interrupt.give_up_together)
         run = _Run(state, settings, evaluate, position, checkpoints, log, progress, interrupt, Clock(position.seconds))
         try:
             run.go(batches)
@@ -75,8 +82,10 @@ def train(
             if sentence := lost_worker(error):
                 raise UserError(f"{sentence} ({checkpoints.last()})") from error
             raise
+    if ranks.world > 1:
+        model.spread = Sharing(ranks)
     if state.average and not interrupt:
-        model.load_state_dict(state.average.weights)
+        state.average.put_into(model)
     return Outcome(log.records, position.step, run.clock.seconds(), interrupt.signal)
 
 
@@ -89,8 +98,8 @@ class _Run:
     evaluate: Evaluate | None
     position: Position
     checkpoints: Checkpoints
-    log: MetricsLog
-    progress: Progress
+    log: MetricsLog | Silence
+    progress: Progress | Silence
     interrupt: Interrupt
     clock: Clock
 
@@ -99,10 +108,13 @@ class _Run:
         stream = batches.starting_at(self.position.step)
         while self.position.step < self.settings.steps:
             batch = self.interrupt.attempt(lambda: next(stream, None))
-            if batch is None:
+            stopped, clock_says_save = self.interrupt.agreed(self.checkpoints.is_due_by_clock())
+            if stopped or batch is None:
                 break
+            if clock_says_save and self.position.step:
+                self._save()
             self._step(batch)
-        if self.interrupt and self.position.step:
+        if self.interrupt.agreed()[0] and self.position.step:
             self._save()
 
     def _step(self, batch: Batch) -> None:
@@ -111,10 +123,10 @@ class _Run:
         if self.state.average:
             self.state.average.update(self.state.model, number)
         self.position.step = number
-        self.clock.count(len(batch))
+        self.clock.count(len(batch) * self.interrupt.ranks.world)
         self._log_if_due(facts)
         self._evaluate_if_due()
-        if self.checkpoints.is_due(number):
+        if is_due(number, self.settings.checkpoint_every, self.settings.steps):
             self._save()
 
     def _log_if_due(self, facts: StepFacts) -> None:
@@ -131,11 +143,11 @@ class _Run:
         if not self.evaluate or not due or position.evaluated == position.step:
             return
         with self.clock.paused(), average.applied_to(model) if average else nullcontext():
-            found = self.interrupt.attempt(partial(self.evaluate, model))
+            found = self.interrupt.attempt_together(partial(self.evaluate, model))
             if found is None:
                 return
-            position.validation = found
-            self.checkpoints.offer(model, position)
+            position.validation = self.interrupt.ranks.first(lambda: found)
+            self.checkpoints.offer(self.state, position)
         position.evaluated = position.step
         self.log.write(position.step, {f"validation/{name}": value for name, value in position.validation.items()})
         best = self.settings.best
@@ -146,7 +158,7 @@ class _Run:
         with self.clock.paused():
             self.log.sync()
             position.seconds, position.records = self.clock.seconds(), len(self.log.records)
-            position.captions_cut = self.state.model.tokens.truncated
+            position.captions_cut = self.interrupt.ranks.total(self.state.model.tokens.truncated)
             is_last = bool(self.interrupt) or position.step == self.settings.steps
             self.checkpoints.save(self.state, position, last_chance=is_last)
 

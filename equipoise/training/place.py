@@ -16,7 +16,7 @@ STEPS = "training.steps"
 MAY_CHANGE = (  # none but the first touches a number of the run
     STEPS,
     *(f"training.{name}" for name in ("checkpoint_every", "checkpoint_minutes", "keep_last")),
-    *(f"training.{name}" for name in ("workers", "loader_timeout")),
+    *(f"training.{name}" for name in ("workers", "loader_timeout", "rank_timeout")),
 )
 
 

@@ -1,32 +1,35 @@
-"""Several processes, one run: joining them under `torchrun`, and wrapping a model so that they train it together.
+"""Which of several processes this is, and how they come to the same mind. How they are joined: `joining.py`.
 
-DDP keeps a whole model on every rank; FSDP2 (`fully_shard`) keeps a slice of every block. Both average parameter
-gradients over ranks, which `kernels/gather.py` accounts for. The temperature stays outside both: every rank computes
-the loss of the whole batch, so its gradient is complete everywhere.
+All agreement goes over the processor (gloo), so that asking costs no wait for a GPU.
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from datetime import timedelta
-from typing import Any
+from pathlib import Path
+from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
-from torch import nn
 
-from equipoise.models.model import Model
+from equipoise.files import CannotWrite, replacing
 from equipoise.types import UserError
 
-TEMPERATURE = ("logit_scale", ".logit_scale")  # DDP knows a parameter of the outermost module by the second name
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class _Refusal:
+    """A user's mistake on its way from one rank to another."""
+
+    error: UserError
 
 
 @dataclass(frozen=True)
 class Ranks:
-    """Which process this is, of how many."""
+    """This process's place among those of a run. Every method but the properties is called by all of them."""
 
     rank: int = 0
     world: int = 1
@@ -40,65 +43,72 @@ class Ranks:
     def share(self) -> tuple[int, int]:
         return self.rank, self.world
 
-    def part_of(self, batch_size: int) -> int:
-        if batch_size % self.world:
-            raise UserError(f"batch_size {batch_size} cannot be shared by {self.world} processes; use a multiple of it")
-        return batch_size // self.world
-
     def wait(self) -> None:
+        """Until all have come here."""
+        self.highest(0)
+
+    def say(self, sentence: str) -> None:
+        if self.leads:
+            print(sentence, flush=True)
+
+    def highest(self, *values: int) -> list[int]:
+        """The highest of each value over all ranks."""
+        return self._reduced(values, dist.ReduceOp.MAX)
+
+    def total(self, value: int) -> int:
+        return self._reduced([value], dist.ReduceOp.SUM)[0]
+
+    def all_of(self, value: T) -> list[T]:
+        """Every rank's value, in their order."""
+        values: list[Any] = [value] * self.world
         if self.world > 1:
-            dist.barrier()
+            dist.all_gather_object(values, value)
+        return values
+
+    def first(self, work: Callable[[], T]) -> T:
+        """What `work` gives on the first rank, which alone does it; a user's mistake there is raised on all."""
+        if self.world == 1:
+            return work()
+        outcome: list[Any] = [_attempted(work) if self.leads else None]
+        dist.broadcast_object_list(outcome)
+        return _accepted(outcome[0])
+
+    def each(self, work: Callable[[], T]) -> T:
+        """What `work` gives here; a user's mistake on any rank is raised on all."""
+        if self.world == 1:
+            return work()
+        mine = _attempted(work)
+        for refusal in self.all_of(mine if isinstance(mine, _Refusal) else None):
+            _accepted(refusal)
+        return _accepted(mine)
+
+    @contextmanager
+    def replacing(self, path: Path) -> Iterator[Path]:
+        """As `files.replacing`, for a folder into which every rank may write. What raises inside raises on all."""
+        with ExitStack() as stack:
+            temporary = self.first(lambda: stack.enter_context(replacing(path)))
+            try:
+                yield temporary
+            except CannotWrite as error:  # of a file inside: name what the caller asked for
+                raise CannotWrite(path, error.reason) from error
+            self.first(stack.close)
+
+    def _reduced(self, values: Any, how: Any) -> list[int]:
+        if self.world == 1:
+            return list(values)
+        numbers = torch.tensor(values)
+        dist.all_reduce(numbers, how)
+        return numbers.tolist()
 
 
-@contextmanager
-def joined(device: torch.device, timeout_minutes: float) -> Iterator[Ranks]:
-    """This process's place among those `torchrun` started; alone without it. A dead rank ends the others in time."""
-    world = int(os.environ.get("WORLD_SIZE", "1"))
-    if world == 1:
-        yield Ranks()
-        return
-    backend = "nccl" if device.type == "cuda" else "gloo"
-    dist.init_process_group(backend, timeout=timedelta(minutes=timeout_minutes))
+def _attempted(work: Callable[[], T]) -> T | _Refusal:
     try:
-        yield Ranks(dist.get_rank(), world)
-    except RuntimeError as error:
-        if "gloo" in str(error) or "NCCL" in str(error) or "onnection" in str(error):
-            reason = str(error).splitlines()[0]
-            raise UserError(
-                f"another process of this run died or stalled, so rank {dist.get_rank()} stopped: {reason}"
-            ) from error
-        raise
-    finally:
-        dist.destroy_process_group()
+        return work()
+    except UserError as error:
+        return _Refusal(error if isinstance(error, CannotWrite) else UserError(str(error)))
 
 
-def require_one_process() -> None:
-    """The training loop writes and measures as one process; several would do so against each other."""
-    world = int(os.environ.get("WORLD_SIZE", "1"))
-    if world > 1:
-        raise UserError(f"{world} processes were started, but a run trains in one; start it without torchrun")
-
-
-def together(model: Model, ranks: Ranks, parallel: str, device: torch.device) -> nn.Module:
-    """The module to call in place of `model`, so that the ranks' gradients are exchanged."""
-    if ranks.world == 1:
-        return model
-    if parallel == "fsdp":
-        return _sharded(model)
-    nn.parallel.DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(model, TEMPERATURE)
-    return nn.parallel.DistributedDataParallel(model, device_ids=[device] if device.type == "cuda" else None)
-
-
-def alone(module: nn.Module) -> AbstractContextManager[Any]:
-    """While in it, backward leaves gradients on their rank (for all micro-batches but the last)."""
-    return module.no_sync() if isinstance(module, nn.parallel.DistributedDataParallel) else nullcontext()
-
-
-def _sharded(model: Model) -> Model:
-    from torch.distributed.fsdp import fully_shard
-
-    for tower in (model.image_encoder, model.text_encoder):
-        for block in tower.blocks():
-            fully_shard(block)
-    fully_shard(model, ignored_params={model.logit_scale})
-    return model
+def _accepted(outcome: T | _Refusal) -> T:
+    if isinstance(outcome, _Refusal):
+        raise outcome.error
+    return outcome

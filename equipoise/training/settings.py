@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import torch
 
+from equipoise.training.device import torch_device
 from equipoise.types import UserError
 
 PRECISIONS = ("auto", "float32", "bf16")
@@ -16,6 +17,7 @@ LEAST = {
     **dict.fromkeys(("learning_rate", "final_learning_rate", "weight_decay", "epsilon", "clip_norm"), 0),
     **dict.fromkeys(("warmup_steps", "evaluate_every", "checkpoint_every", "checkpoint_minutes"), 0),
     **dict.fromkeys(("workers", "loader_timeout"), 0),
+    "rank_timeout": 1,
 }
 
 
@@ -45,6 +47,7 @@ class Training:
     log_every: int = 10
     workers: int = 0  # processes that make batches ahead; 0 leaves it to a thread
     loader_timeout: float = 600.0  # seconds without a batch that end the run; 0 waits for ever
+    rank_timeout: float = 1800.0  # seconds that one process of several waits for the others before the run ends
 
     def __post_init__(self) -> None:
         for name, least in LEAST.items():
@@ -68,19 +71,7 @@ class Training:
         return ("loshchilov2019adamw", "loshchilov2017sgdr", *average, *recompute)
 
     def torch_device(self) -> torch.device:
-        if self.device == "auto":
-            return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-        try:
-            device = torch.device(self.device)
-        except RuntimeError as error:
-            raise UserError(f"device {self.device!r} is not one torch knows; try auto, cpu or cuda") from error
-        if device.type == "cuda" and not torch.cuda.is_available():
-            raise UserError(f"device {self.device!r} was asked for, but torch sees no GPU; set device to auto or cpu")
-        try:
-            torch.zeros(1, device=device).item()
-        except (RuntimeError, NotImplementedError) as error:
-            raise UserError(f"device {self.device!r} cannot be used here; try auto, cpu or cuda") from error
-        return device
+        return torch_device(self.device)
 
     def autocast(self, device: torch.device) -> torch.autocast:
         able = device.type == "cuda" and torch.cuda.is_bf16_supported()

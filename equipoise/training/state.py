@@ -3,10 +3,12 @@
     model.safetensors      the weights to use: the moving average, where there is one
     training.safetensors   optimiser/...  its moments, by parameter
                            weights/...    what is being trained, where the file above holds the average
-                           random/...     the states of torch's random generators
+                           random/R/...   the states of torch's random generators on rank R
+    rows-R-of-W.safetensors  under FSDP2, what rank R holds of optimiser/... and weights/..., some rows of each
     training.json          how far the run has come (`Position`)
 
 Schedule and data have no state of their own: learning rate and batch are functions of the step's number.
+Nothing depends on how many ranks wrote it but the random states: another number goes on with other draws.
 """
 
 from __future__ import annotations
@@ -17,17 +19,21 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-import torch
+from safetensors import SafetensorError
 from torch import Tensor
 
 from equipoise.files import write_text
-from equipoise.models.folder import WEIGHTS, read_tensors, read_weights, write_tensors
+from equipoise.models.folder import WEIGHTS, write_tensors
 from equipoise.models.model import Model
 from equipoise.training.average import Average
+from equipoise.training.draws import draw_apart, random_states, set_random_states
+from equipoise.training.ranks import Ranks
+from equipoise.training.rows import gathered, is_spread, own_part
 from equipoise.training.step import Step
+from equipoise.training.stored import Stored
 from equipoise.types import UserError
 
-TENSORS, POSITION = "training.safetensors", "training.json"
+TENSORS, POSITION, ROWS = "training.safetensors", "training.json", "rows-{:05d}-of-{:05d}.safetensors"
 
 
 @dataclass
@@ -42,6 +48,16 @@ class Position:
     validation: dict[str, float] = field(default_factory=dict)  # what it measured
     best: float | None = None  # the highest value of the metric that chooses
     captions_cut: int = 0  # for being longer than the context
+    processes: int = 1  # that trained together
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A moment of a run, as this rank will write it; nothing in it needs the others any more."""
+
+    weights: dict[str, Tensor]  # to use; on the first rank
+    tensors: dict[str, Tensor]  # of training; on the first rank
+    rows: dict[str, Tensor]  # of what is spread over the ranks
 
 
 @dataclass(frozen=True)
@@ -51,58 +67,70 @@ class State:
     model: Model
     step: Step
     average: Average | None
+    ranks: Ranks = field(default_factory=Ranks)
 
-    def tensors(self) -> dict[str, Tensor]:
-        weights = self.model.state_dict() if self.average else {}
-        return {
-            **_named("optimiser", self.step.state()),
-            **_named("weights", weights),
-            **_named("random", _random_states(self.model.device)),
-        }
+    def weights(self) -> dict[str, Tensor]:
+        """Those to use, whole, on the first rank."""
+        return gathered(self.average.weights if self.average else self.model.state_dict(), self.ranks)
 
-    def write(self, folder: Path, position: Position) -> None:
-        write_tensors(folder / TENSORS, self.tensors())
+    def snapshot(self) -> Snapshot:
+        trained = self.model.state_dict() if self.average else {}
+        held = {**_named("optimiser", self.step.state()), **_named("weights", trained)}
+        random: dict[str, Tensor] = {}
+        for rank, states in enumerate(self.ranks.all_of(random_states(self.model.device))):
+            random |= _named(f"random/{rank}", states)
+        return Snapshot(
+            weights=self.weights(),
+            tensors={**{name: tensor for name, tensor in held.items() if not is_spread(tensor)}, **random},
+            rows={name: own_part(tensor) for name, tensor in held.items() if is_spread(tensor)},
+        )
+
+    def write(self, snapshot: Snapshot, folder: Path, position: Position) -> None:
+        """What the first rank writes."""
+        write_tensors(folder / TENSORS, snapshot.tensors)
         write_text(folder / POSITION, json.dumps(asdict(position), indent=2) + "\n")
 
+    def write_rows(self, snapshot: Snapshot, folder: Path) -> None:
+        """What every rank writes, after the first has written the model."""
+        if snapshot.rows:
+            write_tensors(folder / ROWS.format(*self.ranks.share), snapshot.rows)
+
     def read(self, folder: Path) -> Position:
-        """Load what `write` wrote; a folder that cannot be used is named, with the way round it."""
+        """Load what was written; a folder that cannot be used is named, with the way round it."""
         try:
             position = Position(**json.loads((folder / POSITION).read_text(encoding="utf-8")))
-            self._load(folder, read_tensors(folder / TENSORS))
-        except (OSError, ValueError, TypeError, KeyError, RuntimeError) as error:
+            self._load(folder, position)
+        except (OSError, ValueError, TypeError, KeyError, RuntimeError, SafetensorError) as error:
             raise UserError(
                 f"cannot continue from {folder}: {error}; move it away to continue from the checkpoint before it"
             ) from error
-        self.model.tokens.truncated = position.captions_cut
+        self.model.tokens.truncated = position.captions_cut if self.ranks.leads else 0
         return position
 
-    def _load(self, folder: Path, tensors: Mapping[str, Tensor]) -> None:
-        read_weights(self.model, folder / WEIGHTS)
+    def _load(self, folder: Path, position: Position) -> None:
+        weights, training = Stored([folder / WEIGHTS]), Stored(_files(folder, position.processes))
         if self.average:
-            self.average.load(self.model.state_dict())
-            self.model.load_state_dict(_part(tensors, "weights"))
-        self.step.load_state(_part(tensors, "optimiser"))
-        _set_random_states(_part(tensors, "random"), self.model.device)
+            weights.fill(self.average.weights)
+            training.fill(self.model.state_dict(), "weights/")
+        else:
+            weights.fill(self.model.state_dict())
+        self.step.load_state(training, "optimiser/")
+        if position.processes != self.ranks.world:
+            warnings.warn(
+                f"the run was saved by {position.processes} processes and goes on with {self.ranks.world}: the data "
+                "come in the same order, but sums are rounded in another, and random draws differ",
+                stacklevel=2,
+            )
+        if self.ranks.rank < position.processes:
+            set_random_states(training, f"random/{self.ranks.rank}/", self.model.device)
+        else:
+            draw_apart(self.ranks, position.step)
 
 
-def _random_states(device: torch.device) -> dict[str, Tensor]:
-    states = {"cpu": torch.get_rng_state()}
-    return states | {"cuda": torch.cuda.get_rng_state(device)} if device.type == "cuda" else states
-
-
-def _set_random_states(states: Mapping[str, Tensor], device: torch.device) -> None:
-    torch.set_rng_state(states["cpu"])
-    if device.type != "cuda":
-        return
-    if "cuda" in states:
-        torch.cuda.set_rng_state(states["cuda"], device)
-    else:
-        warnings.warn("the checkpoint was made without a GPU: the run goes on, but draws other numbers", stacklevel=2)
+def _files(folder: Path, world: int) -> list[Path]:
+    rows = [folder / ROWS.format(rank, world) for rank in range(world)]
+    return [folder / TENSORS, *(rows if rows[0].exists() else ())]
 
 
 def _named(part: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return {f"{part}/{name}": tensor for name, tensor in tensors.items()}
-
-
-def _part(tensors: Mapping[str, Tensor], part: str) -> dict[str, Tensor]:
-    return {name.removeprefix(f"{part}/"): t for name, t in tensors.items() if name.startswith(f"{part}/")}

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
-from equipoise.kernels.gather import gather_points
+from equipoise.kernels.gather import gather_batch, gather_points
 from equipoise.models.model import Model
 from equipoise.objectives import Objective
 from equipoise.training.cached import cached_backward
 from equipoise.training.optimiser import learning_rate, make_optimiser
-from equipoise.training.ranks import Ranks, alone, together
+from equipoise.training.parallel import alone, same_temperature, together
+from equipoise.training.ranks import Ranks
+from equipoise.training.rows import is_spread, own_part, own_rows
 from equipoise.training.settings import Training
+from equipoise.training.stored import Stored
 from equipoise.types import Batch, Embeddings, Loss
 
 
@@ -40,7 +42,8 @@ class Step:
         self.autocast = settings.autocast(device)
         for tower in (model.image_encoder, model.text_encoder):
             tower.recompute_activations(settings.recompute_activations)
-        self.module = together(model, ranks or Ranks(), settings.parallel, device)
+        self.ranks = ranks or Ranks()
+        self.module = together(model, self.ranks, settings.parallel, device)
         self.optimiser = make_optimiser(model, settings)
         self.forward = torch.compile(self.module) if settings.compile else self.module
 
@@ -50,6 +53,7 @@ class Step:
             group["lr"] = rate
         self.optimiser.zero_grad(set_to_none=True)
         loss = self._backward(batch)
+        same_temperature(self.model, self.ranks)
         grad_norm = _total(nn.utils.clip_grad_norm_(self.model.parameters(), self.settings.clip_norm or math.inf))
         if not math.isfinite(grad_norm):
             raise NotFinite(f"the gradient became {grad_norm}")
@@ -63,15 +67,15 @@ class Step:
         moments = self.optimiser.state.items()
         return {f"{kind}/{names[p]}": moment for p, kinds in moments for kind, moment in kinds.items()}
 
-    def load_state(self, state: Mapping[str, Tensor]) -> None:
-        """Take over what `state` gave; torch sees to devices and types."""
+    def load_state(self, stored: Stored, part: str = "") -> None:
+        """Take over what `state` gave, stored under names that begin with `part`; torch sees to devices and types."""
         parameters = [p for group in self.optimiser.param_groups for p in group["params"]]
         place = {parameter: number for number, parameter in enumerate(parameters)}
-        named = {name: place[p] for name, p in self.model.named_parameters() if p in place}
+        named = {name: p for name, p in self.model.named_parameters() if p in place}
         moments: dict[int, dict[str, Tensor]] = {}
-        for full, tensor in state.items():
+        for full in stored.names(part):
             kind, _, name = full.partition("/")
-            moments.setdefault(named[name], {})[kind] = tensor
+            moments.setdefault(place[named[name]], {})[kind] = _like(named[name], stored, part + full)
         groups = self.optimiser.state_dict()["param_groups"]
         self.optimiser.load_state_dict({"state": moments, "param_groups": groups})
 
@@ -93,7 +97,7 @@ class Step:
     def _compare(self, embeddings: Embeddings, batch: Batch) -> Loss:
         """The loss of the whole batch, wherever its parts are."""
         whole = Embeddings(**{role: gather_points(points) for role, points in embeddings.roles().items()})
-        loss = self.objective(whole, batch, log_scale=self.model.log_scale, space=self.model.space)
+        loss = self.objective(whole, gather_batch(batch), log_scale=self.model.log_scale, space=self.model.space)
         _require_finite(loss)
         return loss
 
@@ -105,6 +109,15 @@ def _require_finite(loss: Loss) -> None:
     values = {name: value.item() for name, value in loss.terms.items()}
     bad = [f"{name} = {value}" for name, value in values.items() if not math.isfinite(value)]
     raise NotFinite(f"the loss became {total} (terms: {', '.join(bad) or 'all finite before their sum'})")
+
+
+def _like(parameter: nn.Parameter, stored: Stored, name: str) -> Tensor:
+    """A stored moment, spread over the ranks as its parameter is."""
+    if not is_spread(parameter) or stored.shape(name) != parameter.shape:
+        return stored.take(name)
+    moment = torch.empty_like(parameter).detach()
+    own_part(moment).copy_(stored.take(name, own_rows(moment)))
+    return moment
 
 
 def _total(norm: Tensor) -> float:

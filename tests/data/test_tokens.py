@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import pytest
 import torch
 from tokenizers import Tokenizer
@@ -38,13 +40,13 @@ def test_rows_start_end_and_pad(kind):
 def test_saved_and_loaded_gives_identical_ids(kind, tmp_path):
     tokens = learned(kind, context=12)
     tokens.save(tmp_path)
-    loaded = Tokens.load(tmp_path)
     captions = ["Café, 日本語!", "it’s 3:45pm 😀", "a [SEP] <|endoftext|> b", *CORPUS]
-    with pytest.warns(UserWarning, match="context is 12"):
-        pairs = list(zip(tokens(captions), loaded(captions), strict=True))
-    assert all(torch.equal(ours, theirs) for ours, theirs in pairs)
-    for name in ("size", "start", "end", "pad", "mask_id", "context"):
-        assert getattr(tokens, name) == getattr(loaded, name)
+    for loaded in (Tokens.load(tmp_path), pickle.loads(pickle.dumps(tokens))):
+        with pytest.warns(UserWarning, match="context is 12"):
+            pairs = list(zip(tokens(captions), loaded(captions), strict=True))
+        assert all(torch.equal(ours, theirs) for ours, theirs in pairs)
+        for name in ("size", "start", "end", "pad", "mask_id", "context"):
+            assert getattr(tokens, name) == getattr(loaded, name)
     assert [file.name for file in tmp_path.iterdir()] == ["tokenizer.json"]
 
 
@@ -115,7 +117,7 @@ def test_special_tokens_spelled_out_are_plain_text(kind, spelled):
 
 def test_a_folder_that_cannot_be_written_leaves_nothing(tmp_path):
     (tmp_path / "tokenizer.json").mkdir()
-    with pytest.raises(UserError, match=r"tokenizer\.json: cannot be written"):
+    with pytest.raises(UserError, match=r"cannot write .*tokenizer\.json"):
         learned().save(tmp_path)
     assert [file.name for file in tmp_path.iterdir()] == ["tokenizer.json"]
 

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import ClassVar
+
 import torch
+from torch import Tensor
 
 from equipoise.data.images import Preprocess
 from equipoise.encoders import TextTransformer, ViT
 from equipoise.models.model import Model
 from equipoise.models.temperature import Temperature
+from equipoise.objectives import Objective
 from equipoise.readouts import ClassToken
-from equipoise.spaces import Sphere
-from equipoise.types import Batch
+from equipoise.spaces import Space, Sphere
+from equipoise.types import Batch, Embeddings, Loss
 
 
 class FortyWords:
@@ -38,4 +43,35 @@ def random_batch(n: int, seed: int = 1) -> Batch:
     lengths = torch.randint(3, 9, (n, 1), generator=make)
     ids = torch.randint(1, 40, (n, 8), generator=make)
     images = torch.randn(n, 3, 16, 16, generator=make).double()
-    return Batch(images, ids, torch.arange(8) < lengths, torch.arange(n))
+    places = torch.rand(n, 3, generator=make).double()
+    places[: n // 2, 2] = 0  # as padding: `ragged` leaves it out
+    return Batch(images, ids, torch.arange(8) < lengths, torch.randperm(n, generator=make), {"places": places})
+
+
+def part_of(batch: Batch, rank: int, world: int) -> Batch:
+    """A rank's share, cut to the width that it needs, as loaders make it."""
+    each = len(batch) // world
+    mine = batch.map(lambda tensor: tensor[rank * each : (rank + 1) * each])
+    width, places = int(mine.mask.sum(1).max()), mine.side["places"]
+    ragged = places[:, :2] if not places[:, 2].any() else places
+    return Batch(mine.images, mine.tokens[:, :width], mine.mask[:, :width], mine.index, {"places": ragged})
+
+
+@dataclass(frozen=True)
+class Numbered(Objective):
+    """A loss that depends on everything an objective may ask of the whole batch."""
+
+    needs: ClassVar[tuple[str, ...]] = ("image", "text")
+    impl: str = "eager"
+
+    def __call__(
+        self, embeddings: Embeddings, batch: Batch | None = None, *, log_scale: Tensor | float, space: Space
+    ) -> Loss:
+        assert batch is not None
+        assert len(batch.tokens) == len(batch.mask) == len(batch.index) == len(embeddings.image)
+        weights = batch.index + batch.side["places"] @ torch.tensor([1.0, 2.0, 4.0]).double() + batch.mask.sum(1)
+        follows = batch.index.argsort()  # who is compared with whom depends on all ranks
+        scores = space.similarity(embeddings.image, embeddings.text[follows]).diagonal() * torch.as_tensor(log_scale)
+        words = (batch.tokens * batch.mask).sum(1).double()
+        total = (scores * weights * words).mean() / 1000
+        return Loss(total, {"numbered": total})

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import resource
 import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from equipoise.models.model import Model
 from equipoise.objectives import Objective
 from equipoise.runs import build_model
 from equipoise.training.loop import Outcome, train
+from equipoise.training.ranks import Ranks
 from equipoise.types import Batch, Loss
 
 RECIPE = """
@@ -65,6 +67,14 @@ def sent(number: int) -> Event:
     return partial(signal.raise_signal, number)
 
 
+FULL, ROOMY = 100_000, resource.RLIM_INFINITY
+
+
+def set_disk(largest_file: int) -> None:
+    """Files cannot grow beyond a size: the system refuses as a full disk does, for real and without being root."""
+    resource.setrlimit(resource.RLIMIT_FSIZE, (largest_file, resource.RLIM_INFINITY))
+
+
 def write_recipe(folder: Path) -> Path:
     (folder / "small.toml").write_text(RECIPE)
     return folder / "small.toml"
@@ -103,6 +113,7 @@ class EventfulObjective:
 class SmallRun:
     loaded: Loaded
     folder: Path
+    ranks: Ranks = field(default_factory=Ranks)
 
     def go(
         self,
@@ -117,11 +128,14 @@ class SmallRun:
         torch.manual_seed(run.seed)
         found = step_folders(self.folder)
         captions = (caption for index in range(len(source)) for caption in source.pair(index).captions)
-        tokens = read_parts(found[-1])[0] if found and resume else Tokens.train(captions, run.tokens)
+        learned = self.ranks.first(lambda: Tokens.train(captions, run.tokens))
+        tokens = read_parts(found[-1])[0] if found and resume else learned
         self.model = build_model(run, tokens)
         self.evaluations = 0
         size, workers = run.training.batch_size, run.training.workers
-        batches = EventfulBatches(source, tokens, run.preprocess, batch_size=size, seed=run.seed, workers=workers)
+        batches = EventfulBatches(
+            source, tokens, run.preprocess, batch_size=size, seed=run.seed, workers=workers, share=self.ranks.share
+        )
         batches.events = in_data
         done = step_number(found[-1]) if found and resume else 0
         objective = EventfulObjective(run.objective, in_step, done)
@@ -135,14 +149,15 @@ class SmallRun:
         config = dump(self.loaded.table)
         return train(
             self.model, objective, batches, run.training, folder=self.folder, config=config, evaluate=evaluate,
-            resume=resume,
+            resume=resume, ranks=self.ranks,
         )  # fmt: skip
 
 
-def small_run(folder: Path, *overrides: str) -> SmallRun:
+def small_run(folder: Path, *overrides: str, ranks: Ranks | None = None) -> SmallRun:
+    ranks = ranks or Ranks()
     folder.mkdir(parents=True, exist_ok=True)
-    recipe = write_recipe(folder.parent)
-    return SmallRun(load_run(recipe, overrides), folder)
+    recipe = ranks.first(lambda: write_recipe(folder.parent))
+    return SmallRun(load_run(recipe, overrides), folder, ranks)
 
 
 def without_clock(records: list[dict[str, float]]) -> list[dict[str, float]]:

@@ -10,57 +10,52 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import load_file
-from small_model import random_batch, small_model
+from small_model import Numbered, random_batch, small_model
 
-from equipoise.objectives import OBJECTIVES
-from equipoise.training.ranks import Ranks, require_one_process
+from equipoise.objectives import OBJECTIVES, Objective
 from equipoise.training.settings import Training
 from equipoise.training.step import Step
-from equipoise.types import UserError
 
 WORKER = Path(__file__).parent / "two_ranks.py"
+WAYS = [
+    ("ddp", 0, "eager"),
+    ("ddp", 0, "tiled"),
+    ("ddp", 2, "eager"),
+    ("ddp", 4, "tiled"),
+    ("fsdp", 0, "eager"),
+    ("fsdp", 4, "tiled"),
+]
+CASES = [(objective, *way) for objective in (*OBJECTIVES, "numbered") for way in WAYS]
+
+
+def objective_of(name: str, impl: str) -> Objective:
+    return Numbered(impl) if name == "numbered" else OBJECTIVES[name](impl=impl)  # type: ignore[call-arg]
 
 
 def one_rank(objective: str, steps: int = 3) -> tuple[list[float], dict[str, torch.Tensor]]:
     model = small_model().train()
-    step = Step(model, OBJECTIVES[objective](), Training(learning_rate=1e-2, warmup_steps=0), torch.device("cpu"))
+    settings = Training(learning_rate=1e-2, warmup_steps=0)
+    step = Step(model, objective_of(objective, "eager"), settings, torch.device("cpu"))
     losses = [step(random_batch(12, seed), seed).loss.total.item() for seed in range(1, steps + 1)]
     return losses, {name: t.detach() for name, t in model.state_dict().items()}
 
 
-@pytest.mark.parametrize("objective", OBJECTIVES)
-@pytest.mark.parametrize(
-    ("parallel", "micro", "impl"),
-    [
-        ("ddp", 0, "eager"),
-        ("ddp", 0, "tiled"),
-        ("ddp", 2, "eager"),
-        ("ddp", 4, "tiled"),
-        ("fsdp", 0, "eager"),
-        ("fsdp", 4, "tiled"),
-    ],
-)
-def test_two_ranks_equal_one(objective, parallel, micro, impl, tmp_path):
+@pytest.fixture(scope="module")
+def two_ranks(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What two processes found in every case: one start for all of them."""
+    out = tmp_path_factory.mktemp("two")
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", str(WORKER)]
+    here = {**os.environ, "PYTHONPATH": str(WORKER.parents[2])}  # the package beside these tests, wherever they run
+    done = subprocess.run([*command, str(out)], capture_output=True, text=True, timeout=300, check=False, env=here)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return out
+
+
+@pytest.mark.parametrize(("objective", "parallel", "micro", "impl"), CASES)
+def test_two_ranks_equal_one(objective, parallel, micro, impl, two_ranks):
     """open_clip #616, #894: gather flags that silently scale gradients. Here weights after three steps agree."""
     losses, weights = one_rank(objective)
-    out = tmp_path / "two.safetensors"
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", str(WORKER)]
-    arguments = [objective, parallel, str(micro), impl, str(out)]
-    here = {**os.environ, "PYTHONPATH": str(WORKER.parents[2])}  # the package beside these tests, wherever they run
-    done = subprocess.run(command + arguments, capture_output=True, text=True, timeout=180, check=False, env=here)
-    assert done.returncode == 0, done.stderr[-3000:]
-    two = load_file(out)
+    two = load_file(two_ranks / f"{objective}-{parallel}-{micro}-{impl}.safetensors")
     torch.testing.assert_close(two.pop("losses"), torch.tensor(losses).double(), rtol=0, atol=1e-10)
     for name, tensor in weights.items():
         torch.testing.assert_close(two[name], tensor, rtol=0, atol=1e-9, msg=lambda text, name=name: f"{name}: {text}")
-
-
-def test_a_run_among_several_processes_is_refused(monkeypatch):
-    monkeypatch.setenv("WORLD_SIZE", "2")
-    with pytest.raises(UserError, match="2 processes were started, but a run trains in one; start it without torchrun"):
-        require_one_process()
-
-
-def test_a_batch_that_cannot_be_shared_is_refused():
-    with pytest.raises(UserError, match="batch_size 13 cannot be shared by 2 processes"):
-        Ranks(0, 2).part_of(13)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import resource
 import signal
 import threading
 from collections.abc import Iterator
@@ -12,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 import torch
 from safetensors.torch import load_file
-from small_run import SmallRun, sent, small_run, without_clock
+from small_run import FULL, ROOMY, SmallRun, sent, set_disk, small_run, without_clock
 
 from equipoise.data.tokens import Tokens
 from equipoise.models.folder import model_folder, step_folders, step_number
@@ -172,14 +171,6 @@ def test_seconds_add_up(tmp_path):
     assert seconds == sorted(seconds)
 
 
-FULL, ROOMY = 100_000, resource.RLIM_INFINITY
-
-
-def set_disk(largest_file: int) -> None:
-    """Files cannot grow beyond a size: the system refuses as a full disk does, for real and without being root."""
-    resource.setrlimit(resource.RLIMIT_FSIZE, (largest_file, resource.RLIM_INFINITY))
-
-
 @pytest.fixture
 def limited_disk() -> Iterator[None]:
     yield
@@ -216,10 +207,12 @@ def test_one_failure_is_forgiven(tmp_path):
 
 
 @pytest.mark.usefixtures("limited_disk")
-def test_a_checkpoint_that_cannot_be_written_at_the_end_is_told(tmp_path):
+@pytest.mark.parametrize("room", [FULL, 10_000])  # for the tokeniser but not for the weights; for neither
+def test_a_checkpoint_that_cannot_be_written_at_the_end_is_told(tmp_path, room):
     run = small_run(tmp_path / "run", "training.evaluate_every=0")
-    with pytest.raises(UserError, match=r"cannot write .*step-00000002: .*no checkpoint had been written yet"):
-        run.go({2: lambda: (set_disk(FULL), signal.raise_signal(signal.SIGTERM))})
+    path = run.folder / "checkpoints" / "step-00000002"
+    with pytest.raises(UserError, match=rf"cannot write {path}: .*no checkpoint had been written yet"):
+        run.go({2: lambda: (set_disk(room), signal.raise_signal(signal.SIGTERM))})
 
 
 def test_changed_data_is_noticed(tmp_path):

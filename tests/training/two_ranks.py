@@ -3,27 +3,32 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 import torch
 from safetensors.torch import save_file
-from small_model import random_batch, small_model
+from small_model import part_of, random_batch, small_model
+from test_ranks import CASES, objective_of
 
-from equipoise.objectives import OBJECTIVES
-from equipoise.training.ranks import joined
+from equipoise.training.joining import joined
+from equipoise.training.ranks import Ranks
+from equipoise.training.rows import gathered
 from equipoise.training.settings import Training
 from equipoise.training.step import Step
 
-objective, parallel, micro, impl, out = sys.argv[1:]
-torch.set_num_threads(1)
-with joined(torch.device("cpu"), timeout_minutes=1) as ranks:
-    settings = Training(learning_rate=1e-2, warmup_steps=0, micro_batch=int(micro), parallel=parallel)
+
+def steps(objective: str, parallel: str, micro: int, impl: str, ranks: Ranks) -> dict[str, torch.Tensor]:
+    settings = Training(learning_rate=1e-2, warmup_steps=0, micro_batch=micro, parallel=parallel)
     model = small_model().train()
-    step = Step(model, OBJECTIVES[objective](impl=impl), settings, torch.device("cpu"), ranks)
-    mine = slice(ranks.rank * 6, ranks.rank * 6 + 6)
-    losses = [step(random_batch(12, seed).map(lambda t: t[mine]), seed).loss.total.item() for seed in (1, 2, 3)]
-    state = {
-        k: (v.full_tensor() if hasattr(v, "full_tensor") else v).detach().clone() for k, v in model.state_dict().items()
-    }
-    if ranks.leads:
-        save_file({"losses": torch.tensor(losses).double(), **state}, out)
-    ranks.wait()
+    step = Step(model, objective_of(objective, impl), settings, torch.device("cpu"), ranks)
+    batches = [part_of(random_batch(12, seed), *ranks.share) for seed in (1, 2, 3)]
+    losses = [step(batch, seed).loss.total.item() for seed, batch in enumerate(batches, start=1)]
+    return {"losses": torch.tensor(losses).double(), **gathered(model.state_dict(), ranks)}
+
+
+torch.set_num_threads(1)
+with joined() as ranks:
+    for objective, parallel, micro, impl in CASES:
+        found = steps(objective, parallel, micro, impl, ranks)
+        if ranks.leads:
+            save_file(found, Path(sys.argv[1]) / f"{objective}-{parallel}-{micro}-{impl}.safetensors")

@@ -1,0 +1,24 @@
+"""A device by its name, tried before anything depends on it."""
+
+from __future__ import annotations
+
+import torch
+
+from equipoise.types import UserError
+
+
+def torch_device(name: str) -> torch.device:
+    """`auto` is a GPU where there is one."""
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+    except RuntimeError as error:
+        raise UserError(f"device {name!r} is not one torch knows; try auto, cpu or cuda") from error
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise UserError(f"device {name!r} was asked for, but torch sees no GPU; set device to auto or cpu")
+    try:
+        torch.zeros(1, device=device).item()
+    except (RuntimeError, NotImplementedError) as error:
+        raise UserError(f"device {name!r} cannot be used here; try auto, cpu or cuda") from error
+    return device

@@ -1,0 +1,71 @@
+"""Wrapping a model so that several ranks train it together.
+
+DDP keeps a whole model on every rank; FSDP2 (`fully_shard`) keeps some rows of every tensor (`rows.py`). Both average
+parameter gradients over ranks, which `kernels/gather.py` accounts for. The temperature stays outside both: every rank
+computes the loss of the whole batch, so its gradient is complete everywhere.
+"""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import nn
+
+from equipoise.models.model import Model
+from equipoise.training.ranks import Ranks
+from equipoise.types import UserError
+
+TEMPERATURE = ("logit_scale", ".logit_scale")  # DDP knows a parameter of the outermost module by the second name
+ENCODING = ("_encode_pictures", "_encode_strings")  # ways into a model beside `forward`
+
+
+def own_device(device: torch.device, ranks: Ranks) -> torch.device:
+    """The device of this rank: each has a GPU of its own."""
+    if ranks.world == 1 or device.type != "cuda":
+        return device
+    if device.index is not None:
+        raise UserError(f"device {device} is one GPU, but there are {ranks.world} processes; set training.device=cuda")
+    mine = torch.cuda.current_device()
+    if (places := ranks.all_of(_place(mine))).count(_place(mine)) > 1:
+        raise UserError(f"{len(places)} processes would share {len(set(places))} GPUs; start one process for each")
+    return torch.device("cuda", mine)
+
+
+def together(model: Model, ranks: Ranks, parallel: str, device: torch.device) -> nn.Module:
+    """The module to call in place of `model`, so that the ranks' gradients are exchanged."""
+    if ranks.world == 1:
+        return model
+    if parallel == "fsdp":
+        return _sharded(model)
+    nn.parallel.DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(model, TEMPERATURE)
+    return nn.parallel.DistributedDataParallel(model, device_ids=[device] if device.type == "cuda" else None)
+
+
+def alone(module: nn.Module) -> AbstractContextManager[Any]:
+    """While in it, backward leaves gradients on their rank (for all micro-batches but the last)."""
+    return module.no_sync() if isinstance(module, nn.parallel.DistributedDataParallel) else nullcontext()
+
+
+def same_temperature(model: Model, ranks: Ranks) -> None:
+    """Its gradient is computed on every rank; one of them counts, so that rounding cannot drive the ranks apart."""
+    if ranks.world > 1 and model.logit_scale.grad is not None:
+        dist.broadcast(model.logit_scale.grad, src=0)
+
+
+def _sharded(model: Model) -> Model:
+    from torch.distributed.fsdp import fully_shard, register_fsdp_forward_method
+
+    for tower in (model.image_encoder, model.text_encoder):
+        for block in tower.blocks():
+            fully_shard(block)
+    fully_shard(model, ignored_params={model.logit_scale}, reshard_after_forward=True)
+    for method in ENCODING:
+        register_fsdp_forward_method(model, method)
+    return model
+
+
+def _place(gpu: int) -> str:
+    return f"{torch.cuda.get_device_properties(gpu).uuid}"
