@@ -17,6 +17,7 @@ from equipoise.data.source import Source
 from equipoise.data.tokens import Tokens
 from equipoise.evaluation.evaluate import Finding, evaluate, validate, validation_metrics
 from equipoise.evaluation.results import TASKS, table, write_results
+from equipoise.evaluation.temperature import course
 from equipoise.files import write_text
 from equipoise.models.fit import require_fit
 from equipoise.models.folder import (
@@ -112,7 +113,7 @@ def carry_out(loaded: Loaded, folder: Path, command: str, resume: bool = False) 
 def train_run(loaded: Loaded, folder: Path) -> tuple[Model, Outcome]:
     """The model a recipe describes, trained; metrics and checkpoints in `folder`, whose newest one is gone on from."""
     run = loaded.run
-    source = run.data.build("train")
+    source = run.shuffle.applied_to(run.data.build("train"))
     checkpoints = step_folders(folder)
     torch.manual_seed(run.seed)
     tokens = read_parts(checkpoints[-1])[0] if checkpoints else _new_tokens(run, source)
@@ -168,6 +169,8 @@ def write_down(
     """What a run leaves: the model, the results, the report."""
     run = loaded.run
     metrics = {f"{name}/{key}": value for name, finding in findings.items() for key, value in finding.metrics.items()}
+    went = course(outcome.records, outcome.epoch)
+    metrics |= went.metrics() if went else {}
     write_model(model, folder, dump(loaded.table), {"step": outcome.step, **metrics})
     _write_results(folder, run, run.name, findings)
     shapes = findings.get("zero_shot")
@@ -182,7 +185,8 @@ def write_down(
         examples=gather_examples(model, run.data.build("test")),
         bibliography=bibliography(run),
         confusion=Confusion(shapes.confusion, shapes.classes) if shapes and shapes.confusion is not None else None,
-        clamp=run.temperature.max_scale,
+        clamp=model.temperature.max_scale,
+        temperature=went.sentence(outcome.epoch) if went else "",
     )
 
 

@@ -32,6 +32,7 @@ class Outcome:
     records: list[dict[str, float]]  # what metrics.jsonl holds
     step: int  # steps done
     seconds: float  # of training, evaluation and checkpoints left out
+    epoch: int  # steps of one
     signal: int = 0  # that ended the run before its last step; 0 if none did
 
 
@@ -77,7 +78,7 @@ def train(
             raise
     if state.average and not interrupt:
         model.load_state_dict(state.average.weights)
-    return Outcome(log.records, position.step, run.clock.seconds(), interrupt.signal)
+    return Outcome(log.records, position.step, run.clock.seconds(), batches.order.batches_per_epoch, interrupt.signal)
 
 
 @dataclass

@@ -47,7 +47,7 @@ class Step:
     def __call__(self, batch: Batch, number: int) -> StepFacts:
         rate = learning_rate(number - 1, self.settings)
         for group in self.optimiser.param_groups:
-            group["lr"] = rate
+            group["lr"] = rate * group["speed"]
         self.optimiser.zero_grad(set_to_none=True)
         loss = self._backward(batch)
         grad_norm = _total(nn.utils.clip_grad_norm_(self.model.parameters(), self.settings.clip_norm or math.inf))

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from every_space import space_named
 from safetensors.torch import load_file
 from small_model import random_batch, small_model
 
@@ -21,8 +22,8 @@ from equipoise.types import UserError
 WORKER = Path(__file__).parent / "two_ranks.py"
 
 
-def one_rank(objective: str, steps: int = 3) -> tuple[list[float], dict[str, torch.Tensor]]:
-    model = small_model().train()
+def one_rank(objective: str, space: str, steps: int = 3) -> tuple[list[float], dict[str, torch.Tensor]]:
+    model = small_model(space_named(space, 16)).train()
     step = Step(model, OBJECTIVES[objective](), Training(learning_rate=1e-2, warmup_steps=0), torch.device("cpu"))
     losses = [step(random_batch(12, seed), seed).loss.total.item() for seed in range(1, steps + 1)]
     return losses, {name: t.detach() for name, t in model.state_dict().items()}
@@ -30,23 +31,24 @@ def one_rank(objective: str, steps: int = 3) -> tuple[list[float], dict[str, tor
 
 @pytest.mark.parametrize("objective", OBJECTIVES)
 @pytest.mark.parametrize(
-    ("parallel", "micro", "impl"),
+    ("parallel", "micro", "impl", "space"),
     [
-        ("ddp", 0, "eager"),
-        ("ddp", 0, "tiled"),
-        ("ddp", 2, "eager"),
-        ("ddp", 4, "tiled"),
-        ("fsdp", 0, "eager"),
-        ("fsdp", 4, "tiled"),
+        ("ddp", 0, "eager", "sphere"),
+        ("ddp", 0, "tiled", "product_sphere-geodesic"),
+        ("ddp", 2, "eager", "euclidean"),
+        ("ddp", 4, "tiled", "sphere"),
+        ("fsdp", 0, "eager", "product_sphere-inner"),
+        ("fsdp", 4, "tiled", "sphere"),
     ],
 )
-def test_two_ranks_equal_one(objective, parallel, micro, impl, tmp_path):
+def test_two_ranks_equal_one(objective, parallel, micro, impl, space, tmp_path):
     """open_clip #616, #894: gather flags that silently scale gradients. Here weights after three steps agree."""
-    losses, weights = one_rank(objective)
+    losses, weights = one_rank(objective, space)
     out = tmp_path / "two.safetensors"
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", str(WORKER)]
-    arguments = [objective, parallel, str(micro), impl, str(out)]
-    here = {**os.environ, "PYTHONPATH": str(WORKER.parents[2])}  # the package beside these tests, wherever they run
+    arguments = [objective, parallel, str(micro), impl, space, str(out)]
+    # the package and the tests beside this one, wherever they run
+    here = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, WORKER.parents[1:3]))}
     done = subprocess.run(command + arguments, capture_output=True, text=True, timeout=180, check=False, env=here)
     assert done.returncode == 0, done.stderr[-3000:]
     two = load_file(out)

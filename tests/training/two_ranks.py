@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 
 import torch
+from every_space import space_named
 from safetensors.torch import save_file
 from small_model import random_batch, small_model
 
@@ -13,11 +14,11 @@ from equipoise.training.ranks import joined
 from equipoise.training.settings import Training
 from equipoise.training.step import Step
 
-objective, parallel, micro, impl, out = sys.argv[1:]
+objective, parallel, micro, impl, space, out = sys.argv[1:]
 torch.set_num_threads(1)
 with joined(torch.device("cpu"), timeout_minutes=1) as ranks:
     settings = Training(learning_rate=1e-2, warmup_steps=0, micro_batch=int(micro), parallel=parallel)
-    model = small_model().train()
+    model = small_model(space_named(space, 16)).train()
     step = Step(model, OBJECTIVES[objective](impl=impl), settings, torch.device("cpu"), ranks)
     mine = slice(ranks.rank * 6, ranks.rank * 6 + 6)
     losses = [step(random_batch(12, seed).map(lambda t: t[mine]), seed).loss.total.item() for seed in (1, 2, 3)]
