@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from equipoise.models.model import Model
     from equipoise.models.temperature import Temperature
     from equipoise.runs import load
-    from equipoise.spaces import Sphere
+    from equipoise.spaces import Euclidean, ProductSphere, Sphere, geodesic_mix
     from equipoise.targets import OneHot
     from equipoise.types import Batch, Embeddings, Loss, UserError
 
@@ -31,14 +31,17 @@ _HOME = {
     "Batch": "equipoise.types",
     "CrossEntropy": "equipoise.forms",
     "Embeddings": "equipoise.types",
+    "Euclidean": "equipoise.spaces",
     "Loss": "equipoise.types",
     "Model": "equipoise.models.model",
     "OneHot": "equipoise.targets",
+    "ProductSphere": "equipoise.spaces",
     "Scenes": "equipoise.data.scenes",
     "Sphere": "equipoise.spaces",
     "Temperature": "equipoise.models.temperature",
     "UserError": "equipoise.types",
     "contrast": "equipoise.kernels",
+    "geodesic_mix": "equipoise.spaces",
     "load": "equipoise.runs",
     "matches": "equipoise.data.scenes",
     "objectives": "equipoise",
@@ -48,14 +51,17 @@ __all__ = [
     "Batch",
     "CrossEntropy",
     "Embeddings",
+    "Euclidean",
     "Loss",
     "Model",
     "OneHot",
+    "ProductSphere",
     "Scenes",
     "Sphere",
     "Temperature",
     "UserError",
     "contrast",
+    "geodesic_mix",
     "load",
     "matches",
     "objectives",

@@ -17,6 +17,7 @@ from typing import Any
 from equipoise.choice import choice
 from equipoise.data import SOURCES, SourceConfig
 from equipoise.data.images import Preprocess
+from equipoise.data.shuffle import Shuffle
 from equipoise.data.tokens import Tokens
 from equipoise.encoders import IMAGE_ENCODERS, TEXT_ENCODERS, ImageConfig, TextConfig
 from equipoise.evaluation.evaluate import Evaluation
@@ -39,6 +40,7 @@ class Run:
     name: str = "run"
     seed: int = 0
     data: SourceConfig = choice(SOURCES, "scenes")
+    shuffle: Shuffle = field(default_factory=Shuffle)
     tokens: Tokens.Config = field(default_factory=Tokens.Config)
     preprocess: Preprocess = field(default_factory=Preprocess)
     image: ImageConfig = choice(IMAGE_ENCODERS, "vit-b32")

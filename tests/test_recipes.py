@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -14,14 +15,21 @@ from equipoise.data.scenes import Scenes
 from equipoise.data.tokens import Tokens
 from equipoise.models.model import count_parameters
 from equipoise.runs import build_model, load, run_recipe
+from equipoise.spaces import ProductSphere
 from equipoise.training.metrics import read_metrics
 from equipoise.training.step import Step
 
 LITTLE_DATA = ("data.train_size=16", "data.validation_size=4", "data.test_size=4", "training.steps=2")
 FEW_LAYERS = ("image.layers=2", "text.layers=2")
 # All sizes as published but the depth of the two larger ones: on one core ViT-B/16 takes 22 s for two steps,
-# ViT-L/14 takes 80 s and 7.5 GB.
-PAPER_SCALE = {"clip-vit-b32": (), "clip-vit-b16": FEW_LAYERS, "clip-vit-l14": FEW_LAYERS}
+# ViT-L/14 takes 80 s and 7.5 GB. The family topology-* differs in its space alone.
+TOPOLOGIES = [name for name in builtin_recipes() if name.startswith("topology-")]
+PAPER_SCALE = {
+    "clip-vit-b32": (),
+    "clip-vit-b16": FEW_LAYERS,
+    "clip-vit-l14": FEW_LAYERS,
+    **dict.fromkeys(TOPOLOGIES, ("image.layers=1", "text.layers=1")),
+}
 OF_SCENES = [name for name in builtin_recipes() if isinstance(load_run(name).run.data, Scenes.Config)]
 SMALL = [name for name in OF_SCENES if name not in PAPER_SCALE]  # those that read files are tested beside their readers
 
@@ -32,7 +40,7 @@ def test_small_recipes_run_from_data_to_report(recipe: str, tmp_path: Path) -> N
     assert run_recipe(recipe, settings, tmp_path / "run", f"equipoise train {recipe}") == 0
     losses = [record["loss"] for record in read_metrics(tmp_path / "run" / "metrics.jsonl") if "loss" in record]
     assert len(losses) == 2
-    assert all(0 < loss < 9 for loss in losses)
+    assert all(0 < loss < 200 for loss in losses)  # far points of unbounded spaces cost much at first
     assert load(tmp_path / "run").encode_text("a red fish").isfinite().all()
     assert (tmp_path / "run" / "report.html").stat().st_size > 10_000
 
@@ -48,7 +56,7 @@ def test_paper_scale_recipes_take_two_steps(recipe: str, depth: tuple[str, ...])
     batches = Batches(source, tokens, run.preprocess, batch_size=2, seed=0)
     before = model.image_readout.projection.detach().clone()
     losses = [step(batches.batch(number), number + 1).loss.total.item() for number in range(2)]
-    assert all(0 < loss < 9 for loss in losses)
+    assert all(0 < loss < 200 for loss in losses)
     assert not torch.equal(model.image_readout.projection, before)
 
 
@@ -59,6 +67,24 @@ def test_paper_scale_recipes_have_the_published_sizes() -> None:
         with torch.device("meta"):
             tower, readout = run.image.build(run.preprocess.size), run.readout.build(run.image.width, run.space.dim)
         assert (count_parameters(tower) + count_parameters(readout)) / 1e6 == pytest.approx(published, abs=0.1)
+
+
+def test_topologies_have_the_published_hyper_parameters_and_differ_in_their_space_alone() -> None:
+    """Sun & Li 2024, Table 5, the two columns on the right."""
+    base = load_run("topology-sphere-512").table
+    training = base["training"]
+    assert (training["batch_size"], training["steps"], training["warmup_steps"]) == (2048, 108_000, 5000)
+    assert (training["learning_rate"], training["weight_decay"], training["clip_norm"]) == (5e-4, 0.5, 1.0)
+    assert (training["betas"], training["epsilon"], base["temperature"]["max_scale"]) == ([0.9, 0.98], 1e-8, 100.0)
+    assert (base["image"]["width"], base["text"]["width"], base["text"]["layers"]) == (384, 512, 12)
+    assert not base["text"]["causal"]
+    for recipe in TOPOLOGIES:
+        loaded = load_run(recipe)
+        assert loaded.table | {"name": "", "space": {}} == base | {"name": "", "space": {}}
+        sizes = [int(size) for size in re.findall(r"\d+", recipe)]
+        if isinstance(loaded.run.space, ProductSphere):
+            assert [loaded.run.space.n, loaded.run.space.m] == sizes
+            assert (loaded.run.space.distance == "geodesic") == recipe.endswith("geodesic")
 
 
 @pytest.mark.parametrize("recipe", builtin_recipes())

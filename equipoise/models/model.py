@@ -41,7 +41,8 @@ class Model(nn.Module):
         tokens: Tokens,
     ):
         super().__init__()
-        self.space, self.temperature, self.preprocess, self.tokens = space, temperature, preprocess, tokens
+        self.space, self.temperature = space, temperature.within(space)
+        self.preprocess, self.tokens = preprocess, tokens
         self.image_encoder = image.build(preprocess.size)
         self.text_encoder = text.build(tokens.size, tokens.context)
         if self.text_encoder.reads == "words" and isinstance(tokens, NoTokens):

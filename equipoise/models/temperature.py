@@ -1,35 +1,51 @@
 """Temperature: how far similarities are stretched. Stored as CLIP does, as t = log(scale); logits are exp(t)·s(u, v).
 
-Radford et al. 2021, §2.5: t starts at ln(1/0.07), is learned, and exp(t) is kept below 100.
+Radford et al. 2021, §2.5: t starts at ln(1/0.07), is learned, and exp(t) is kept below 100. Sun & Li 2024, §4.2: on a
+product of m spheres similarities reach m times as far, so exp(t) is kept below 100/m (`per_sphere`; their Table 5
+says 3.95 for m = 16 instead of 6.25, which is `max_scale = 3.95`).
 
 A bound must let the gradient back in: clamping inside the loss gives zero gradient above the bound, so a temperature
 that starts or lands there stays for ever. Here the bound is applied straight through (the value is bounded, the
 gradient passes), and after every optimiser step the parameter itself is brought back to the bound.
+
+Adam moves t by no more than the learning rate a step. In a run of some hundred steps that may be too little to get
+from a start to anywhere: `speed` multiplies the learning rate of t alone. Weight decay never touches it.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
 
+from equipoise.spaces import Space
 from equipoise.types import UserError
 
 
 @dataclass(frozen=True)
 class Temperature:
-    cites: ClassVar[tuple[str, ...]] = ("radford2021clip",)
-
     init: float = math.log(1 / 0.07)  # t, not exp(t)
     learnable: bool = True
     max_scale: float = 100.0  # upper bound on exp(t)
+    per_sphere: bool = False  # divides the bound by the number of spheres of a product
+    speed: float = 1.0  # of learning, beside that of the other parameters
 
     def __post_init__(self) -> None:
-        if self.max_scale <= 0:
-            raise UserError(f"max_scale must be positive, not {self.max_scale}")
+        for name in ("max_scale", "speed"):
+            if not 0 < getattr(self, name) < math.inf:
+                raise UserError(f"{name} must be positive, not {getattr(self, name)}")
+        if not math.isfinite(self.init):
+            raise UserError(f"init is {self.init}; give t, the logarithm of the first temperature")
+
+    @property
+    def cites(self) -> tuple[str, ...]:
+        return ("radford2021clip", *(("sun2024temperature",) if self.per_sphere else ()))
+
+    def within(self, space: Space) -> Temperature:
+        """The same with the bound that holds in `space`."""
+        return replace(self, max_scale=self.max_scale / space.factors, per_sphere=False) if self.per_sphere else self
 
     @property
     def max_log_scale(self) -> float:

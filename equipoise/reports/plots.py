@@ -40,8 +40,8 @@ class Chart:
     marks: Mapping[str, float] = field(default_factory=dict)  # label -> height of a dashed line
 
 
-def charts(clamp: float | None = None) -> tuple[Chart, ...]:
-    """What a run shows; `clamp` is the largest value the temperature may take."""
+def charts(clamp: float | None = None, temperature: str = "") -> tuple[Chart, ...]:
+    """What a run shows; `clamp` is the largest value the temperature may take, `temperature` says how it went."""
     recalls = {"text → image": f"{PREFIX}text_to_image_R@1", "image → text": f"{PREFIX}image_to_text_R@1"}
     return (
         Chart("Recall at 1, held-out pairs", recalls, "Higher is better.", percent=True),
@@ -49,7 +49,7 @@ def charts(clamp: float | None = None) -> tuple[Chart, ...]:
         Chart(
             "Temperature exp(t)",
             {"": "temperature"},
-            "How far similarities are stretched.",
+            f"How far similarities are stretched. {temperature}".strip(),
             marks={} if clamp is None else {"clamp": clamp},
         ),
         Chart("Learning rate", {"": "learning_rate"}, "Warms up, then follows its schedule."),

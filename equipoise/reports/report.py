@@ -94,12 +94,13 @@ def write_report(
     bibliography: str,
     confusion: Confusion | None = None,
     clamp: float | None = None,
+    temperature: str = "",
 ) -> Path:
     """Write `report.html` into `folder`.
 
     `facts` are shown as they come (command, recipe, seed, ...); `metrics` are the records of metrics.jsonl, whose
-    "temperature" is exp(t) and whose largest allowed value is `clamp`; `results` and `chance` hold numbers by the
-    evaluation's name.
+    "temperature" is exp(t) and whose largest allowed value is `clamp`; `temperature` says how it went;
+    `results` and `chance` hold numbers by the evaluation's name.
     """
     from jinja2 import Environment, StrictUndefined
 
@@ -111,7 +112,7 @@ def write_report(
         recipe=table_toml,
         verdict=verdict(results, chance),
         headlines=headlines(results, chance),
-        curves=curves(metrics, clamp),
+        curves=curves(metrics, clamp, temperature),
         evaluations={name: grouped(numbers, chance.get(name, {})) for name, numbers in results.items()},
         glossary=glossary(results),
         examples=examples,
@@ -179,11 +180,11 @@ def glossary(results: Mapping[str, Numbers]) -> dict[str, str]:
     return {one.short: one.meaning for one in known if one.meaning}
 
 
-def curves(records: Sequence[Mapping[str, Any]], clamp: float | None) -> list[dict[str, Any]]:
+def curves(records: Sequence[Mapping[str, Any]], clamp: float | None, temperature: str = "") -> list[dict[str, Any]]:
     """The charts these records can fill, as SVG."""
     from markupsafe import Markup
 
-    drawn = ((chart, plots.draw(chart, records)) for chart in plots.charts(clamp))
+    drawn = ((chart, plots.draw(chart, records)) for chart in plots.charts(clamp, temperature))
     return [
         {"title": chart.title, "note": chart.note, "svg": Markup(plots.svg(figure, f"Curve: {chart.title}"))}
         for chart, figure in drawn

@@ -80,7 +80,7 @@ def train_run(loaded: Loaded, folder: Path, ranks: Ranks | None = None) -> tuple
     """The model a recipe describes, trained; metrics and checkpoints in `folder`, whose newest one is gone on from."""
     run, ranks = loaded.run, ranks or Ranks()
     device = own_device(run.training.torch_device(), ranks)
-    source = run.data.build("train")
+    source = run.shuffle.applied_to(run.data.build("train"))
     checkpoints = ranks.first(lambda: step_folders(folder))
     torch.manual_seed(run.seed)
     tokens = read_parts(checkpoints[-1])[0] if checkpoints else ranks.first(lambda: _new_tokens(run, source))

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from equipoise.spaces.euclidean import Euclidean
+from equipoise.spaces.geodesic_mix import geodesic_mix
+from equipoise.spaces.product_sphere import ProductSphere
 from equipoise.spaces.space import Space
 from equipoise.spaces.sphere import Sphere
 
 SPACES: dict[str, type[Space]] = {
     "sphere": Sphere,
+    "euclidean": Euclidean,
+    "product_sphere": ProductSphere,
 }
 
-__all__ = ["SPACES", "Space", "Sphere"]
+__all__ = ["SPACES", "Euclidean", "ProductSphere", "Space", "Sphere", "geodesic_mix"]

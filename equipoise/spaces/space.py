@@ -1,15 +1,26 @@
-"""What every space answers. Points are flat vectors of `dim` numbers, so any vector index can hold them."""
+"""What every space answers. Points are flat vectors of `dim` numbers, so any vector index can hold them.
+
+`similarity` is what training and evaluation need. A space that is a manifold with known geodesics says so
+(`has_geodesics`) and answers `exp`, `log`, `tangent` and `geodesic_distance` too; one that has a uniform distribution
+answers `sample`. Asking for what a space does not have is refused in a sentence.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import ClassVar
 
-from torch import Tensor
+import torch
+from torch import Generator, Tensor
+
+from equipoise.types import UserError
 
 
 @dataclass(frozen=True)
 class Space(ABC):
+    has_geodesics: ClassVar[bool] = False
+
     dim: int = 512
 
     @abstractmethod
@@ -24,3 +35,36 @@ class Space(ABC):
     @abstractmethod
     def range(self) -> tuple[float, float]:
         """Smallest and largest similarity two points can have."""
+
+    @property
+    def factors(self) -> int:
+        """How many spaces of one kind this is the product of; similarities grow with it."""
+        return 1
+
+    def interpolate(self, u: Tensor, v: Tensor, lam: Tensor | float) -> Tensor:
+        """The point at `lam` on the geodesic from v (0) to u (1): [..., d]; `lam` a number, or one a point [...]."""
+        share = torch.as_tensor(lam, dtype=u.dtype, device=u.device)
+        return self.exp(v, share[..., None] * self.log(v, u))
+
+    def exp(self, point: Tensor, tangent: Tensor) -> Tensor:
+        """Where a geodesic from `point` arrives that starts along `tangent` and is as long: [..., d]."""
+        raise self._without("geodesics")
+
+    def log(self, point: Tensor, other: Tensor) -> Tensor:
+        """The tangent at `point` whose `exp` is `other` [..., d]; the shortest."""
+        raise self._without("geodesics")
+
+    def tangent(self, point: Tensor, vector: Tensor) -> Tensor:
+        """The part of `vector` along the space at `point` [..., d]."""
+        raise self._without("geodesics")
+
+    def geodesic_distance(self, u: Tensor, v: Tensor) -> Tensor:
+        """The length of the shortest geodesic between points [..., d]: [...]. A metric, whatever `similarity` is."""
+        raise self._without("geodesics")
+
+    def sample(self, count: int, generator: Generator | None = None) -> Tensor:
+        """Points [count, d] drawn uniformly from the whole space, in float64."""
+        raise self._without("uniform distribution")
+
+    def _without(self, what: str) -> UserError:
+        return UserError(f"the space {type(self).__name__} has no {what}; choose one that has, the sphere for instance")

@@ -4,7 +4,9 @@ Radford et al. 2021, "Learning Transferable Visual Models From Natural Language 
 
     project(x) = x / ‖x‖        similarity(u, v) = ⟨u, v⟩ ∈ [-1, 1]
 
-The zero vector has no direction: it stays at zero, with a bounded gradient, instead of becoming NaN.
+The zero vector has no direction: it stays at zero, with a bounded gradient, instead of becoming NaN. Geodesics are
+great circles (`arcs.py`); interpolating along them is the geodesic mix of Oh et al. 2023. `product_sphere` is several
+of these side by side.
 """
 
 from __future__ import annotations
@@ -12,9 +14,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from torch import Tensor
+from torch import Generator, Tensor
 from torch.nn import functional as F
 
+from equipoise.spaces import arcs
 from equipoise.spaces.space import Space
 from equipoise.types import UserError
 
@@ -24,6 +27,7 @@ SMALLEST_NORM = 1e-6  # below it a vector is treated as zero; the gradient is at
 @dataclass(frozen=True)
 class Sphere(Space):
     cites: ClassVar[tuple[str, ...]] = ("radford2021clip",)
+    has_geodesics: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if self.dim < 2:
@@ -38,3 +42,18 @@ class Sphere(Space):
     @property
     def range(self) -> tuple[float, float]:
         return (-1.0, 1.0)
+
+    def exp(self, point: Tensor, tangent: Tensor) -> Tensor:
+        return arcs.exp(point, tangent)
+
+    def log(self, point: Tensor, other: Tensor) -> Tensor:
+        return arcs.log(point, other)
+
+    def tangent(self, point: Tensor, vector: Tensor) -> Tensor:
+        return arcs.tangent(point, vector)
+
+    def geodesic_distance(self, u: Tensor, v: Tensor) -> Tensor:
+        return arcs.angle(u, v)
+
+    def sample(self, count: int, generator: Generator | None = None) -> Tensor:
+        return arcs.sample((count, self.dim), generator)

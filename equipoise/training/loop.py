@@ -35,6 +35,7 @@ class Outcome:
     records: list[dict[str, float]]  # what metrics.jsonl holds
     step: int  # steps done
     seconds: float  # of training, evaluation and checkpoints left out
+    epoch: int  # steps of one
     signal: int = 0  # that ended the run before its last step; 0 if none did
 
 
@@ -86,7 +87,7 @@ def train(
         model.spread = Sharing(ranks)
     if state.average and not interrupt:
         state.average.put_into(model)
-    return Outcome(log.records, position.step, run.clock.seconds(), interrupt.signal)
+    return Outcome(log.records, position.step, run.clock.seconds(), batches.order.batches_per_epoch, interrupt.signal)
 
 
 @dataclass

@@ -13,18 +13,27 @@ import math
 import torch
 from torch import nn
 
+from equipoise.models.model import Model
 from equipoise.training.settings import Training
 
+TEMPERATURE = "logit_scale"
 # vectors that place things rather than map them; decay would pull them together
-UNDECAYED = ("class_token", "positions", "logit_scale")
+UNDECAYED = ("class_token", "positions", TEMPERATURE)
 
 
 def make_optimiser(model: nn.Module, settings: Training) -> torch.optim.AdamW:
-    """Weight decay on matrices of linear maps, convolutions and embeddings; none on the rest."""
+    """Weight decay on matrices of linear maps, convolutions and embeddings; none on the rest. A group's `speed`
+    multiplies its learning rate."""
     trained = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
     decayed = [p for name, p in trained if is_decayed(name, p)]
-    free = [p for name, p in trained if not is_decayed(name, p)]
-    groups = [{"params": decayed, "weight_decay": settings.weight_decay}, {"params": free, "weight_decay": 0.0}]
+    scale = [p for name, p in trained if name == TEMPERATURE]
+    free = [p for name, p in trained if not is_decayed(name, p) and name != TEMPERATURE]
+    groups = [
+        {"params": decayed, "weight_decay": settings.weight_decay, "speed": 1.0},
+        {"params": free, "weight_decay": 0.0, "speed": 1.0},
+    ]
+    if isinstance(model, Model) and scale:
+        groups.append({"params": scale, "weight_decay": 0.0, "speed": model.temperature.speed})
     on_gpu = trained[0][1].is_cuda
     return torch.optim.AdamW(
         groups, lr=settings.learning_rate, betas=settings.betas, eps=settings.epsilon, fused=True if on_gpu else None

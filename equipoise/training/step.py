@@ -50,7 +50,7 @@ class Step:
     def __call__(self, batch: Batch, number: int) -> StepFacts:
         rate = learning_rate(number - 1, self.settings)
         for group in self.optimiser.param_groups:
-            group["lr"] = rate
+            group["lr"] = rate * group["speed"]
         self.optimiser.zero_grad(set_to_none=True)
         loss = self._backward(batch)
         same_temperature(self.model, self.ranks)

@@ -7,23 +7,23 @@ import math
 
 import pytest
 import torch
+from every_space import NAMES, space_named
 from torch import Tensor
 
 from equipoise.forms import FORMS
 from equipoise.kernels import contrast
-from equipoise.spaces import SPACES
 from equipoise.targets import TARGETS, OneHot
 from equipoise.types import UserError
 
-COMBINATIONS = list(itertools.product(SPACES, TARGETS, FORMS))
+COMBINATIONS = list(itertools.product(NAMES, TARGETS, FORMS))
 
 
 def points(space: str, n: int, seed: int, dim: int = 8) -> Tensor:
-    return SPACES[space](dim=dim).project(torch.randn(n, dim, generator=torch.Generator().manual_seed(seed)).double())
+    return space_named(space, dim).project(torch.randn(n, dim, generator=torch.Generator().manual_seed(seed)).double())
 
 
 def parts(space: str, target: str, form: str, dim: int = 8) -> dict:
-    return {"space": SPACES[space](dim=dim), "target": TARGETS[target](), "form": FORMS[form]()}
+    return {"space": space_named(space, dim), "target": TARGETS[target](), "form": FORMS[form]()}
 
 
 def loss_and_grads(u: Tensor, v: Tensor, t: Tensor, **kwargs) -> list[Tensor]:

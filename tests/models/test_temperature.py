@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from equipoise.models.temperature import Temperature
+from equipoise.spaces import ProductSphere, Sphere
 from equipoise.types import UserError
 
 
@@ -48,6 +49,23 @@ def test_a_fixed_temperature_has_no_gradient():
     assert not Temperature(learnable=False).parameter().requires_grad
 
 
-def test_a_bound_of_zero_is_refused():
-    with pytest.raises(UserError, match="max_scale must be positive"):
-        Temperature(max_scale=0.0)
+def test_the_bound_may_be_shared_by_the_spheres_of_a_product():
+    shared = Temperature(per_sphere=True)
+    assert shared.within(ProductSphere(32, 16)).max_scale == 6.25
+    assert shared.within(ProductSphere(32, 16, distance="geodesic")).max_scale == 6.25
+    assert shared.within(Sphere(512)).max_scale == 100
+    assert Temperature().within(ProductSphere(32, 16)).max_scale == 100
+    assert "sun2024temperature" in shared.cites
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"max_scale": 0.0}, "max_scale must be positive, not 0.0"),
+        ({"speed": -1.0}, "speed must be positive, not -1.0"),
+        ({"init": math.inf}, "init is inf; give t, the logarithm"),
+    ],
+)
+def test_settings_that_make_no_sense_are_refused(settings, sentence):
+    with pytest.raises(UserError, match=sentence):
+        Temperature(**settings)

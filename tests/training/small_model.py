@@ -24,14 +24,14 @@ class FortyWords:
     size, context = 40, 8
 
 
-def small_model(**vit: float) -> Model:
+def small_model(space: Space | None = None, temperature: Temperature | None = None, **vit: float) -> Model:
     torch.manual_seed(0)
     model = Model(
         image=ViT.Config(patch=8, width=16, layers=2, heads=2, **vit),
         text=TextTransformer.Config(width=16, layers=1, heads=2),
         readout=ClassToken.Config(),
-        space=Sphere(16),
-        temperature=Temperature(),
+        space=space or Sphere(16),
+        temperature=temperature or Temperature(),
         preprocess=Preprocess(size=16),
         tokens=FortyWords(),  # type: ignore[arg-type]
     )

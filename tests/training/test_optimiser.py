@@ -7,11 +7,15 @@ import math
 
 import pytest
 import torch
+from small_model import random_batch, small_model
 
 from equipoise.encoders import ViT
+from equipoise.models.temperature import Temperature
+from equipoise.objectives import CLIP
 from equipoise.training.average import Average
 from equipoise.training.optimiser import is_decayed, learning_rate, make_optimiser
 from equipoise.training.settings import Training
+from equipoise.training.step import Step
 from equipoise.types import UserError
 
 
@@ -28,6 +32,31 @@ def test_decay_touches_maps_only():
     groups = make_optimiser(vit, Training(weight_decay=0.3)).param_groups
     assert [g["weight_decay"] for g in groups] == [0.3, 0.0]
     assert sum(len(g["params"]) for g in groups) == len(list(vit.parameters()))
+
+
+def test_the_temperature_is_not_decayed_and_learns_at_its_own_speed():
+    for settings, moved in ((Temperature(), 0.01), (Temperature(speed=20.0), 0.2)):
+        model = small_model(temperature=settings).train()
+        before = model.logit_scale.item()
+        step = Step(model, CLIP(), Training(learning_rate=0.01, warmup_steps=0), torch.device("cpu"))
+        group = next(g for g in step.optimiser.param_groups if any(p is model.logit_scale for p in g["params"]))
+        assert group["weight_decay"] == 0
+        step(random_batch(12), 1)
+        assert abs(model.logit_scale.item() - before) == pytest.approx(moved, rel=1e-3)  # Adam's first step is its rate
+
+
+def test_a_start_above_the_bound_comes_down_to_its_equilibrium_in_training():
+    """exp(5.31) = 202 under a bound of 100, pairs that never match: a hard clamp would leave it there for ever."""
+    model = small_model(temperature=Temperature(init=5.31, speed=10.0)).train()
+    step = Step(model, CLIP(), Training(steps=200, learning_rate=5e-3, warmup_steps=0), torch.device("cpu"))
+    scales = []
+    for number in range(1, 81):
+        batch = random_batch(24, number)  # new noise every time: nothing to learn but to be less sure
+        step(batch, number)
+        scales.append(float(model.log_scale.detach().exp()))
+    assert scales[0] == pytest.approx(100, rel=0.2)
+    assert max(scales) <= 100.001
+    assert scales[-1] < 50
 
 
 def test_schedule_warms_up_then_follows_a_cosine():

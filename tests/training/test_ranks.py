@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from every_space import space_named
 from safetensors.torch import load_file
 from small_model import Numbered, random_batch, small_model
 
@@ -18,12 +19,12 @@ from equipoise.training.step import Step
 
 WORKER = Path(__file__).parent / "two_ranks.py"
 WAYS = [
-    ("ddp", 0, "eager"),
-    ("ddp", 0, "tiled"),
-    ("ddp", 2, "eager"),
-    ("ddp", 4, "tiled"),
-    ("fsdp", 0, "eager"),
-    ("fsdp", 4, "tiled"),
+    ("ddp", 0, "eager", "sphere"),
+    ("ddp", 0, "tiled", "product_sphere-geodesic"),
+    ("ddp", 2, "eager", "euclidean"),
+    ("ddp", 4, "tiled", "sphere"),
+    ("fsdp", 0, "eager", "product_sphere-inner"),
+    ("fsdp", 4, "tiled", "sphere"),
 ]
 CASES = [(objective, *way) for objective in (*OBJECTIVES, "numbered") for way in WAYS]
 
@@ -32,8 +33,8 @@ def objective_of(name: str, impl: str) -> Objective:
     return Numbered(impl) if name == "numbered" else OBJECTIVES[name](impl=impl)  # type: ignore[call-arg]
 
 
-def one_rank(objective: str, steps: int = 3) -> tuple[list[float], dict[str, torch.Tensor]]:
-    model = small_model().train()
+def one_rank(objective: str, space: str, steps: int = 3) -> tuple[list[float], dict[str, torch.Tensor]]:
+    model = small_model(space_named(space, 16)).train()
     settings = Training(learning_rate=1e-2, warmup_steps=0)
     step = Step(model, objective_of(objective, "eager"), settings, torch.device("cpu"))
     losses = [step(random_batch(12, seed), seed).loss.total.item() for seed in range(1, steps + 1)]
@@ -45,17 +46,17 @@ def two_ranks(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What two processes found in every case: one start for all of them."""
     out = tmp_path_factory.mktemp("two")
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", str(WORKER)]
-    here = {**os.environ, "PYTHONPATH": str(WORKER.parents[2])}  # the package beside these tests, wherever they run
+    here = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, WORKER.parents[1:3]))}  # what is beside these tests
     done = subprocess.run([*command, str(out)], capture_output=True, text=True, timeout=300, check=False, env=here)
     assert done.returncode == 0, done.stderr[-3000:]
     return out
 
 
-@pytest.mark.parametrize(("objective", "parallel", "micro", "impl"), CASES)
-def test_two_ranks_equal_one(objective, parallel, micro, impl, two_ranks):
+@pytest.mark.parametrize(("objective", "parallel", "micro", "impl", "space"), CASES)
+def test_two_ranks_equal_one(objective, parallel, micro, impl, space, two_ranks):
     """open_clip #616, #894: gather flags that silently scale gradients. Here weights after three steps agree."""
-    losses, weights = one_rank(objective)
-    two = load_file(two_ranks / f"{objective}-{parallel}-{micro}-{impl}.safetensors")
+    losses, weights = one_rank(objective, space)
+    two = load_file(two_ranks / f"{objective}-{parallel}-{micro}-{impl}-{space}.safetensors")
     torch.testing.assert_close(two.pop("losses"), torch.tensor(losses).double(), rtol=0, atol=1e-10)
     for name, tensor in weights.items():
         torch.testing.assert_close(two[name], tensor, rtol=0, atol=1e-9, msg=lambda text, name=name: f"{name}: {text}")

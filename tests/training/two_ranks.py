@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import torch
+from every_space import space_named
 from safetensors.torch import save_file
 from small_model import part_of, random_batch, small_model
 from test_ranks import CASES, objective_of
@@ -17,9 +18,9 @@ from equipoise.training.settings import Training
 from equipoise.training.step import Step
 
 
-def steps(objective: str, parallel: str, micro: int, impl: str, ranks: Ranks) -> dict[str, torch.Tensor]:
+def steps(objective: str, parallel: str, micro: int, impl: str, space: str, ranks: Ranks) -> dict[str, torch.Tensor]:
     settings = Training(learning_rate=1e-2, warmup_steps=0, micro_batch=micro, parallel=parallel)
-    model = small_model().train()
+    model = small_model(space_named(space, 16)).train()
     step = Step(model, objective_of(objective, impl), settings, torch.device("cpu"), ranks)
     batches = [part_of(random_batch(12, seed), *ranks.share) for seed in (1, 2, 3)]
     losses = [step(batch, seed).loss.total.item() for seed, batch in enumerate(batches, start=1)]
@@ -28,7 +29,7 @@ def steps(objective: str, parallel: str, micro: int, impl: str, ranks: Ranks) ->
 
 torch.set_num_threads(1)
 with joined() as ranks:
-    for objective, parallel, micro, impl in CASES:
-        found = steps(objective, parallel, micro, impl, ranks)
+    for objective, parallel, micro, impl, space in CASES:
+        found = steps(objective, parallel, micro, impl, space, ranks)
         if ranks.leads:
-            save_file(found, Path(sys.argv[1]) / f"{objective}-{parallel}-{micro}-{impl}.safetensors")
+            save_file(found, Path(sys.argv[1]) / f"{objective}-{parallel}-{micro}-{impl}-{space}.safetensors")

@@ -1,0 +1,54 @@
+"""Euclidean space with the ℓ2 distance: no bound on how far apart points can be.
+
+Sun & Li 2024, "Analyzing the Impact of Learnable Softmax Temperature in Contrastive Visual-Textual Alignment Systems",
+§2.3 (ii), Table 1.
+
+    project(x) = x        similarity(u, v) = -‖u - v‖ ∈ (-∞, 0]
+
+u, v [d]. Not squared. The range needs no temperature, but there is no uniform distribution to spread over (Table 1:
+"undefined"), so `sample` is refused. Geodesics are straight lines.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+from torch import Tensor
+
+from equipoise.spaces import arcs, pairs
+from equipoise.spaces.space import Space
+from equipoise.types import UserError
+
+
+@dataclass(frozen=True)
+class Euclidean(Space):
+    cites: ClassVar[tuple[str, ...]] = ("sun2024temperature",)
+    has_geodesics: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        if self.dim < 1:
+            raise UserError(f"a Euclidean space needs dim >= 1, not {self.dim}")
+
+    def project(self, vectors: Tensor) -> Tensor:
+        return vectors
+
+    def similarity(self, rows: Tensor, cols: Tensor) -> Tensor:
+        return -pairs.straight(rows, cols)
+
+    @property
+    def range(self) -> tuple[float, float]:
+        return (-math.inf, 0.0)
+
+    def exp(self, point: Tensor, tangent: Tensor) -> Tensor:
+        return point + tangent
+
+    def log(self, point: Tensor, other: Tensor) -> Tensor:
+        return other - point
+
+    def tangent(self, point: Tensor, vector: Tensor) -> Tensor:
+        return vector
+
+    def geodesic_distance(self, u: Tensor, v: Tensor) -> Tensor:
+        return arcs.norm(u - v)
