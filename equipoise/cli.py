@@ -15,6 +15,7 @@ from typing import NoReturn
 from equipoise import __version__
 from equipoise.data_commands import add_data_commands
 from equipoise.embed_command import add_embed_command
+from equipoise.lab_commands import add_lab_commands
 from equipoise.types import UserError
 
 STOPPED, MISTAKE = 130, 2
@@ -115,6 +116,7 @@ def _parser() -> argparse.ArgumentParser:
     evaluate.add_argument("--out", type=Path, help="write the results as JSON to this folder")
 
     add_embed_command(commands, _command)
+    add_lab_commands(commands, _command)
 
     show = _command(commands, _show, "show", "print a recipe with every setting resolved", "demo --set seed=3")
     cite = _command(commands, _cite, "cite", "print the papers a recipe rests on, as BibTeX", "demo")

@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -93,10 +93,11 @@ def encode_images(model: Model, source: Source, batch_size: int, limit: int | No
     """Points of every image (or the first `limit`) [N, d], encoded a batch at a time."""
     require_fit(model, source)
     batches = _runs(len(source) if limit is None else min(limit, len(source)), batch_size)
-    return torch.cat([_encode_some(model, source, indices) for indices in batches])
+    return torch.cat([encode_some(model, source, indices) for indices in batches])
 
 
-def _encode_some(model: Model, source: Source, indices: range) -> Tensor:
+def encode_some(model: Model, source: Source, indices: Sequence[int]) -> Tensor:
+    """Points of these images [N, d], encoded at once."""
     if isinstance(source, FeatureSource):
         features, mask = source.image_features(indices)
         return model.encode_image(features, mask=mask)
@@ -131,15 +132,24 @@ def _ranked(model: Model, images: Tensor, said: Captions, truth: np.ndarray | No
 
 
 def _zero_shot(model: Model, images: Tensor, source: LabelledSource, settings: Evaluation) -> Finding:
-    classes = source.class_names
-    labels = [source.pair(index).label for index in range(len(source))]
-    labelled = [index for index, label in enumerate(labels) if label is not None]
-    truth = torch.tensor([classes.index(str(labels[index])) for index in labelled])
-    prompts = fill(source.templates, classes)
-    points = model.encode_text([text for texts in prompts for text in texts]).view(len(classes), len(prompts[0]), -1)
+    labelled, truth = labels(source)
+    points = prompt_points(model, source)
     arguments = (images[labelled], truth, points, model.space, settings.average, settings.chunk)
     counts = confusion(*arguments).cpu().numpy()
+    classes = source.class_names
     return Finding(zero_shot(*arguments), zero_shot_chance(len(classes)), counts, tuple(classes))
+
+
+def labels(source: LabelledSource) -> tuple[list[int], Tensor]:
+    """The records that carry a label, and the number of each one's class."""
+    named = [(index, label) for index in range(len(source)) if (label := source.pair(index).label) is not None]
+    return [index for index, _ in named], torch.tensor([source.class_names.index(str(label)) for _, label in named])
+
+
+def prompt_points(model: Model, source: LabelledSource) -> Tensor:
+    """Points of every class's prompts [C, T, d]."""
+    prompts = fill(source.templates, source.class_names)
+    return model.encode_text([text for texts in prompts for text in texts]).view(len(prompts), len(prompts[0]), -1)
 
 
 def _runs(total: int, size: int) -> Iterator[range]:
