@@ -35,6 +35,8 @@ ORDER = (
     "embed_command",
     "lab",
     "lab_commands",
+    "probing",
+    "probe_command",
     "inspection",
     "data_commands",
     "cli",

@@ -28,7 +28,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from equipoise.types import UserError
 
-REPEATS = 5  # of which the quickest counts: what else the machine does only ever adds
+REPEATS = 15  # of which the quickest counts: what else the machine does only ever adds
 PATIENCE = 4.0  # seconds for one measurement, if that allows more than one run
 
 

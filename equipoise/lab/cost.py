@@ -56,9 +56,12 @@ def sentence(found: Mapping[str, Sequence[Cost]]) -> str:
     parts = []
     for name, costs_of in found.items():
         first, last = costs_of[0], costs_of[-1]
-        estimated, measured = (getattr(last, f) / getattr(first, f) - 1 for f in ("estimated_macs", "measured_macs"))
+        estimated, measured, time = (
+            getattr(last, field) / getattr(first, field) - 1
+            for field in ("estimated_macs", "measured_macs", "seconds_training")
+        )
         parts.append(
             f"{last.class_tokens} class tokens instead of 1 add {percent(estimated)} to the multiply-adds of the "
-            f"{name} tower by the estimate, {percent(measured)} as counted"
+            f"{name} tower by the estimate, {percent(measured)} as counted, and {percent(time)} to its time in training"
         )
     return f"{'; '.join(parts)}."

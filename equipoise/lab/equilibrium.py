@@ -47,10 +47,11 @@ def sentence(by_size: Sequence[Equilibrium], by_noise: Sequence[Equilibrium], hi
     def where(one: Equilibrium) -> str:
         return f"nowhere up to {highest:,g}" if one.balance is None else f"at temperature {one.balance:.3g}"
 
-    first, last, noisy = by_size[0], by_size[-1], by_noise[-1]
+    first, last, clean, noisy = by_size[0], by_size[-1], by_noise[0], by_noise[-1]
     said = f"Alignment balances uniformity {where(first)} in batches of {first.batch_size:,}"
     if last is not first:
         said += f" and {where(last)} in batches of {last.batch_size:,}"
-    if noisy.shuffled:
-        said += f"; with {100 * noisy.shuffled:g}% of {noisy.batch_size:,} texts shuffled, {where(noisy)}"
+    if noisy is not clean:
+        said += f"; with {noisy.batch_size:,} pairs, {where(clean)} when {100 * clean.shuffled:g}% of the texts are "
+        said += f"shuffled and {where(noisy)} when {100 * noisy.shuffled:g}% are"
     return f"{said}. The model's own temperature is {learned:.3g}."

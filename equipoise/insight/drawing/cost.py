@@ -30,14 +30,13 @@ def added(costs: Sequence[Cost], field: str) -> list[float]:
 def draw_cost(towers: Mapping[str, Sequence[Cost]], finding: str) -> Figure:
     """`towers` by name, each with its costs by number of class tokens, the first with 1."""
     with style():
-        figure = page("What class tokens cost", finding, height=4.4)
+        figure = page("What class tokens cost", finding, height=4.2)
         panels = figure.subplots(1, len(towers), squeeze=False)[0]
         for axes, (name, costs) in zip(panels, towers.items(), strict=True):
             _panel(axes, costs)
             heading(axes, f"{name.capitalize()} tower, {costs[0].tokens} tokens with one class token")
         panels[0].set_ylabel("more than with one class token")
-        handles, labels = panels[0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside upper left", ncols=3)
+        panels[0].legend(loc="upper left")
     return figure
 
 
@@ -47,7 +46,8 @@ def _panel(axes: Axes, costs: Sequence[Cost]) -> None:
     axes.set_xscale("log", base=2)
     counts = [cost.class_tokens for cost in costs]
     for label, (field, colour, line) in LINES.items():
-        axes.plot(counts, added(costs, field), color=colour, linestyle=line, label=label, marker="o", markersize=3.5)
+        ring = {"markersize": 8, "markerfacecolor": "none"} if field.startswith("estimated") else {"markersize": 3.5}
+        axes.plot(counts, added(costs, field), color=colour, linestyle=line, label=label, marker="o", **ring)  # type: ignore[arg-type]
     axes.xaxis.set_major_locator(FixedLocator(counts))
     axes.xaxis.set_minor_locator(NullLocator())
     axes.xaxis.set_major_formatter(FuncFormatter(lambda count, _: f"{count:g}"))

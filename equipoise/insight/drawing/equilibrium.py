@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 LOWEST, HIGHEST = 1e-4, 1e2  # of the ratio: what lies beyond is far from the balance
+ROOM = 5  # how far to the right of the last balance the temperature goes on
 
 
 def draw_equilibrium(
@@ -47,7 +48,7 @@ def _panel(
     axes.annotate("balance", (1, 1), (-3, 3), xycoords=("axes fraction", "data"), textcoords="offset points",
                   ha="right", fontsize=8.5)  # fmt: skip
     axes.axvline(learned, color=INK, linewidth=1, linestyle=(0, (2, 2)))
-    axes.annotate(f"learned: {learned:.3g}", (learned, 0.94), (3, 0), xycoords=("data", "axes fraction"),
+    axes.annotate(f"learned: {learned:.3g}", (learned, 0.02), (3, 0), xycoords=("data", "axes fraction"),
                   textcoords="offset points", fontsize=8.5)  # fmt: skip
     for number, one in enumerate(curves):
         colour, dashes = SERIES[number % len(SERIES)], SERIES_STYLES[number % len(SERIES_STYLES)]
@@ -55,7 +56,8 @@ def _panel(
         axes.plot(scales, ratios, color=colour, linestyle=dashes, label=label(one))
         if one.balance is not None:
             axes.plot([one.balance], [1], "o", color=colour, markersize=5)
-    axes.set_xlim(min(scales), max(scales))
+    balances = [one.balance for one in curves if one.balance is not None]
+    axes.set_xlim(min(scales), min(max(scales), ROOM * max(learned, *balances)) if balances else max(scales))
     axes.set_ylim(LOWEST, HIGHEST)
     axes.set_xlabel("temperature exp(t)")
     axes.legend(loc="lower right")

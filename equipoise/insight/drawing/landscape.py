@@ -24,7 +24,7 @@ def draw_landscape(
 ) -> Figure:  # fmt: skip
     """`losses` [2, A, B] at the temperatures `at`; `norms` [T, A] at the places `line`, the temperatures `scales`."""
     with style():
-        figure = page("The loss around the model", finding, width=10.5, height=4.1)
+        figure = page("The loss around the model", finding, width=10.5, height=3.9)
         panels = figure.subplots(1, 3)
         for axes, surface, scale in zip(panels, losses, at, strict=False):
             _contours(figure, axes, surface, places)
@@ -63,12 +63,14 @@ def _norms(figure: Figure, axes: Axes, norms: np.ndarray, line: Sequence[float],
     axes.set_ylabel("temperature exp(t)")
     axes.set_box_aspect(1)
     axes.grid(False)
-    _bar(figure, axes, filled)
+    _bar(figure, axes, filled, [10.0**power for power in range(-8, 9)])
 
 
-def _bar(figure: Figure, axes: Axes, filled: object) -> None:
+def _bar(figure: Figure, axes: Axes, filled: object, ticks: Sequence[float] | None = None) -> None:
     from matplotlib.ticker import FuncFormatter
 
-    bar = figure.colorbar(filled, ax=axes, shrink=0.82, pad=0.02, format=FuncFormatter(lambda value, _: f"{value:.3g}"))  # type: ignore[arg-type]
+    bar = figure.colorbar(
+        filled, ax=axes, shrink=0.82, pad=0.02, ticks=ticks, format=FuncFormatter(lambda value, _: f"{value:.3g}")
+    )  # type: ignore[arg-type]
     bar.outline.set_visible(False)  # type: ignore[operator]
     bar.ax.tick_params(labelsize=8)
