@@ -21,7 +21,7 @@ from equipoise.embedders import find_source, placed
 from equipoise.embedding import ImageSide, class_tokens
 from equipoise.evaluation.chance import zero_shot_chance
 from equipoise.evaluation.evaluate import labels
-from equipoise.evaluation.linear_probe import Labelled, Probe, probe_lbfgs, probe_sgd
+from equipoise.evaluation.linear_probe import Labelled, Probe, probe_lbfgs, probe_sgd, require_classes
 from equipoise.evaluation.results import percent, table, write_results
 from equipoise.models.fit import require_fit
 from equipoise.models.model import Model
@@ -71,6 +71,7 @@ def _features(model: Model, wanted: Wanted) -> tuple[Sequence[str], tuple[Labell
     test = _labelled_source(wanted.test or wanted.data, wanted.overrides, "test")
     if train.class_names != test.class_names:
         raise UserError(f"the classes to train on ({_some(train)}) and to test on ({_some(test)}) are not the same")
+    require_classes(labels(train)[1])  # before the features are computed
     known = _labelled(model, train, "training data")
     if files:
         known, validation = hold_out(known, HELD_OUT, wanted.seed)

@@ -168,5 +168,10 @@ def _check(*parts: Labelled) -> None:
             raise UserError("a linear probe needs labelled records to train, to validate and to test on; some lack all")
         if not torch.isfinite(part.features).all():
             raise UserError("some features are not finite: look for NaN in the model's weights")
-    if len(parts[0].classes.unique()) < 2:
+    require_classes(parts[0].classes)
+
+
+def require_classes(classes: Tensor) -> None:
+    """Refuse what a single class would train."""
+    if len(classes.unique()) < 2:
         raise UserError("all training records are of one class, so there is nothing to tell apart; give two or more")

@@ -32,6 +32,17 @@ REPEATS = 15  # of which the quickest counts: what else the machine does only ev
 PATIENCE = 4.0  # seconds for one measurement, if that allows more than one run
 
 
+class Stack(nn.Module):
+    """The blocks of a transformer, fed tokens [N, t, d] of which all are real."""
+
+    def __init__(self, transformer: nn.Module):
+        super().__init__()
+        self.transformer = transformer
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.transformer(x)
+
+
 @dataclass(frozen=True)
 class Tower:
     """A stack of transformer blocks and the number of tokens it reads with one class token among them."""
@@ -72,7 +83,7 @@ def tower(name: str, encoder: nn.Module, tokens: int) -> Tower:
     if blocks is None or layers is None:
         raise UserError(f"the {name} encoder ({type(encoder).__name__}) is no transformer of ours, so App. B's count "
                         "says nothing of it; choose a vit-... and a causal-... or bert-... tower")  # fmt: skip
-    return Tower(name, blocks, tokens, len(layers), int(encoder.width))  # type: ignore[arg-type]
+    return Tower(name, Stack(blocks), tokens, len(layers), int(encoder.width))  # type: ignore[arg-type]
 
 
 def costs(tower: Tower, class_tokens: int, batch: int) -> Cost:

@@ -61,7 +61,7 @@ def similarities(points: Points, space: Space, bins: int = 80) -> Similarities:
         if kind == "negative":
             above += int((values > own[rows]).sum())
     spreads = {kind: _spread(counts[kind], *moments[kind]) for kind in KINDS}
-    edges = [lowest + width * number for number in range(bins + 1)]
+    edges = [*(lowest + width * number for number in range(bins)), highest]
     return Similarities(edges, spreads, above / spreads["negative"].total)
 
 
