@@ -15,6 +15,8 @@ from typing import NoReturn
 from equipoise import __version__
 from equipoise.data_commands import add_data_commands
 from equipoise.embed_command import add_embed_command
+from equipoise.lab_commands import add_lab_commands
+from equipoise.probe_command import add_probe_command
 from equipoise.types import UserError
 
 STOPPED, MISTAKE = 130, 2
@@ -116,6 +118,8 @@ def _parser() -> argparse.ArgumentParser:
     evaluate.add_argument("--device", default="auto", help="cpu, cuda, cuda:1 (default: a GPU where there is one)")
 
     add_embed_command(commands, _command)
+    add_lab_commands(commands, _command)
+    add_probe_command(commands, _command)
 
     show = _command(commands, _show, "show", "print a recipe with every setting resolved", "demo --set seed=3")
     cite = _command(commands, _cite, "cite", "print the papers a recipe rests on, as BibTeX", "demo")

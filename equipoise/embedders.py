@@ -59,7 +59,7 @@ def embed_data(
     wish: Wish, data: str, overrides: Sequence[str], split: str, folder: Path, settings: Embedding
 ) -> list[Path]:
     """Write the features of a split of a recipe's data, or of the data at a path, to `folder`."""
-    source, about = _source(data, overrides, split)
+    source, about = find_source(data, overrides, split)
     first = _sides(wish.model, wish)
     second = _sides(wish.text, wish) if wish.text else first
     if wish.text and second.texts is None:
@@ -80,7 +80,8 @@ def embed_data(
     return paths
 
 
-def _source(data: str, overrides: Sequence[str], split: str) -> tuple[Source, dict[str, object]]:
+def find_source(data: str, overrides: Sequence[str], split: str) -> tuple[Source, dict[str, object]]:
+    """The data of a recipe's split, or at a path, and what is to be said of it."""
     if looks_like_data(data):
         if overrides:
             raise UserError("--set belongs to recipes; give a recipe that reads the data, or leave it out")
@@ -97,7 +98,7 @@ def _sides(name: str, wish: Wish) -> Sides:
 
 
 def _model(name: str, wish: Wish) -> Sides:
-    model = _placed(load(name))
+    model = placed(load(name))
 
     def finish(readout: nn.Module) -> Finish:
         return class_tokens if wish.before_projection else lambda features: model.space.project(readout(features))
@@ -114,7 +115,7 @@ def _timm(name: str, wish: Wish) -> Sides:
     encoder = TimmImage.Config(name, wish.weights, pretrained=not wish.weights).build(preprocess.size)
     encoder.load_pretrained()
     digest = _digest(Path(wish.weights)) if wish.weights else ""
-    return Sides(ImageSide(_placed(encoder), preprocess, resized=resized), None, digest)
+    return Sides(ImageSide(placed(encoder), preprocess, resized=resized), None, digest)
 
 
 def _transformers(name: str, wish: Wish) -> Sides:
@@ -127,7 +128,7 @@ def _transformers(name: str, wish: Wish) -> Sides:
     tokens = Tokens.load(folder, min(room, LONGEST))
     encoder = TransformersText.Config(str(folder), pretrained=True).build(tokens.size, tokens.context)
     encoder.load_pretrained()
-    return Sides(None, TextSide(_placed(encoder), tokens), _digest(*sorted(folder.glob("*.safetensors"))))
+    return Sides(None, TextSide(placed(encoder), tokens), _digest(*sorted(folder.glob("*.safetensors"))))
 
 
 def _fetched(name: str) -> str:
@@ -141,7 +142,8 @@ def _fetched(name: str) -> str:
         raise UserError(f"{name} cannot be fetched from the hub: {str(error).splitlines()[0]}") from error
 
 
-def _placed(encoder: E) -> E:
+def placed(encoder: E) -> E:
+    """On a GPU where there is one."""
     return encoder.to("cuda" if torch.cuda.is_available() else "cpu")
 
 

@@ -27,11 +27,16 @@ ORDER = (
     "evaluation",
     "embedding",
     "reports",
+    "insight",
     "citations",
     "config",
     "runs",
     "embedders",
     "embed_command",
+    "lab",
+    "lab_commands",
+    "probing",
+    "probe_command",
     "inspection",
     "data_commands",
     "cli",
@@ -134,7 +139,7 @@ def test_ranks_appear_only_where_they_belong():
 
 def test_no_component_reads_the_configuration():
     for name, path in modules():
-        if name not in {"config", "runs", "embedders", "inspection", "cli", "__init__"}:
+        if name not in {"config", "runs", "embedders", "lab", "inspection", "cli", "__init__"}:
             assert "config" not in parts_imported(path), f"{path} imports config"
 
 

@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -98,10 +99,11 @@ def encode_images(model: Model, source: Source, batch_size: int, limit: int | No
     """Points of every image (or the first `limit`) [N, d], encoded a batch at a time."""
     require_fit(model, source)
     total = len(source) if limit is None else min(limit, len(source))
-    return model.spread(total, batch_size, lambda some: _encode_some(model, source, some, batch_size))
+    return model.spread(total, batch_size, lambda some: encode_some(model, source, some, batch_size))
 
 
-def _encode_some(model: Model, source: Source, indices: range, batch_size: int) -> Tensor:
+def encode_some(model: Model, source: Source, indices: Sequence[int], batch_size: int = 256) -> Tensor:
+    """Points of these images [N, d]."""
     if isinstance(source, FeatureSource):
         features, mask = source.image_features(indices)
         return model.encode_image(features, batch_size, mask)
@@ -136,13 +138,22 @@ def _ranked(model: Model, images: Tensor, said: Captions, truth: np.ndarray | No
 
 
 def _zero_shot(model: Model, images: Tensor, source: LabelledSource, settings: Evaluation) -> Finding:
-    classes = source.class_names
-    labels = [source.pair(index).label for index in range(len(source))]
-    labelled = [index for index, label in enumerate(labels) if label is not None]
-    truth = torch.tensor([classes.index(str(labels[index])) for index in labelled])
-    prompts = fill(source.templates, classes)
-    texts = [text for several in prompts for text in several]
-    points = Captions(texts, torch.arange(len(texts))).points(model).view(len(classes), len(prompts[0]), -1)
+    labelled, truth = labels(source)
+    points = prompt_points(model, source)
     arguments = (images[labelled], truth, points, model.space, settings.average, settings.chunk)
     counts = confusion(*arguments).cpu().numpy()
+    classes = source.class_names
     return Finding(zero_shot(*arguments), zero_shot_chance(len(classes)), counts, tuple(classes))
+
+
+def labels(source: LabelledSource) -> tuple[list[int], Tensor]:
+    """The records that carry a label, and the number of each one's class."""
+    named = [(index, label) for index in range(len(source)) if (label := source.pair(index).label) is not None]
+    return [index for index, _ in named], torch.tensor([source.class_names.index(str(label)) for _, label in named])
+
+
+def prompt_points(model: Model, source: LabelledSource) -> Tensor:
+    """Points of every class's prompts [C, T, d]."""
+    prompts = fill(source.templates, source.class_names)
+    texts = [text for several in prompts for text in several]
+    return Captions(texts, torch.arange(len(texts))).points(model).view(len(prompts), len(prompts[0]), -1)

@@ -19,7 +19,7 @@ from equipoise.files import write_text
 if TYPE_CHECKING:
     from rich.table import Table
 
-TASKS = ("zeroshot_retrieval", "zeroshot_classification")
+TASKS = ("zeroshot_retrieval", "zeroshot_classification", "linear_probe")
 FOUND = {"image_to_text": "text_retrieval", "text_to_image": "image_retrieval"}
 ARROWS = {"image_to_text": "image → text", "text_to_image": "text → image"}
 
@@ -38,6 +38,9 @@ MEANINGS: Mapping[str, tuple[str, str]] = {
     "acc1": ("accuracy", "Share of images whose class comes first, with no training on classes."),
     "acc5": ("top-5 accuracy", "Share of images whose class is among the first five."),
     "mean_per_class_recall": ("mean per-class recall", "Accuracy averaged over classes, so that each weighs the same."),
+    "lp_acc1": ("accuracy", "Share of images whose class a linear map on frozen features gets right."),
+    "lp_acc5": ("top-5 accuracy", "Share of images whose class is among its first five."),
+    "lp_mean_per_class_recall": ("mean per-class recall", "Its accuracy averaged over classes."),
 }  # fmt: skip
 
 

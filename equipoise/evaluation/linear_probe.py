@@ -1,0 +1,177 @@
+"""Linear probe: how well do a frozen encoder's features tell classes apart, with nothing but a linear map on top?
+
+Two protocols, both on features before the projection (the class tokens of the image tower, one after the other):
+
+- L-BFGS. Radford et al. 2021, App. A.3: logistic regression, at most 1,000 iterations, the L2 strength chosen on a
+  validation split by a parametric search over 10^-6 ... 10^6 in steps of two decades, halved around the best until
+  there are eight steps to a decade; then trained on training and validation data together.
+
+      min_W  ½‖W‖² + C Σ_i CE(W x_i + b, y_i)          C is the inverse of the strength, as in scikit-learn
+
+- SGD. Chen et al. 2021, "An Empirical Study of Training Self-Supervised Vision Transformers" (MoCo v3), as Sun and Li
+  2024, App. A, use it: SGD without momentum or weight decay, learning rate 1.0 under a cosine with 5 epochs of warm-up,
+  100 epochs, weights from N(0, 0.01²). Batches of 1,024 as in MoCo v3. We train on features computed once, so there is
+  no augmentation of pictures (the paper crops and uses RandAugment); its numbers are therefore a lower bound.
+
+x [N, w] features, y [N] classes. The sweep never sees test data. `lp_acc1`, `lp_acc5` and `lp_mean_per_class_recall`
+are CLIP_benchmark's names.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from equipoise.data.order import generator
+from equipoise.types import UserError
+
+LOWEST, HIGHEST, FIRST_STEP, LAST_STEP = -6.0, 6.0, 2.0, 1 / 8  # of log10 C
+ITERATIONS = 1000
+
+
+Told = Callable[[], object]
+
+
+class Labelled(NamedTuple):
+    features: Tensor  # [N, w]
+    classes: Tensor  # [N]
+
+
+@dataclass(frozen=True)
+class Probe:
+    metrics: dict[str, float]
+    chosen: float | None = None  # C, where it was swept
+    sweep: tuple[tuple[float, float], ...] = ()  # C and accuracy on validation, by C
+
+
+@dataclass(frozen=True)
+class SGD:
+    epochs: int = 100
+    warmup_epochs: int = 5
+    learning_rate: float = 1.0
+    batch_size: int = 1024
+    seed: int = 0
+
+
+def probe_lbfgs(
+    train: Labelled, validation: Labelled, test: Labelled, told: Callable[[], object] = lambda: None
+) -> Probe:
+    """The regression whose C does best on validation, on test data; `told` after every fit."""
+    _check(train, validation, test)
+
+    def accuracy(exponent: float) -> float:
+        scores = _regression(train, 10**exponent)(validation.features)
+        told()
+        return float((scores.argmax(dim=1) == validation.classes).double().mean())
+
+    found = search(accuracy)
+    best = max(found, key=lambda exponent: (found[exponent], -exponent))  # of equals, the strongest penalty
+    both = Labelled(*(torch.cat(parts) for parts in zip(train, validation, strict=True)))
+    scores = _regression(both, 10**best)(test.features)
+    told()
+    sweep = tuple((10**exponent, found[exponent]) for exponent in sorted(found))
+    return Probe(measured(scores, test.classes), 10**best, sweep)
+
+
+def search(accuracy: Callable[[float], float]) -> dict[float, float]:
+    """Exponents of ten that were tried and what each scored: a coarse grid, then ever finer around the best."""
+    step = FIRST_STEP
+    tried = {float(e): accuracy(float(e)) for e in np.arange(LOWEST, HIGHEST + step / 2, step)}
+    while step > LAST_STEP:
+        step /= 2
+        best = max(tried, key=lambda exponent: (tried[exponent], -exponent))
+        for exponent in (best - step, best + step):
+            if LOWEST <= exponent <= HIGHEST and exponent not in tried:
+                tried[exponent] = accuracy(exponent)
+    return tried
+
+
+def probe_sgd(train: Labelled, test: Labelled, settings: SGD = SGD()) -> Probe:  # noqa: B008 (frozen)
+    """A linear layer trained by SGD on the training features."""
+    _check(train, test)
+    chance, size = generator(settings.seed, "probe"), min(settings.batch_size, len(train.classes))
+    layer = nn.Linear(train.features.shape[1], _count(train, test))
+    nn.init.normal_(layer.weight, std=0.01, generator=chance)
+    nn.init.zeros_(layer.bias)
+    optimiser = torch.optim.SGD(layer.parameters(), lr=settings.learning_rate)
+    batches = len(train.classes) // size
+    for epoch in range(settings.epochs):
+        order = torch.randperm(len(train.classes), generator=chance)
+        for number in range(batches):
+            optimiser.param_groups[0]["lr"] = rate(epoch + number / batches, settings)
+            chosen = order[number * size : (number + 1) * size]
+            loss = F.cross_entropy(layer(train.features[chosen].float()), train.classes[chosen])
+            optimiser.zero_grad()
+            loss.backward()
+            optimiser.step()
+    with torch.no_grad():
+        return Probe(measured(layer(test.features.float()), test.classes))
+
+
+def rate(epoch: float, settings: SGD) -> float:
+    """MoCo v3's schedule: up in a straight line, then half a cosine."""
+    if epoch < settings.warmup_epochs:
+        return settings.learning_rate * epoch / settings.warmup_epochs
+    done = (epoch - settings.warmup_epochs) / (settings.epochs - settings.warmup_epochs)
+    return settings.learning_rate * 0.5 * (1 + math.cos(math.pi * done))
+
+
+def measured(scores: Tensor, classes: Tensor) -> dict[str, float]:
+    """Accuracies of class scores [N, C]."""
+    right = (scores.argmax(dim=1) == classes).double()
+    recalls = [right[classes == one].mean() for one in classes.unique()]
+    numbers = {"lp_acc1": float(right.mean()), "lp_mean_per_class_recall": float(torch.stack(recalls).mean())}
+    if scores.shape[1] >= 5:
+        within = (scores.topk(5, dim=1).indices == classes[:, None]).any(dim=1)
+        numbers["lp_acc5"] = float(within.double().mean())
+    return numbers
+
+
+def _regression(train: Labelled, inverse_strength: float) -> Callable[[Tensor], Tensor]:
+    """Scikit-learn's logistic regression; gives scores [N, C], for classes it never saw -inf."""
+    try:
+        from sklearn.exceptions import ConvergenceWarning
+        from sklearn.linear_model import LogisticRegression
+    except ImportError as error:
+        raise UserError("a linear probe needs scikit-learn; pip install 'equipoise[probe]', or use --sgd") from error
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # the protocol stops after 1,000 iterations, settled or not
+        fitted = LogisticRegression(C=inverse_strength, max_iter=ITERATIONS).fit(
+            train.features.double().numpy(), train.classes.numpy()
+        )
+
+    def scores(features: Tensor) -> Tensor:
+        raw = torch.from_numpy(fitted.decision_function(features.double().numpy()))
+        raw = torch.stack([-raw, raw], dim=1) if raw.ndim == 1 else raw  # two classes share one score
+        full = raw.new_full((len(raw), int(fitted.classes_.max()) + 1), -torch.inf)
+        full[:, torch.from_numpy(fitted.classes_)] = raw
+        return full
+
+    return scores
+
+
+def _count(*parts: Labelled) -> int:
+    return 1 + max(int(part.classes.max()) for part in parts)
+
+
+def _check(*parts: Labelled) -> None:
+    for part in parts:
+        if not len(part.classes):
+            raise UserError("a linear probe needs labelled records to train, to validate and to test on; some lack all")
+        if not torch.isfinite(part.features).all():
+            raise UserError("some features are not finite: look for NaN in the model's weights")
+    require_classes(parts[0].classes)
+
+
+def require_classes(classes: Tensor) -> None:
+    """Refuse what a single class would train."""
+    if len(classes.unique()) < 2:
+        raise UserError("all training records are of one class, so there is nothing to tell apart; give two or more")

@@ -1,0 +1,1 @@
+"""The laboratory: what a trained model, or a run, shows about temperature, topology and cost."""
