@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from equipoise.forms.cross_entropy import CrossEntropy
-from equipoise.forms.form import Form, Statistics
+from equipoise.forms.form import Form, SingleSweep, Statistics
 
-FORMS: dict[str, type[Form]] = {
+FORMS: dict[str, Form | type[Form]] = {
     "cross_entropy": CrossEntropy,
 }
 
-__all__ = ["FORMS", "CrossEntropy", "Form", "Statistics"]
+__all__ = ["FORMS", "CrossEntropy", "Form", "SingleSweep", "Statistics"]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from equipoise.targets.one_hot import OneHot
-from equipoise.targets.target import Target, TargetBlock
+from equipoise.targets.target import HardTarget, Scores, Target, TargetBlock
 
-TARGETS: dict[str, type[Target]] = {
+TARGETS: dict[str, Target | type[Target]] = {
     "one_hot": OneHot,
 }
 
-__all__ = ["TARGETS", "OneHot", "Target", "TargetBlock"]
+__all__ = ["TARGETS", "HardTarget", "OneHot", "Scores", "Target", "TargetBlock"]
