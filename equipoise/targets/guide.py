@@ -14,6 +14,7 @@ calls its targets "variable distributions".
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, fields, replace
 
 import torch
@@ -52,8 +53,8 @@ class Guide:
     ) -> tuple[Kinship, Kinship]:
         """The similarities that guide rows and those that guide columns."""
         row, col = (self._vectors(name, embeddings, batch, space) for name in (self.by_row, self.by_col))
-        t = torch.as_tensor(self.scale).log() if self.scale else torch.as_tensor(log_scale)
-        t = t.to(embeddings.image)
+        like = embeddings.image
+        t = torch.as_tensor(math.log(self.scale) if self.scale else log_scale, dtype=like.dtype, device=like.device)
         t = t.detach() if self.stop_gradient else t
         if self.across:
             if row[1] != col[1]:

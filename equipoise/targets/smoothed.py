@@ -76,5 +76,5 @@ class _Smoothed(Target):
     def _mixed(self, hard: Tensor | None, scores: Scores, each: Tensor) -> Tensor:
         if hard is None or scores.positive is None:
             return each.expand_as(scores.by_row)
-        kept = torch.where(each > 0, 1 - self.alpha, 1)
-        return torch.where(scores.positive, kept * hard, each)
+        kept = torch.where(each > 0, (1 - self.alpha) * hard, hard)
+        return torch.where(scores.positive, kept, each)

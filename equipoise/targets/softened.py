@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import ClassVar
 
 import torch
@@ -58,8 +59,11 @@ class Softened(Target):
         rows, cols = (tuple((weight, pair[side]) for weight, pair in bound) for side in (0, 1))
         return SoftenedBy(self.beta, hard, rows, cols)
 
-    def block(self, rows: range, cols: range, like: Tensor, scores: Scores | None = None) -> TargetBlock:
+    def scores(self, rows: range, cols: range, like: Tensor) -> Scores:
         raise UserError("this target must be bound to a batch, for a guide softens it; call target.bind(...) first")
+
+    def block(self, rows: range, cols: range, like: Tensor, scores: Scores | None = None) -> TargetBlock:
+        return TargetBlock(*self.scores(rows, cols, like)[:2])
 
 
 Weighted = tuple[tuple[float, Kinship], ...]
@@ -93,7 +97,7 @@ class SoftenedBy(Target):
 
     def scores(self, rows: range, cols: range, like: Tensor) -> Scores:
         by_row, by_col = (
-            sum((weight * kinship.block(rows, cols) for weight, kinship in guides), torch.zeros_like(like))
+            reduce(torch.add, (weight * kinship.block(rows, cols) for weight, kinship in guides))
             for guides in (self.rows, self.cols)
         )
         return Scores(by_row, by_col, self.of.positive(rows, cols, like.device))
