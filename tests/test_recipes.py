@@ -21,7 +21,13 @@ LITTLE_DATA = ("data.train_size=16", "data.validation_size=4", "data.test_size=4
 FEW_LAYERS = ("image.layers=2", "text.layers=2")
 # All sizes as published but the depth of the two larger ones: on one core ViT-B/16 takes 22 s for two steps,
 # ViT-L/14 takes 80 s and 7.5 GB.
-PAPER_SCALE = {"clip-vit-b32": (), "clip-vit-b16": FEW_LAYERS, "clip-vit-l14": FEW_LAYERS}
+PAPER_SCALE = {
+    "clip-vit-b32": (),
+    "clip-vit-b16": FEW_LAYERS,
+    "clip-vit-l14": FEW_LAYERS,
+    "softclip-vit-b32": ("image.layers=4", "text.layers=2"),
+    "softclip-vit-b16": ("image.layers=3", "text.layers=2"),
+}
 OF_SCENES = [name for name in builtin_recipes() if isinstance(load_run(name).run.data, Scenes.Config)]
 SMALL = [name for name in OF_SCENES if name not in PAPER_SCALE]  # those that read files are tested beside their readers
 

@@ -81,6 +81,14 @@ class ViT(ImageEncoder):
         mask = torch.ones(tokens.shape[:2], dtype=torch.bool, device=x.device)
         return Features(classes=self.ln_post(x[:, :1]), tokens=tokens, mask=mask)
 
+    def rear(self, tokens: Tensor, mask: Tensor, blocks: int) -> Features:
+        """Tokens [N, L, w] that are no patches: behind the class token, without positions, through the last blocks."""
+        x = self.ln_pre(torch.cat([self.class_token.expand(len(tokens), -1, -1), tokens], dim=1))
+        seen = F.pad(mask, (1, 0), value=True)[:, None, None, :]
+        for block in self.transformer.blocks[-blocks:]:
+            x = block(x, seen, False)
+        return Features(classes=self.ln_post(x[:, :1]), tokens=x[:, 1:], mask=mask)
+
 
 def _cut(images: Tensor, patch: int) -> Tensor:
     """Images [N, 3, H, W] to patches [N, P, 3·patch²], row by row, each laid out as a convolution's weight is."""
