@@ -32,6 +32,9 @@ class CLIP(Objective):
     form: Form = choice(FORMS, "cross_entropy")
     impl: str = "auto"
 
+    def __post_init__(self) -> None:
+        self.form.check(self.target)
+
     @property
     def needs(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(("image", "text", *self.target.needs)))

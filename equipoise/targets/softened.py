@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import reduce
-from typing import ClassVar
+from typing import ClassVar, NoReturn
 
 import torch
 from torch import Tensor
@@ -26,6 +26,8 @@ from equipoise.targets.guide import GUIDES, Guide, Kinship
 from equipoise.targets.hard import HARD_TARGETS
 from equipoise.targets.target import HardTarget, Scores, Target, TargetBlock
 from equipoise.types import Batch, Embeddings, UserError
+
+UNBOUND = "this target must be bound to a batch, for a guide softens it; call target.bind(...) first"
 
 
 @dataclass(frozen=True)
@@ -59,11 +61,11 @@ class Softened(Target):
         rows, cols = (tuple((weight, pair[side]) for weight, pair in bound) for side in (0, 1))
         return SoftenedBy(self.beta, hard, rows, cols)
 
-    def scores(self, rows: range, cols: range, like: Tensor) -> Scores:
-        raise UserError("this target must be bound to a batch, for a guide softens it; call target.bind(...) first")
+    def scores(self, rows: range, cols: range, like: Tensor) -> NoReturn:
+        raise UserError(UNBOUND)
 
-    def block(self, rows: range, cols: range, like: Tensor, scores: Scores | None = None) -> TargetBlock:
-        return TargetBlock(*self.scores(rows, cols, like)[:2])
+    def block(self, rows: range, cols: range, like: Tensor, scores: Scores | None = None) -> NoReturn:
+        raise UserError(UNBOUND)
 
 
 Weighted = tuple[tuple[float, Kinship], ...]
@@ -111,7 +113,7 @@ class SoftenedBy(Target):
             self._mixed(hard.by_row, scores.by_row - scores.row_norms[:, None]),
             self._mixed(hard.by_col, scores.by_col - scores.col_norms),
         )
-        return TargetBlock(logs[0].exp(), logs[1].exp(), logs, scores)
+        return TargetBlock(logs=logs, scores=scores)
 
     def _mixed(self, hard: Tensor | None, log_guide: Tensor) -> Tensor:
         soft = math.log(self.beta) + log_guide

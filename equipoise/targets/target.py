@@ -30,11 +30,26 @@ class Scores(NamedTuple):
     col_norms: Tensor | None = None  # [C]
 
 
-class TargetBlock(NamedTuple):
-    by_row: Tensor | None  # [R, C]; None where the whole block is zero, so that it costs nothing
-    by_col: Tensor | None
-    logs: tuple[Tensor, Tensor] | None = None  # of both, where the shares themselves may be too small for a float
-    scores: Scores | None = None  # what they were made of, for forms that look at negatives alone
+class TargetBlock:
+    """Shares [R, C] of one block, or their logarithms where the shares may be too small for a float."""
+
+    def __init__(
+        self,
+        by_row: Tensor | None = None,  # None where the whole block is zero, so that it costs nothing
+        by_col: Tensor | None = None,
+        *,
+        logs: tuple[Tensor, Tensor] | None = None,  # instead of both
+        scores: Scores | None = None,  # what they were made of, for forms that look at negatives alone
+    ):
+        self._shares, self.logs, self.scores = (by_row, by_col), logs, scores
+
+    @property
+    def by_row(self) -> Tensor | None:
+        return self._shares[0] if self.logs is None else self.logs[0].exp()
+
+    @property
+    def by_col(self) -> Tensor | None:
+        return self._shares[1] if self.logs is None else self.logs[1].exp()
 
 
 class Target(ABC):

@@ -42,7 +42,7 @@ def shares(target: Target, rows: range = range(N), cols: range = range(N)) -> tu
         scores = scores._replace(row_norms=norms[0], col_norms=norms[1])
     block = target.block(rows, cols, like, scores)
     nothing = torch.zeros(len(rows), len(cols), dtype=torch.float64)
-    return tuple(nothing if x is None else x.expand_as(nothing) for x in block[:2])
+    return tuple(nothing if x is None else x.expand_as(nothing) for x in (block.by_row, block.by_col))
 
 
 SIDE = {"caption": torch.tensor([4, 4, 9, 1, 9, 4, 3]), "label": torch.tensor([0, 1, 1, 2, 2, 2, 3])}
