@@ -41,7 +41,9 @@ def score(settings: list[str], folder: Path) -> dict[str, float]:
     if not result.exists():
         loaded = load_run("features", settings)
         folder.mkdir(parents=True, exist_ok=True)
-        model, _ = train_run(loaded, folder)
+        model, outcome = train_run(loaded, folder)
+        if outcome.signal:
+            raise SystemExit(128 + outcome.signal)  # go on with the same command
         found = evaluate(model, loaded.run.data.build("validation"), loaded.run.evaluation)["retrieval"].metrics
         write_text(result, json.dumps({metric: found[metric] for metric in METRICS}))
     return json.loads(result.read_text())
