@@ -1,6 +1,7 @@
 """What a contrastive loss costs, eager against tiled: `python benchmarks/contrast_memory.py` (Linux).
 
-Loss and gradients of CLIP's objective on N random pairs, in float32 on the CPU. Each measurement has a process of its
+Loss and gradients of an objective (CLIP's, or `--objective softclip` with random guides, which get gradients too) on N
+random pairs, in float32 on the CPU. Each measurement has a process of its
 own. Memory is the highest resident size during some forward and backward passes, above what it was just before them,
 when the inputs were there already and a small pass had loaded every library; the gradients themselves count. Time is
 that of the fastest of these passes.
@@ -11,9 +12,9 @@ from __future__ import annotations
 import argparse
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -22,6 +23,7 @@ import torch
 from torch import Tensor
 
 import equipoise as eq
+from equipoise.objectives import OBJECTIVES
 
 MEBIBYTE = 2**20
 
@@ -30,23 +32,23 @@ MEBIBYTE = 2**20
 class Measured:
     peak: int  # bytes above the inputs
     seconds: float
-    gradients: tuple[np.ndarray, ...]  # of both sets of points and of log_scale
+    gradients: tuple[np.ndarray, ...]  # of all points and of log_scale
 
 
-def measure(impl: str, pairs: int, dim: int, threads: int, repeats: int) -> Measured:
+def measure(name: str, impl: str, pairs: int, dim: int, threads: int, repeats: int) -> Measured:
     """One implementation at one size; meant for a fresh process."""
     torch.set_num_threads(threads)
     space = eq.Sphere(dim)
-    inputs = _inputs(space, pairs)
+    chosen = OBJECTIVES[name]
+    objective = replace(chosen() if isinstance(chosen, type) else chosen, impl=impl)  # type: ignore[type-var]
+    inputs = _inputs(space, pairs, objective.needs)
 
-    def gradients(of: Sequence[Tensor]) -> tuple[Tensor, ...]:
-        rows, cols, log_scale = of
-        loss = eq.contrast(
-            rows, cols, space=space, target=eq.OneHot(), form=eq.CrossEntropy(), log_scale=log_scale, impl=impl
-        )
-        return torch.autograd.grad(loss, of)
+    def gradients(of: Mapping[str, Tensor]) -> tuple[Tensor, ...]:
+        roles = {role: of[role] for role in objective.needs}
+        loss = objective(eq.Embeddings(**roles), log_scale=of["log_scale"], space=space)
+        return torch.autograd.grad(loss.total, tuple(of.values()))
 
-    gradients(_inputs(space, 64))
+    gradients(_inputs(space, 64, objective.needs))
     before = _status("VmRSS")
     Path("/proc/self/clear_refs").write_text("5")  # lets Linux forget the highest size so far
     seconds = min(_seconds(lambda: gradients(inputs)) for _ in range(repeats))
@@ -60,11 +62,14 @@ def relative_difference(one: Measured, other: Measured) -> float:
     return max(float(np.abs(a - b).max() / np.abs(b).max()) for a, b in pairs)
 
 
-def _inputs(space: eq.Sphere, pairs: int) -> list[Tensor]:
+def _inputs(space: eq.Sphere, pairs: int, roles: Sequence[str]) -> dict[str, Tensor]:
+    """Random points for the first role, and for the others points near them; a temperature."""
     noise = torch.Generator().manual_seed(pairs)
-    rows = space.project(torch.randn(pairs, space.dim, generator=noise))
-    cols = space.project(rows + torch.randn(pairs, space.dim, generator=noise) / math.sqrt(space.dim))
-    return [x.requires_grad_() for x in (rows, cols, torch.tensor(math.log(1 / 0.07)))]
+    first = space.project(torch.randn(pairs, space.dim, generator=noise))
+    points = {roles[0]: first}
+    for role in roles[1:]:
+        points[role] = space.project(first + torch.randn(pairs, space.dim, generator=noise) / math.sqrt(space.dim))
+    return {name: x.requires_grad_() for name, x in {**points, "log_scale": torch.tensor(math.log(1 / 0.07))}.items()}
 
 
 def _status(field: str) -> int:
@@ -81,20 +86,23 @@ def _seconds(work: Callable[[], object]) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Memory and time of the contrastive loss, eager against tiled.")
+    parser.add_argument("--objective", choices=list(OBJECTIVES), default="clip")
     parser.add_argument("--pairs", type=int, nargs="+", default=[2048, 4096, 8192, 16384])
     parser.add_argument("--dim", type=int, default=512)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--repeats", type=int, default=3)
     options = parser.parse_args()
-    print(f"d = {options.dim}, float32, CPU, {options.threads} thread(s), torch {torch.__version__}")
+    print(
+        f"{options.objective}, d = {options.dim}, float32, CPU, {options.threads} thread(s), torch {torch.__version__}"
+    )
     columns = ("eager MiB", "tiled MiB", "eager/tiled", "eager s", "tiled s", "tiled/eager", "gradient diff.")
     print(f"{'pairs N':>8}" + "".join(f"{name:>15}" for name in columns))
     fresh = ProcessPoolExecutor(max_workers=1, mp_context=get_context("spawn"), max_tasks_per_child=1)
     with fresh as processes:
         for pairs in options.pairs:
             arguments = (pairs, options.dim, options.threads, options.repeats)
-            eager = processes.submit(measure, "eager", *arguments).result()
-            tiled = processes.submit(measure, "tiled", *arguments).result()
+            eager = processes.submit(measure, options.objective, "eager", *arguments).result()
+            tiled = processes.submit(measure, options.objective, "tiled", *arguments).result()
             print(
                 f"{pairs:>8,}{eager.peak / MEBIBYTE:>15,.0f}{tiled.peak / MEBIBYTE:>15,.0f}"
                 f"{eager.peak / tiled.peak:>14.1f}×{eager.seconds:>15.2f}{tiled.seconds:>15.2f}"

@@ -18,25 +18,31 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from equipoise import objectives
     from equipoise.data.scenes import Scenes, matches
-    from equipoise.forms import CrossEntropy
+    from equipoise.forms import CrossEntropy, Divergence, Sigmoid
     from equipoise.kernels import contrast
     from equipoise.models.model import Model
     from equipoise.models.temperature import Temperature
     from equipoise.runs import load
     from equipoise.spaces import Euclidean, ProductSphere, Sphere, geodesic_mix
-    from equipoise.targets import OneHot
+    from equipoise.targets import Duplicates, Guide, OneHot, Smoothed, Softened
     from equipoise.types import Batch, Embeddings, Loss, UserError
 
 _HOME = {
     "Batch": "equipoise.types",
     "CrossEntropy": "equipoise.forms",
+    "Divergence": "equipoise.forms",
+    "Duplicates": "equipoise.targets",
     "Embeddings": "equipoise.types",
     "Euclidean": "equipoise.spaces",
+    "Guide": "equipoise.targets",
     "Loss": "equipoise.types",
     "Model": "equipoise.models.model",
     "OneHot": "equipoise.targets",
     "ProductSphere": "equipoise.spaces",
     "Scenes": "equipoise.data.scenes",
+    "Sigmoid": "equipoise.forms",
+    "Smoothed": "equipoise.targets",
+    "Softened": "equipoise.targets",
     "Sphere": "equipoise.spaces",
     "Temperature": "equipoise.models.temperature",
     "UserError": "equipoise.types",
@@ -50,13 +56,19 @@ _HOME = {
 __all__ = [
     "Batch",
     "CrossEntropy",
+    "Divergence",
+    "Duplicates",
     "Embeddings",
     "Euclidean",
+    "Guide",
     "Loss",
     "Model",
     "OneHot",
     "ProductSphere",
     "Scenes",
+    "Sigmoid",
+    "Smoothed",
+    "Softened",
     "Sphere",
     "Temperature",
     "UserError",

@@ -21,6 +21,7 @@ from equipoise.data.shuffle import Shuffle
 from equipoise.data.tokens import Tokens
 from equipoise.encoders import IMAGE_ENCODERS, TEXT_ENCODERS, ImageConfig, TextConfig
 from equipoise.evaluation.evaluate import Evaluation
+from equipoise.models.guides import Regions
 from equipoise.models.temperature import Temperature
 from equipoise.objectives import OBJECTIVES, Objective
 from equipoise.readouts import READOUTS, ClassToken
@@ -45,6 +46,7 @@ class Run:
     preprocess: Preprocess = field(default_factory=Preprocess)
     image: ImageConfig = choice(IMAGE_ENCODERS, "vit-b32")
     text: TextConfig = choice(TEXT_ENCODERS, "causal-b")
+    regions: Regions.Config = field(default_factory=Regions.Config)
     readout: ClassToken.Config = choice(READOUTS, "class_token")
     space: Space = choice(SPACES, "sphere")
     temperature: Temperature = field(default_factory=Temperature)

@@ -29,6 +29,8 @@ PAPER_SCALE = {
     "clip-vit-b16": FEW_LAYERS,
     "clip-vit-l14": FEW_LAYERS,
     **dict.fromkeys(TOPOLOGIES, ("image.layers=1", "text.layers=1")),
+    "softclip-vit-b32": ("image.layers=4", "text.layers=2"),
+    "softclip-vit-b16": ("image.layers=3", "text.layers=2"),
 }
 OF_SCENES = [name for name in builtin_recipes() if isinstance(load_run(name).run.data, Scenes.Config)]
 SMALL = [name for name in OF_SCENES if name not in PAPER_SCALE]  # those that read files are tested beside their readers

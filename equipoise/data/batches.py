@@ -18,6 +18,7 @@ from equipoise.data.badness import Fault, Tally
 from equipoise.data.images import Preprocess, crop_draws
 from equipoise.data.loading import made_ahead
 from equipoise.data.order import Order, generator
+from equipoise.data.side import side_data, tag_data
 from equipoise.data.source import BatchSource, CroppingSource, Pair, Source
 from equipoise.data.standins import cut
 from equipoise.data.tokens import Tokens
@@ -107,7 +108,9 @@ class Batches:
         pairs = [self.source.pair(index) for index in indices]
         captions = [_drawn(pair, draw) for pair, draw in zip(pairs, draws, strict=True)]
         ids, mask = self.tokens(captions, [pair.key for pair in pairs])
-        return Batch(images, ids, mask, torch.tensor(indices))
+        side = side_data(self.source, pairs, captions, indices)
+        side |= tag_data(self.source, pairs, indices, self.tokens)
+        return Batch(images, ids, mask, torch.tensor(indices), side)
 
     def _received(self, made: Made) -> Batch:
         """Moved to the device, normalised, and its bad records counted."""

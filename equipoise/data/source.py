@@ -19,6 +19,8 @@ from equipoise.data.tokens import Tokens
 from equipoise.types import Batch
 
 IMAGE_MASK = "image_mask"  # in a batch's `side`: bool [N, P], True where a token of an image is real
+REGIONS, REGION_MASK = "regions", "region_mask"  # there too: [N, R, w] features of parts of an image, bool [N, R]
+TAGS, TAGS_MASK = "tags", "tags_mask"  # and their names as token ids [N, L], bool [N, L]
 
 
 @dataclass(frozen=True)
@@ -76,6 +78,22 @@ class LabelledSource(Source, Protocol):
 
     class_names: tuple[str, ...]
     templates: tuple[str, ...]
+
+
+@runtime_checkable
+class RegionSource(Source, Protocol):
+    """A source that knows parts of its images, as a detector finds them, and names for them."""
+
+    @property
+    def has_regions(self) -> bool: ...
+
+    def regions(self, indices: Sequence[int]) -> tuple[Tensor, Tensor]:
+        """Features [N, R, w] and which are real, bool [N, R]: at least one an image."""
+        ...
+
+    def tags(self, index: int) -> tuple[str, ...]:
+        """The regions' names."""
+        ...
 
 
 @runtime_checkable

@@ -111,11 +111,13 @@ class Transformer(nn.Module):
             for linear in (module.attention.qkv, module.attention.out, module.mlp_in, module.mlp_out):
                 nn.init.zeros_(linear.bias)
 
-    def forward(self, x: Tensor, layout: Layout, classes_only: bool = False) -> Tensor:
-        for number, block in enumerate(self.blocks, 1):
-            last = classes_only and number == len(self.blocks)
+    def forward(self, x: Tensor, layout: Layout, classes_only: bool = False, last: int = 0) -> Tensor:
+        """Through all blocks, or through the `last` few."""
+        blocks = self.blocks[-last:]
+        for number, block in enumerate(blocks, 1):
+            finish = classes_only and number == len(blocks)
             if self.recompute and self.training:
-                x = checkpoint(block, x, layout, last, use_reentrant=False)
+                x = checkpoint(block, x, layout, finish, use_reentrant=False)
             else:
-                x = block(x, layout, last)
+                x = block(x, layout, finish)
         return x

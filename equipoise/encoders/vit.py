@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from equipoise.encoders.encoder import ImageEncoder
-from equipoise.encoders.layout import Even
+from equipoise.encoders.layout import Even, Packed
 from equipoise.encoders.transformer import Transformer, check_sizes
 from equipoise.types import Features, UserError
 
@@ -83,6 +83,15 @@ class ViT(ImageEncoder):
         tokens = x[:, 1:]
         mask = torch.ones(tokens.shape[:2], dtype=torch.bool, device=x.device)
         return Features(classes=self.ln_post(x[:, :1]), tokens=tokens, mask=mask)
+
+    def rear(self, tokens: Tensor, mask: Tensor, blocks: int, classes_only: bool = False) -> Features:
+        """Tokens [N, L, w] that are no patches: behind the class token, without positions, through the last blocks."""
+        x = self.ln_pre(torch.cat([self.class_token.expand(len(tokens), -1, -1), tokens], dim=1))
+        layout = Packed.of(F.pad(mask, (1, 0), value=True), causal=False)
+        x = self.transformer(layout.pack(x), layout, classes_only, last=blocks)
+        if classes_only:
+            return Features(classes=self.ln_post(x))
+        return Features(classes=self.ln_post(layout.read(x)), tokens=layout.unpack(x)[:, 1:], mask=mask)
 
 
 def _cut(images: Tensor, patch: int) -> Tensor:

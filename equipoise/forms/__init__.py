@@ -3,10 +3,30 @@
 from __future__ import annotations
 
 from equipoise.forms.cross_entropy import CrossEntropy
-from equipoise.forms.form import Form, Statistics
+from equipoise.forms.divergence import DIVERGENCES, Divergence
+from equipoise.forms.form import Form, SingleSweep, Statistics
+from equipoise.forms.sigmoid import Sigmoid
+from equipoise.forms.together import Together
 
-FORMS: dict[str, type[Form]] = {
+FORMS: dict[str, Form | type[Form]] = {
     "cross_entropy": CrossEntropy,
+    "kl": Divergence("kl"),
+    "symmetric_kl": Divergence("symmetric_kl"),
+    "js": Divergence("js"),
+    "negatives_kl": Divergence("kl", among="negatives"),
+    "negatives_symmetric_kl": Divergence("symmetric_kl", among="negatives"),
+    "negatives_js": Divergence("js", among="negatives"),
+    "sigmoid": Sigmoid,
 }
 
-__all__ = ["FORMS", "CrossEntropy", "Form", "Statistics"]
+__all__ = [
+    "DIVERGENCES",
+    "FORMS",
+    "CrossEntropy",
+    "Divergence",
+    "Form",
+    "Sigmoid",
+    "SingleSweep",
+    "Statistics",
+    "Together",
+]

@@ -19,16 +19,16 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from equipoise.forms.form import LOG_SUM_EXP, SUM, Form, Reduction, Statistics
+from equipoise.forms.form import LOG_SUM_EXP, SUM, Reduction, SingleSweep, Statistics
 from equipoise.targets import TargetBlock
 
 
 @dataclass(frozen=True)
-class CrossEntropy(Form):
+class CrossEntropy(SingleSweep):
     cites: ClassVar[tuple[str, ...]] = ("oord2018cpc", "radford2021clip")
     reductions: ClassVar[Mapping[str, Reduction]] = {"lse": LOG_SUM_EXP, "hit": SUM, "mass": SUM}
 
-    def partial(self, logits: Tensor, target: TargetBlock) -> Statistics:
+    def partial(self, logits: Tensor, target: TargetBlock, norms: Statistics | None = None) -> Statistics:
         rows, cols = _reduce(logits, target.by_row, dim=1), _reduce(logits, target.by_col, dim=0)
         return Statistics(rows, cols, (logits.shape[0], logits.shape[1]))
 

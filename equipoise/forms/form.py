@@ -1,15 +1,18 @@
 """The block protocol: a loss over an N × M matrix of logits that never needs the whole matrix.
 
 A form reduces each block to a few numbers a row and a column (`partial`), blocks combine by known rules (`merge`),
-the loss follows from the combined numbers (`finish`), and so does the gradient of any block (`grad`):
+and the loss follows from the combined numbers (`finish`). A form that compares distributions must know their
+normalisers before it can look at any entry; it names them (`norm_names`), and they are added up first (`norms`):
 
+    norms = log-sums over whole rows and columns of what norms(logits, scores) gives for every block
     statistics = start(N, M)
-    for every block:  statistics[rows, cols] = merge(statistics[rows, cols], partial(logits, target))
+    for every block:  statistics[rows, cols] = merge(statistics[rows, cols], partial(logits, target, norms[rows, cols]))
     loss = finish(statistics)
-    for every block:  d loss / d logits = grad(logits, target, statistics[rows, cols])
 
-`partial` and `finish` are differentiable, so one block over everything under autograd is the eager path and the
-oracle for `grad`.
+All of them are differentiable, so one block over everything under autograd is the eager path, and the gradient of a
+tile is that of its own few numbers. A form that needs no norms may know its gradient (`SingleSweep.grad`):
+
+    for every block:  d loss / d logits = grad(logits, target, statistics[rows, cols])
 """
 
 from __future__ import annotations
@@ -22,7 +25,7 @@ from typing import ClassVar, NamedTuple
 import torch
 from torch import Tensor
 
-from equipoise.targets import TargetBlock
+from equipoise.targets import Scores, Target, TargetBlock
 
 
 class Reduction(NamedTuple):
@@ -55,27 +58,50 @@ class Statistics:
 
 class Form(ABC):
     reductions: ClassVar[Mapping[str, Reduction]]
+    norm_names: ClassVar[tuple[str, ...]] = ()
 
     def start(self, n_rows: int, n_cols: int, like: Tensor) -> Statistics:
-        def empty(length: int) -> dict[str, Tensor]:
-            return {name: like.new_full((length,), r.start) for name, r in self.reductions.items()}
-
-        return Statistics(empty(n_rows), empty(n_cols), (n_rows, n_cols))
+        return empty(self.reductions, n_rows, n_cols, like)
 
     def merge(self, into: Statistics, block: Statistics) -> None:
         """Combine a block's statistics into those of its rows and columns, in place."""
-        for old, new in ((into.rows, block.rows), (into.cols, block.cols)):
-            for name, reduction in self.reductions.items():
-                old[name].copy_(reduction.merge(old[name], new[name]))
+        merge(self.reductions, into, block)
+
+    def check(self, target: Target) -> None:
+        """Refuse, in a sentence, a target that makes no sense with this form."""
+        return
+
+    def norms(self, logits: Tensor, scores: Scores | None) -> Statistics:
+        """The logarithms of this block's part in each of `norm_names`."""
+        return Statistics({}, {}, (logits.shape[0], logits.shape[1]))
 
     @abstractmethod
-    def partial(self, logits: Tensor, target: TargetBlock) -> Statistics:
-        """The statistics of one block of logits [R, C]."""
+    def partial(self, logits: Tensor, target: TargetBlock, norms: Statistics | None = None) -> Statistics:
+        """The statistics of one block of logits [R, C], given the whole matrix's norms of its rows and columns."""
 
     @abstractmethod
     def finish(self, statistics: Statistics) -> Tensor:
         """The loss, from the statistics of the whole matrix."""
 
+
+class SingleSweep(Form):
+    """A form without norms that knows its gradient, which spares a tiled run half of its work."""
+
     @abstractmethod
     def grad(self, logits: Tensor, target: TargetBlock, statistics: Statistics) -> Tensor:
         """d loss / d logits [R, C] of one block, given the whole matrix's statistics of its rows and columns."""
+
+
+def empty(reductions: Mapping[str, Reduction], n_rows: int, n_cols: int, like: Tensor) -> Statistics:
+    """The statistics of no block at all."""
+
+    def numbers(length: int) -> dict[str, Tensor]:
+        return {name: like.new_full((length,), r.start) for name, r in reductions.items()}
+
+    return Statistics(numbers(n_rows), numbers(n_cols), (n_rows, n_cols))
+
+
+def merge(reductions: Mapping[str, Reduction], into: Statistics, block: Statistics) -> None:
+    for old, new in ((into.rows, block.rows), (into.cols, block.cols)):
+        for name, reduction in reductions.items():
+            old[name].copy_(reduction.merge(old[name], new[name]))

@@ -6,9 +6,10 @@ means, whatever computes it,
 
     logits = exp(t) * space.similarity(u, v);  form.finish(form.partial(logits, target.block(all rows, all columns)))
 
-`impl="eager"` does just that under autograd and stores N × M matrices. `impl="tiled"` visits blocks, keeps a few
-numbers a row and a column, and recomputes each block for the gradient: memory is linear in N. `"auto"` takes eager
-while its matrices are small and tiled beyond.
+with the norms of whole rows and columns found first where form or target need them. `impl="eager"` does just that
+under autograd and stores N × M matrices. `impl="tiled"` visits blocks, keeps a few numbers a row and a column, and
+recomputes each block for the gradient: memory is linear in N. `"auto"` takes eager while its matrices are small and
+tiled beyond. Where the target is made of tensors (a guide's points), they get their gradients too.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from equipoise.forms import Form
+from equipoise.forms import Form, SingleSweep
+from equipoise.kernels.sweeps import known_block, norms_of, swept
 from equipoise.kernels.tiled import tiled
 from equipoise.spaces import Space
 from equipoise.targets import Target
@@ -25,6 +27,7 @@ from equipoise.types import UserError
 IMPLEMENTATIONS = ("auto", "eager", "tiled")
 EAGER_LIMIT = 2048 * 2048  # entries of the logit matrix; above it tiles are as fast and far smaller
 TILE = 1024
+SWEPT_TILE = 512  # autograd keeps a few dozen tiles of this size alive
 
 
 def contrast(
@@ -43,11 +46,21 @@ def contrast(
     log_scale = torch.as_tensor(log_scale, dtype=rows.dtype, device=rows.device)
     if impl == "auto":
         impl = "eager" if len(rows) * len(cols) <= EAGER_LIMIT else "tiled"
-    if impl == "tiled":
+    target = target.sized(len(rows), len(cols))
+    form.check(target)
+    if impl == "eager":
+        return _eager(rows, cols, log_scale, space, target, form)
+    if isinstance(form, SingleSweep) and not target.guided:
         return tiled(rows, cols, log_scale, space, target, form, tile)
+    return swept(rows, cols, log_scale, space, target, form, min(tile, SWEPT_TILE))
+
+
+def _eager(rows: Tensor, cols: Tensor, log_scale: Tensor, space: Space, target: Target, form: Form) -> Tensor:
+    everything = range(len(rows)), range(len(cols))
     logits = log_scale.exp() * space.similarity(rows, cols)
-    block = target.block(range(len(rows)), range(len(cols)), logits)
-    return form.finish(form.partial(logits, block))
+    scores = target.scores(*everything, logits)
+    norms = norms_of(form, target, logits, scores)
+    return form.finish(form.partial(logits, known_block(target, *everything, logits, scores, norms), norms))
 
 
 def _check(rows: Tensor, cols: Tensor, space: Space, impl: str) -> None:

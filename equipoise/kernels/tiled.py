@@ -7,29 +7,38 @@ of N × M × d in all (one forward, one recomputed, two backward), and never mor
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from equipoise.forms import Form, Statistics
+from equipoise.forms import SingleSweep, Statistics
+from equipoise.kernels.blocks import blocks
 from equipoise.spaces import Space
 from equipoise.targets import Target
 
 
-def tiled(rows: Tensor, cols: Tensor, log_scale: Tensor, space: Space, target: Target, form: Form, tile: int) -> Tensor:
+def tiled(
+    rows: Tensor, cols: Tensor, log_scale: Tensor, space: Space, target: Target, form: SingleSweep, tile: int
+) -> Tensor:
     return _Tiled.apply(rows, cols, log_scale, space, target, form, tile)  # type: ignore[no-untyped-call]
 
 
 class _Tiled(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, rows: Tensor, cols: Tensor, log_scale: Tensor, space: Space, target: Target, form: Form, tile: int
+        ctx: Any,
+        rows: Tensor,
+        cols: Tensor,
+        log_scale: Tensor,
+        space: Space,
+        target: Target,
+        form: SingleSweep,
+        tile: int,
     ) -> Tensor:
         statistics = form.start(len(rows), len(cols), rows)
         scale = log_scale.exp()
-        for r, c in _blocks(len(rows), len(cols), tile):
+        for r, c in blocks(len(rows), len(cols), tile):
             logits = scale * space.similarity(rows[r.start : r.stop], cols[c.start : c.stop])
             form.merge(statistics.at(r, c), form.partial(logits, target.block(r, c, logits)))
         ctx.save_for_backward(rows, cols, log_scale, *statistics.rows.values(), *statistics.cols.values())
@@ -47,7 +56,7 @@ class _Tiled(torch.autograd.Function):
         )
         scale = log_scale.exp()
         grads = torch.zeros_like(rows), torch.zeros_like(cols), torch.zeros_like(log_scale)
-        for r, c in _blocks(*shape, tile):
+        for r, c in blocks(*shape, tile):
             with torch.enable_grad():
                 block_rows = rows[r.start : r.stop].detach().requires_grad_()
                 block_cols = cols[c.start : c.stop].detach().requires_grad_()
@@ -59,9 +68,3 @@ class _Tiled(torch.autograd.Function):
             grads[0][r.start : r.stop] += grad_rows
             grads[1][c.start : c.stop] += grad_cols
         return *(upstream[0] * g for g in grads), None, None, None, None
-
-
-def _blocks(n_rows: int, n_cols: int, tile: int) -> Iterator[tuple[range, range]]:
-    for r in range(0, n_rows, tile):
-        for c in range(0, n_cols, tile):
-            yield range(r, min(r + tile, n_rows)), range(c, min(c + tile, n_cols))

@@ -19,6 +19,7 @@ from equipoise.data.images import Preprocess
 from equipoise.data.source import IMAGE_MASK
 from equipoise.data.tokens import NoTokens, Tokens
 from equipoise.encoders import ImageConfig, TextConfig
+from equipoise.models.guides import Regions, tags_of
 from equipoise.models.spread import Spread, in_turn
 from equipoise.models.temperature import Temperature
 from equipoise.readouts import ClassToken
@@ -39,6 +40,7 @@ class Model(nn.Module):
         temperature: Temperature,
         preprocess: Preprocess,
         tokens: Tokens,
+        regions: Regions.Config | None = None,
     ):
         super().__init__()
         self.space, self.temperature = space, temperature.within(space)
@@ -49,6 +51,7 @@ class Model(nn.Module):
             raise UserError("this model's texts are words, but it has no tokeniser; give tokens.kind or tokenizer.json")
         self.image_readout = readout.build(self.image_encoder.width, space.dim)
         self.text_readout = readout.build(self.text_encoder.width, space.dim)
+        self.regions = (regions or Regions.Config()).build(self.image_encoder)
         self.logit_scale = temperature.parameter()
         self.spread: Spread = in_turn  # who encodes a whole data set; several processes share it
 
@@ -57,9 +60,14 @@ class Model(nn.Module):
         makers = {
             "image": lambda: self.image_points(batch.images, batch.side.get(IMAGE_MASK)),
             "text": lambda: self.text_points(batch),
+            **({"regions": lambda: self._region_points(batch)} if self.regions else {}),
+            **({"tags": lambda: self._tag_points(batch)} if self.text_encoder.reads == "words" else {}),
         }
         if unknown := set(needs) - set(makers):
-            raise UserError(f"this model cannot produce {', '.join(sorted(unknown))}, which the objective needs")
+            raise UserError(
+                f"this model cannot produce {', '.join(sorted(unknown))}, which the objective needs; "
+                "regions need regions.width, tags a text encoder that reads words"
+            )
         return Embeddings(**{role: makers[role]() for role in needs})
 
     def image_points(self, images: Tensor, mask: Tensor | None = None) -> Tensor:
@@ -71,8 +79,18 @@ class Model(nn.Module):
     def text_points(self, batch: Batch) -> Tensor:
         return self._points(self.text_encoder, self.text_readout, batch.tokens, batch.mask)
 
+    def _region_points(self, batch: Batch) -> Tensor:
+        assert self.regions is not None
+        features = self.regions(self.image_encoder, batch, classes_only=not self.image_readout.reads_tokens)
+        return self._project(self.image_readout(features))
+
+    def _tag_points(self, batch: Batch) -> Tensor:
+        return self._points(self.text_encoder, self.text_readout, *tags_of(batch))
+
     def _points(self, encoder: nn.Module, readout: nn.Module, *inputs: Tensor) -> Tensor:
-        vectors = readout(encoder(*inputs, classes_only=not readout.reads_tokens))
+        return self._project(readout(encoder(*inputs, classes_only=not readout.reads_tokens)))
+
+    def _project(self, vectors: Tensor) -> Tensor:
         return self.space.project(vectors.float() if vectors.dtype in {torch.bfloat16, torch.float16} else vectors)
 
     def load_pretrained(self) -> None:

@@ -4,9 +4,16 @@ from __future__ import annotations
 
 from equipoise.objectives.clip import CLIP
 from equipoise.objectives.objective import Objective
+from equipoise.objectives.softclip import SoftCLIP
+from equipoise.targets import Smoothed
 
-OBJECTIVES: dict[str, type[Objective]] = {
+OBJECTIVES: dict[str, Objective | type[Objective]] = {
     "clip": CLIP,
+    # the rows of SoftCLIP's Table 5, each one step further
+    "clip_smoothed": CLIP(target=Smoothed()),
+    "clip_soft": SoftCLIP(divergence="kl", relation_weight=0.0),
+    "clip_soft_relation": SoftCLIP(divergence="kl"),
+    "softclip": SoftCLIP,
 }
 
-__all__ = ["CLIP", "OBJECTIVES", "Objective"]
+__all__ = ["CLIP", "OBJECTIVES", "Objective", "SoftCLIP"]

@@ -27,11 +27,17 @@ from equipoise.types import Batch, Embeddings, Loss
 @dataclass(frozen=True)
 class CLIP(Objective):
     cites: ClassVar[tuple[str, ...]] = ("radford2021clip",)
-    needs: ClassVar[tuple[str, ...]] = ("image", "text")
 
     target: Target = choice(TARGETS, "one_hot")
     form: Form = choice(FORMS, "cross_entropy")
     impl: str = "auto"
+
+    def __post_init__(self) -> None:
+        self.form.check(self.target)
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(("image", "text", *self.target.needs)))
 
     def __call__(
         self, embeddings: Embeddings, batch: Batch | None = None, *, log_scale: Tensor | float, space: Space
@@ -40,7 +46,7 @@ class CLIP(Objective):
             embeddings.image,
             embeddings.text,
             space=space,
-            target=self.target,
+            target=self.target.bind(embeddings, batch, log_scale=log_scale, space=space),
             form=self.form,
             log_scale=log_scale,
             impl=self.impl,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import ClassVar
 
 from torch import Tensor
 
@@ -12,7 +11,10 @@ from equipoise.types import Batch, Embeddings, Loss
 
 
 class Objective(ABC):
-    needs: ClassVar[tuple[str, ...]]  # the roles of `Embeddings` the model must fill
+    @property
+    @abstractmethod
+    def needs(self) -> tuple[str, ...]:
+        """The roles of `Embeddings` the model must fill."""
 
     @abstractmethod
     def __call__(

@@ -37,4 +37,5 @@ def build_model(run: Run, tokens: Tokens) -> Model:
         temperature=run.temperature,
         preprocess=run.preprocess,
         tokens=tokens,
+        regions=run.regions,
     )

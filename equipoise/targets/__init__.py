@@ -2,11 +2,34 @@
 
 from __future__ import annotations
 
+from equipoise.targets.duplicates import Alike, Duplicates
+from equipoise.targets.guide import GUIDES, Guide
+from equipoise.targets.hard import HARD_TARGETS
 from equipoise.targets.one_hot import OneHot
-from equipoise.targets.target import Target, TargetBlock
+from equipoise.targets.smoothed import Smoothed
+from equipoise.targets.softened import Softened
+from equipoise.targets.target import HardTarget, Scores, Target, TargetBlock
 
-TARGETS: dict[str, type[Target]] = {
+TARGETS: dict[str, Target | type[Target]] = {
     "one_hot": OneHot,
+    "duplicates": Duplicates,
+    "labels": Duplicates(same=("label",)),
+    "smoothed": Smoothed,
+    "softened": Softened,
 }
 
-__all__ = ["TARGETS", "OneHot", "Target", "TargetBlock"]
+__all__ = [
+    "GUIDES",
+    "HARD_TARGETS",
+    "TARGETS",
+    "Alike",
+    "Duplicates",
+    "Guide",
+    "HardTarget",
+    "OneHot",
+    "Scores",
+    "Smoothed",
+    "Softened",
+    "Target",
+    "TargetBlock",
+]

@@ -13,17 +13,23 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from equipoise.targets.target import Target, TargetBlock
+from equipoise.targets.target import HardTarget, Scores, TargetBlock
 
 
 @dataclass(frozen=True)
-class OneHot(Target):
+class OneHot(HardTarget):
     cites: ClassVar[tuple[str, ...]] = ("radford2021clip",)
 
-    def block(self, rows: range, cols: range, like: Tensor) -> TargetBlock:
+    def positive(self, rows: range, cols: range, device: torch.device) -> Tensor | None:
         if rows.start >= cols.stop or cols.start >= rows.stop:
-            return TargetBlock(None, None)
-        row_numbers = torch.arange(rows.start, rows.stop, device=like.device)
-        col_numbers = torch.arange(cols.start, cols.stop, device=like.device)
-        eye = (row_numbers[:, None] == col_numbers).to(like.dtype)
+            return None
+        row_numbers = torch.arange(rows.start, rows.stop, device=device)
+        return row_numbers[:, None] == torch.arange(cols.start, cols.stop, device=device)
+
+    def counts(self, numbers: range, like: Tensor) -> Tensor:
+        return like.new_ones(len(numbers))
+
+    def block(self, rows: range, cols: range, like: Tensor, scores: Scores | None = None) -> TargetBlock:
+        positive = self.positive(rows, cols, like.device)
+        eye = None if positive is None else positive.to(like.dtype)
         return TargetBlock(eye, eye)

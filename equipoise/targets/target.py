@@ -2,22 +2,115 @@
 
 `by_row[i, j]` is the share of row i's attention that should go to column j (rows sum to 1 over all columns),
 `by_col[i, j]` the share of column j's attention that should go to row i. They differ as soon as targets are soft.
+
+A target that depends on the batch is bound to it first (`bind`); one whose shares are a softmax cannot know them from
+a block alone, so it gives `scores`, whoever visits the blocks adds them up over whole rows and columns, and `block`
+is given the sums.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
+import torch
 from torch import Tensor
 
+from equipoise.spaces import Space
+from equipoise.types import Batch, Embeddings
 
-class TargetBlock(NamedTuple):
-    by_row: Tensor | None  # [R, C]; None where the whole block is zero, so that it costs nothing
-    by_col: Tensor | None
+
+class Scores(NamedTuple):
+    """Logarithms of the shares of negatives, each up to a constant of its row (`by_row`) or its column (`by_col`)."""
+
+    by_row: Tensor  # [R, C]
+    by_col: Tensor
+    positive: Tensor | None  # bool [R, C]: who is no negative; None where all are
+    row_norms: Tensor | None = None  # [R] log Σ_j exp by_row over the whole rows, once they are known
+    col_norms: Tensor | None = None  # [C]
+
+
+class TargetBlock:
+    """Shares [R, C] of one block, or their logarithms where the shares may be too small for a float."""
+
+    def __init__(
+        self,
+        by_row: Tensor | None = None,  # None where the whole block is zero, so that it costs nothing
+        by_col: Tensor | None = None,
+        *,
+        logs: tuple[Tensor, Tensor] | None = None,  # instead of both
+        scores: Scores | None = None,  # what they were made of, for forms that look at negatives alone
+    ):
+        self._shares, self.logs, self.scores = (by_row, by_col), logs, scores
+
+    @property
+    def by_row(self) -> Tensor | None:
+        return self._shares[0] if self.logs is None else self.logs[0].exp()
+
+    @property
+    def by_col(self) -> Tensor | None:
+        return self._shares[1] if self.logs is None else self.logs[1].exp()
 
 
 class Target(ABC):
+    soft: ClassVar[bool] = False  # whether everybody gets a share, however small
+    guided: ClassVar[bool] = False  # whether the shares are a softmax of `scores`, and need their sums first
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """The roles of `Embeddings` it looks at, beyond those it is a target for."""
+        return ()
+
+    def bind(self, embeddings: Embeddings, batch: Batch | None, *, log_scale: Tensor | float, space: Space) -> Target:
+        """The target of this very batch."""
+        return self
+
+    def sized(self, n_rows: int, n_cols: int) -> Target:
+        """The target of a matrix of this size, or a sentence why there is none."""
+        return self
+
+    def tensors(self) -> tuple[Tensor, ...]:
+        """What it was bound to and may want gradients."""
+        return ()
+
+    def on(self, tensors: tuple[Tensor, ...]) -> Target:
+        """The same target bound to these tensors, given in the order of `tensors()`."""
+        return self
+
+    def scores(self, rows: range, cols: range, like: Tensor) -> Scores | None:
+        """Of a soft target: its scores; nothing of others."""
+        return None
+
     @abstractmethod
-    def block(self, rows: range, cols: range, like: Tensor) -> TargetBlock:
-        """The block of these rows and columns of the global batch, with the dtype and device of `like`."""
+    def block(self, rows: range, cols: range, like: Tensor, scores: Scores | None = None) -> TargetBlock:
+        """The block of these rows and columns of the global batch, with the dtype and device of `like`.
+
+        `scores` are those of the same block, with their norms where the target is guided.
+        """
+
+
+class HardTarget(Target):
+    """A target that knows two kinds of pairs: those that match, which share everything evenly, and the rest."""
+
+    def bind(
+        self, embeddings: Embeddings, batch: Batch | None, *, log_scale: Tensor | float, space: Space
+    ) -> HardTarget:
+        return self
+
+    def sized(self, n_rows: int, n_cols: int) -> HardTarget:
+        return self
+
+    @abstractmethod
+    def positive(self, rows: range, cols: range, device: torch.device) -> Tensor | None:
+        """Bool [R, C]: who matches whom; None where nobody does."""
+
+    @abstractmethod
+    def counts(self, numbers: range, like: Tensor) -> Tensor:
+        """How many match each of these rows, or columns: it is the same."""
+
+    def block(self, rows: range, cols: range, like: Tensor, scores: Scores | None = None) -> TargetBlock:
+        positive = self.positive(rows, cols, like.device)
+        if positive is None:
+            return TargetBlock(None, None)
+        matches = positive.to(like.dtype)
+        return TargetBlock(matches / self.counts(rows, like)[:, None], matches / self.counts(cols, like))

@@ -13,9 +13,27 @@ from torch import Tensor
 from equipoise.forms import FORMS
 from equipoise.kernels import contrast
 from equipoise.targets import TARGETS, OneHot
-from equipoise.types import UserError
+from equipoise.types import Batch, Embeddings, UserError
 
-COMBINATIONS = list(itertools.product(NAMES, TARGETS, FORMS))
+
+def made(option):
+    """An option of a dict of choices: a class, or an instance that is a preset."""
+    return option() if isinstance(option, type) else option
+
+
+def makes_sense(target: str, form: str) -> bool:
+    try:
+        made(FORMS[form]).check(made(TARGETS[target]))
+    except UserError:
+        return False
+    return True
+
+
+COMBINATIONS = [
+    (space, target, form)
+    for space, target, form in itertools.product(NAMES, TARGETS, FORMS)
+    if makes_sense(target, form)
+]
 
 
 def points(space: str, n: int, seed: int, dim: int = 8) -> Tensor:
@@ -23,13 +41,29 @@ def points(space: str, n: int, seed: int, dim: int = 8) -> Tensor:
 
 
 def parts(space: str, target: str, form: str, dim: int = 8) -> dict:
-    return {"space": space_named(space, dim), "target": TARGETS[target](), "form": FORMS[form]()}
+    return {"space": space_named(space, dim), "target": made(TARGETS[target]), "form": made(FORMS[form])}
 
 
-def loss_and_grads(u: Tensor, v: Tensor, t: Tensor, **kwargs) -> list[Tensor]:
-    leaves = [x.detach().clone().requires_grad_() for x in (u, v, t)]
-    loss = contrast(leaves[0], leaves[1], log_scale=leaves[2], **kwargs)
-    return [loss.detach(), *torch.autograd.grad(2.5 * loss, leaves)]  # 2.5: the upstream gradient must be used
+def batch_of(n: int) -> Batch:
+    """Side data for every target: some captions and labels are the same."""
+    index = torch.arange(n)
+    return Batch(index, index, index, index, {"caption": index // 2 * 2 % 7, "label": index % 3})
+
+
+def compared(u: Tensor, v: Tensor, t: Tensor, r: Tensor, a: Tensor, order: Tensor | None = None, **kwargs) -> Tensor:
+    """`contrast` with the target bound to a batch: r and a are the guides' points."""
+    batch = batch_of(len(u)) if order is None else batch_of(len(u)).map(lambda x: x[order])
+    space, target = kwargs["space"], kwargs.pop("target")
+    target = target.bind(Embeddings(u, v, r, a), batch, log_scale=t, space=space)
+    return contrast(u, v, log_scale=t, target=target, **kwargs)
+
+
+def loss_and_grads(*tensors: Tensor, **kwargs) -> list[Tensor]:
+    """Of `compared`: the loss, and the gradients of u, v, t and, where the target has guides, of r and a."""
+    leaves = [x.detach().clone().requires_grad_() for x in tensors]
+    loss = compared(*leaves, **kwargs)
+    grads = torch.autograd.grad(2.5 * loss, leaves, allow_unused=True)  # 2.5: the upstream gradient must be used
+    return [loss.detach(), *(grad for grad in grads if grad is not None)]
 
 
 def info_nce_by_hand(u: Tensor, v: Tensor, scale: float) -> float:
@@ -53,30 +87,39 @@ def test_clip_loss_equals_the_paper_read_aloud(n):
 @pytest.mark.parametrize(("space", "target", "form"), COMBINATIONS)
 @pytest.mark.parametrize(("n", "tile"), [(1, 4), (2, 1), (16, 4), (37, 5), (37, 64)])
 def test_tiled_equals_eager(space, target, form, n, tile):
-    u, v, t = points(space, n, 1), points(space, n, 2), torch.tensor(2.6593, dtype=torch.float64)
+    u, v, r, a = (points(space, n, seed) for seed in range(1, 5))
+    t = torch.tensor(2.6593, dtype=torch.float64)
     kwargs = parts(space, target, form)
+    eager_results = loss_and_grads(u, v, t, r, a, impl="eager", **kwargs)
+    assert len(eager_results) == (6 if kwargs["target"].guided else 4)
     for eager, tiled in zip(
-        loss_and_grads(u, v, t, impl="eager", **kwargs),
-        loss_and_grads(u, v, t, impl="tiled", tile=tile, **kwargs),
-        strict=True,
+        eager_results, loss_and_grads(u, v, t, r, a, impl="tiled", tile=tile, **kwargs), strict=True
     ):
+        assert eager.isfinite().all()
         torch.testing.assert_close(tiled, eager, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize(("space", "target", "form"), COMBINATIONS)
 @pytest.mark.parametrize("impl", ["eager", "tiled"])
 def test_gradient_equals_finite_differences(space, target, form, impl):
-    u, v = points(space, 5, 3, dim=4).requires_grad_(), points(space, 5, 4, dim=4).requires_grad_()
+    u, v, r, a = (points(space, 5, seed, dim=4).requires_grad_() for seed in range(3, 7))
     t = torch.tensor(0.7, dtype=torch.float64, requires_grad=True)
     kwargs = parts(space, target, form, dim=4)
-    assert torch.autograd.gradcheck(lambda a, b, c: contrast(a, b, log_scale=c, impl=impl, tile=2, **kwargs), (u, v, t))
+    inputs = (u, v, t, r, a) if kwargs["target"].guided else (u, v, t)
+
+    def loss(*tensors: Tensor) -> Tensor:
+        return compared(*tensors, *(r, a)[len(tensors) - 3 :], impl=impl, tile=2, **kwargs)
+
+    assert torch.autograd.gradcheck(loss, inputs)
 
 
 @pytest.mark.parametrize(("space", "target", "form"), COMBINATIONS)
 def test_order_of_pairs_does_not_matter(space, target, form):
-    u, v, shuffle = points(space, 12, 5), points(space, 12, 6), torch.randperm(12)
+    u, v, r, a = (points(space, 12, seed) for seed in range(5, 9))
+    t, shuffle = torch.tensor(0.0, dtype=torch.float64), torch.randperm(12)
     kwargs = parts(space, target, form)
-    torch.testing.assert_close(contrast(u[shuffle], v[shuffle], **kwargs), contrast(u, v, **kwargs), rtol=0, atol=1e-13)
+    shuffled = compared(u[shuffle], v[shuffle], t, r[shuffle], a[shuffle], order=shuffle, **kwargs)
+    torch.testing.assert_close(shuffled, compared(u, v, t, r, a, **kwargs), rtol=0, atol=1e-13)
 
 
 @pytest.mark.parametrize("impl", ["eager", "tiled"])
@@ -85,9 +128,8 @@ def test_order_of_pairs_does_not_matter(space, target, form):
 def test_edges_are_finite(impl, log_scale, kind):
     u = torch.ones(6, 8) / 8**0.5
     v = {"identical": u, "antipodal": -u, "zero": torch.zeros_like(u)}[kind]
-    result = loss_and_grads(
-        u, v, torch.tensor(log_scale), impl=impl, tile=4, **parts("sphere", "one_hot", "cross_entropy")
-    )
+    t = torch.tensor(log_scale)
+    result = loss_and_grads(u, v, t, u, v, impl=impl, tile=4, **parts("sphere", "one_hot", "cross_entropy"))
     assert all(torch.isfinite(x).all() for x in result)
     assert float(result[0]) == pytest.approx(math.log(6), rel=1e-3)  # all pairs alike: nothing can be told apart
 
@@ -102,8 +144,8 @@ def test_rows_and_columns_may_differ_in_number():
     kwargs = parts("sphere", "one_hot", "cross_entropy")
     t = torch.tensor(1.0, dtype=torch.float64)
     for a, b in zip(
-        loss_and_grads(u, v, t, impl="eager", **kwargs),
-        loss_and_grads(u, v, t, impl="tiled", tile=4, **kwargs),
+        loss_and_grads(u, v, t, u, u, impl="eager", **kwargs),
+        loss_and_grads(u, v, t, u, u, impl="tiled", tile=4, **kwargs),
         strict=True,
     ):
         torch.testing.assert_close(a, b, rtol=0, atol=1e-12)

@@ -18,6 +18,7 @@ from torch import Tensor
 from equipoise.data.features.arrays import READERS
 from equipoise.data.features.gathering import Gathering
 from equipoise.data.features.part import Part, Rows, read_part
+from equipoise.data.side import fingerprints
 from equipoise.data.source import IMAGE_MASK, Pair
 from equipoise.data.tokens import Tokens
 from equipoise.types import Batch, UserError
@@ -35,6 +36,7 @@ class FeatureFiles:
         test: str | tuple[str, ...] = ""  # without it, the validation files are used again
         image: str = "image"  # the arrays' names
         text: str = "text"
+        guides: bool = False  # let the features themselves guide targets: side data image_vectors and text_vectors
 
         def build(self, split: str) -> FeatureFiles:
             if split not in SPLITS:
@@ -46,9 +48,11 @@ class FeatureFiles:
             if not given:
                 raise UserError(f"data.{split} is empty; give it the file or folder of the {split} features")
             paths = [given] if isinstance(given, str) else given
-            return FeatureFiles([file for path in paths for file in _files(Path(path))], self.image, self.text)
+            files = [file for path in paths for file in _files(Path(path))]
+            return FeatureFiles(files, self.image, self.text, self.guides)
 
-    def __init__(self, files: Sequence[Path], image: str = "image", text: str = "text"):
+    def __init__(self, files: Sequence[Path], image: str = "image", text: str = "text", guides: bool = False):
+        self._guides = guides
         self._parts = [read_part(file, image, text) for file in files]
         self._images = _joined(self._parts, [part.images for part in self._parts], image)
         texts = [part.texts for part in self._parts if part.texts is not None]
@@ -120,7 +124,16 @@ class FeatureFiles:
             said = [self._captions[row] for row in rows.tolist()]
             texts, mask = tokens(said, [self._keys[index] for index in indices])
         side = {} if image_mask is None else {IMAGE_MASK: image_mask}
+        if self._captions is not None:
+            side["caption"] = fingerprints(self._captions[row] for row in rows.tolist())
+        if self._guides:
+            side |= self._vectors(images, texts)
         return Batch(images, texts, mask, chosen, side)
+
+    def _vectors(self, images: Tensor, texts: Tensor) -> dict[str, Tensor]:
+        if images.ndim != 2 or self._texts is None or texts.ndim != 2:
+            raise UserError(f"{self._parts[0].path}: only files of one vector an image and a text can guide targets")
+        return {"image_vectors": images, "text_vectors": texts}
 
     def _rows_of(self, index: int) -> list[int]:
         start = int(self._text_starts[index])

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from equipoise.data.cache import ImageCache
 from equipoise.data.scenes.annotation import annotated
+from equipoise.data.scenes.detector import Box, Detector, appearance
 from equipoise.data.scenes.dice import dice
 from equipoise.data.scenes.grammar import DETAILS, Caption, describe
 from equipoise.data.scenes.meaning import true_of
@@ -54,6 +55,7 @@ class Scenes:
         colours: tuple[str, ...] = tuple(COLOURS)
         textures: tuple[str, ...] = tuple(TEXTURES)
         noise: Noise = field(default_factory=Noise)
+        detector: Detector = field(default_factory=Detector)
         cache: bool = True  # keep pairs, and images where they fit
 
         def __post_init__(self) -> None:
@@ -120,6 +122,23 @@ class Scenes:
         if size not in self._images:
             self._images[size] = ImageCache(len(self), size)
         return self._images[size].images(indices, draw).to(device)
+
+    @property
+    def has_regions(self) -> bool:
+        return self.config.detector.regions > 0
+
+    def regions(self, indices: Sequence[int]) -> tuple[Tensor, Tensor]:
+        detector = self.config.detector
+        boxes = [[box for _, box in self._detected(index)] for index in indices]
+        return appearance(self.images(indices, detector.size), boxes, detector.regions)
+
+    def tags(self, index: int) -> tuple[str, ...]:
+        names, rng = self.pair(index).tags, self._dice(index, "tags")
+        known = [f"{colour} {shape}" for colour in self.config.colours for shape in self.config.shapes]
+        return tuple(self.config.detector.named(names[number], known, rng) for number, _ in self._detected(index))
+
+    def _detected(self, index: int) -> list[tuple[int, Box]]:
+        return self.config.detector.found(self.pair(index).boxes, self._dice(index, "detector"))
 
     def relevance(self, indices: Sequence[int], captions: Sequence[str]) -> np.ndarray:
         return relevance([self.scene(index) for index in indices], [parse(caption) for caption in captions])

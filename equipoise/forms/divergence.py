@@ -1,0 +1,125 @@
+"""Divergences between target and prediction, each a distribution over a row (and over a column).
+
+Gao et al. 2024 (SoftCLIP): KL, Eq. 10-11; negatives alone, Eq. 12-14; symmetric KL, Eq. 15. JS: Lin 1991.
+
+    L = ½ [ mean_i Σ_j D(p_ij, q_ij) + mean_j Σ_i D(p'_ij, q'_ij) ]        q = softmax_j z, q' = softmax_i z
+
+    kl            D(p, q) = p (log p - log q)
+    symmetric_kl  D(p, q) = ½ (p - q)(log p - log q)
+    js            D(p, q) = ½ [ p (log p - log m) + q (log q - log m) ],  m = (p + q) / 2
+
+z [N, M] logits exp(t)·s(u, v); p, p' the target by row and by column. With `among = "negatives"` both distributions
+leave the matches out and are renormalised (Eq. 12); since scores are all that is left of a softened target there, β
+plays no part. Rows without negatives (a batch of one) cost nothing. Everything is a difference of logarithms, so
+nothing underflows; the prediction's gradient is that of `cross_entropy` for kl, which differs by the target's entropy.
+The symmetric form and the negatives need a target that gives everybody a share. The paper found JS unstable.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from equipoise.forms.form import SUM, Form, Reduction, Statistics
+from equipoise.targets import Scores, Target, TargetBlock
+from equipoise.types import UserError
+
+
+def _kl(log_p: Tensor, log_q: Tensor) -> Tensor:
+    return log_p.exp() * (log_p - log_q)
+
+
+def _symmetric_kl(log_p: Tensor, log_q: Tensor) -> Tensor:
+    return (log_p.exp() - log_q.exp()) * (log_p - log_q) / 2
+
+
+def _js(log_p: Tensor, log_q: Tensor) -> Tensor:
+    log_m = torch.logaddexp(log_p, log_q) - math.log(2)
+    return (log_p.exp() * (log_p - log_m) + log_q.exp() * (log_q - log_m)) / 2
+
+
+DIVERGENCES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {"kl": _kl, "symmetric_kl": _symmetric_kl, "js": _js}
+AMONG = ("all", "negatives")
+
+
+@dataclass(frozen=True)
+class Divergence(Form):
+    cites: ClassVar[tuple[str, ...]] = ("gao2024softclip",)
+    reductions: ClassVar[Mapping[str, Reduction]] = {"cost": SUM}
+
+    kind: str = "symmetric_kl"
+    among: str = "all"
+
+    def __post_init__(self) -> None:
+        if self.kind not in DIVERGENCES:
+            raise UserError(f"kind must be one of {', '.join(DIVERGENCES)}, not {self.kind!r}")
+        if self.among not in AMONG:
+            raise UserError(f"among must be one of {', '.join(AMONG)}, not {self.among!r}")
+
+    @property
+    def norm_names(self) -> tuple[str, ...]:  # type: ignore[override]
+        return ("logits",) if self.among == "all" else ("logits", "scores")
+
+    def check(self, target: Target) -> None:
+        if not target.soft and (self.among == "negatives" or self.kind == "symmetric_kl"):
+            what = "the divergence among negatives" if self.among == "negatives" else "the symmetric KL"
+            raise UserError(f"{what} needs a target that gives everybody a share; choose a smoothed or softened one")
+
+    def norms(self, logits: Tensor, scores: Scores | None) -> Statistics:
+        shape = (logits.shape[0], logits.shape[1])
+        if self.among == "all":
+            return Statistics({"logits": torch.logsumexp(logits, 1)}, {"logits": torch.logsumexp(logits, 0)}, shape)
+        assert scores is not None
+        rest = _without(logits, scores.positive)
+        rows = {"logits": torch.logsumexp(rest, 1), "scores": _log_sum(scores.by_row, scores.positive, 1)}
+        cols = {"logits": torch.logsumexp(rest, 0), "scores": _log_sum(scores.by_col, scores.positive, 0)}
+        return Statistics(rows, cols, shape)
+
+    def partial(self, logits: Tensor, target: TargetBlock, norms: Statistics | None = None) -> Statistics:
+        assert norms is not None
+        log_q = logits - norms.rows["logits"][:, None], logits - norms.cols["logits"]
+        log_p = _log_shares(target, logits) if self.among == "all" else _among_negatives(target.scores, norms)
+        positive = target.scores.positive if self.among == "negatives" and target.scores else None
+        rows, cols = (self._cost(p, q, positive).sum(dim) for p, q, dim in zip(log_p, log_q, (1, 0), strict=True))
+        return Statistics({"cost": rows}, {"cost": cols}, (logits.shape[0], logits.shape[1]))
+
+    def finish(self, statistics: Statistics) -> Tensor:
+        return (statistics.rows["cost"].mean() + statistics.cols["cost"].mean()) / 2
+
+    def _cost(self, log_p: Tensor, log_q: Tensor, left_out: Tensor | None) -> Tensor:
+        if left_out is not None:  # where both are alike nothing is lost
+            log_p, log_q = log_p.masked_fill(left_out, 0), log_q.masked_fill(left_out, 0)
+        return DIVERGENCES[self.kind](log_p, log_q)
+
+
+def _floor(like: Tensor) -> float:
+    """A logarithm of zero that can be reckoned with: its exponential is 0, its differences are finite."""
+    return torch.finfo(like.dtype).min / 4
+
+
+def _without(values: Tensor, left_out: Tensor | None) -> Tensor:
+    return values if left_out is None else values.masked_fill(left_out, _floor(values))
+
+
+def _log_sum(values: Tensor, left_out: Tensor | None, dim: int) -> Tensor:
+    return torch.logsumexp(_without(values, left_out), dim)
+
+
+def _log_shares(target: TargetBlock, like: Tensor) -> tuple[Tensor, Tensor]:
+    if target.logs is not None:
+        return target.logs
+    nothing = torch.full_like(like, _floor(like))
+    by_row, by_col = (
+        nothing if share is None else share.log().clamp(min=_floor(like)) for share in (target.by_row, target.by_col)
+    )
+    return by_row, by_col
+
+
+def _among_negatives(scores: Scores | None, norms: Statistics) -> tuple[Tensor, Tensor]:
+    assert scores is not None
+    return scores.by_row - norms.rows["scores"][:, None], scores.by_col - norms.cols["scores"]

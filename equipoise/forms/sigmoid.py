@@ -1,0 +1,49 @@
+"""Every pair judged on its own, match or no match: the loss of SigLIP.
+
+Zhai et al. 2023, "Sigmoid Loss for Language Image Pre-Training", Alg. 1.
+
+    L = -1/N Σ_ij log σ(y_ij x_ij) = 1/N Σ_ij [ softplus(x_ij) - p_ij x_ij ],   x = z + b,   y = 2p - 1
+
+z [N, M] logits exp(t)·s(u, v); p the target, 1 for a match and 0 otherwise (shares between are allowed); b the bias.
+The paper learns b from -10; here it is a setting. `cross_entropy` lets the pairs of a row compete; this does not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from torch import Tensor
+from torch.nn import functional as F
+
+from equipoise.forms.form import SUM, Reduction, SingleSweep, Statistics
+from equipoise.targets import TargetBlock
+
+
+@dataclass(frozen=True)
+class Sigmoid(SingleSweep):
+    cites: ClassVar[tuple[str, ...]] = ("zhai2023siglip",)
+    reductions: ClassVar[Mapping[str, Reduction]] = {"cost": SUM}
+
+    bias: float = -10.0
+
+    def partial(self, logits: Tensor, target: TargetBlock, norms: Statistics | None = None) -> Statistics:
+        x = logits + self.bias
+        rows, cols = (_cost(x, p).sum(dim) for p, dim in ((target.by_row, 1), (target.by_col, 0)))
+        return Statistics({"cost": rows}, {"cost": cols}, (logits.shape[0], logits.shape[1]))
+
+    def finish(self, statistics: Statistics) -> Tensor:
+        both_ways = statistics.rows["cost"].sum() + statistics.cols["cost"].sum()
+        return both_ways / (2 * statistics.shape[0])
+
+    def grad(self, logits: Tensor, target: TargetBlock, statistics: Statistics) -> Tensor:
+        grad = (logits + self.bias).sigmoid_()
+        for p in (target.by_row, target.by_col):
+            if p is not None:
+                grad.sub_(p, alpha=0.5)
+        return grad.div_(statistics.shape[0])
+
+
+def _cost(x: Tensor, p: Tensor | None) -> Tensor:
+    return F.softplus(x) if p is None else F.softplus(x) - p * x

@@ -1,0 +1,95 @@
+"""SoftCLIP: softened targets instead of one-to-one matches, and a second look at the negatives alone.
+
+Gao et al. 2024, "SoftCLIP: Softer Cross-Modal Alignment Makes CLIP Stronger", Eq. 6-16.
+
+    L = L_soft + λ L_re + μ L_CLIP                                                           (16)
+
+    L_soft = ½ [ mean_i D(p̃_i(R,R), p_i(I,T)) + mean_i D(p̃_i(A,A), p_i(T,I)) ]              (10, 11)
+    L_re   = the same with the matches left out of all four and the rest renormalised        (12 - 14)
+    p̃ = (1 - β) y + β p        D(p, q) = ½ (KL(p‖q) + KL(q‖p))                               (8, 9, 15)
+
+image, text, regions, tags [N, d] points; p_ij softmax of exp(t)·s, one t for all of them; y the matches; β = 0.3,
+λ = `relation_weight` = 1, μ = `clip_weight` = 0.5.
+Ablations of the paper are settings: another guide (`image_text`, side data), a mix of two as in Fig. 5a,
+γ (L_soft + λ L_re)(guide) + (1 - γ) (...)(second), kl or js for D, λ = 0. The paper is silent on gradients through
+the target; here they flow, unless `guide.stop_gradient`. Matches may be more than the diagonal (`match`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from equipoise.choice import choice
+from equipoise.forms import CrossEntropy, Divergence, Form, Together
+from equipoise.kernels import contrast
+from equipoise.objectives.objective import Objective
+from equipoise.spaces import Space
+from equipoise.targets import GUIDES, HARD_TARGETS, Guide, HardTarget, Softened
+from equipoise.types import Batch, Embeddings, Loss, UserError
+
+
+@dataclass(frozen=True)
+class SoftCLIP(Objective):
+    cites: ClassVar[tuple[str, ...]] = ("gao2024softclip", "gao2022pyramidclip", "radford2021clip")
+
+    beta: float = 0.3
+    relation_weight: float = 1.0
+    clip_weight: float = 0.5
+    divergence: str = "symmetric_kl"
+    guide: Guide = choice(GUIDES, "regions_tags")
+    gamma: float = 1.0  # the first guide's part in the soft losses
+    second: Guide = choice(GUIDES, "image_text")
+    match: HardTarget = choice(HARD_TARGETS, "one_hot")
+    impl: str = "auto"
+
+    def __post_init__(self) -> None:
+        for name in ("relation_weight", "clip_weight"):
+            if getattr(self, name) < 0:
+                raise UserError(f"{name} must be at least 0, not {getattr(self, name)}")
+        Divergence(self.divergence)
+        self._targets()
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        roles = (role for _, target in self._targets() for role in target.needs)
+        return tuple(dict.fromkeys(("image", "text", *roles)))
+
+    def __call__(
+        self, embeddings: Embeddings, batch: Batch | None = None, *, log_scale: Tensor | float, space: Space
+    ) -> Loss:
+        def compare(target: HardTarget | Softened, form: Form) -> Tensor:
+            at_hand = target.bind(embeddings, batch, log_scale=log_scale, space=space)
+            return contrast(
+                embeddings.image,
+                embeddings.text,
+                space=space,
+                target=at_hand,
+                form=form,
+                log_scale=log_scale,
+                impl=self.impl,
+            )
+
+        soft_form = self._soft_form()
+        soft = torch.stack([weight * compare(target, soft_form) for weight, target in self._targets()]).sum(0)
+        terms = dict(zip(("soft", "relation"), soft, strict=False))
+        total = terms["soft"]
+        if self.relation_weight:
+            total = total + self.relation_weight * terms["relation"]
+        if self.clip_weight:
+            terms["contrastive"] = compare(self.match, CrossEntropy())
+            total = total + self.clip_weight * terms["contrastive"]
+        return Loss(total, terms)
+
+    def _targets(self) -> list[tuple[float, Softened]]:
+        both = ((self.gamma, self.guide), (1 - self.gamma, self.second))
+        if not 0 <= self.gamma <= 1:
+            raise UserError(f"gamma must be from 0 to 1, not {self.gamma}")
+        return [(weight, Softened(self.beta, self.match, guide)) for weight, guide in both if weight]
+
+    def _soft_form(self) -> Together:
+        whole, rest = Divergence(self.divergence), Divergence(self.divergence, among="negatives")
+        return Together((whole, rest) if self.relation_weight else (whole,))

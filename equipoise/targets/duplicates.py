@@ -1,0 +1,90 @@
+"""Pairs that are alike count as matches: the same caption, the same image, the same label.
+
+Scraped sets repeat themselves: two records with one caption are each other's negatives under a one-hot target, which
+no model can learn. Where several match they share evenly (Khosla et al. 2020, "Supervised Contrastive Learning",
+Eq. 2, with labels; ALBEF's fine-tuning, with images).
+
+    target[i, j] = [i ~ j] / |{k : i ~ k}|        i ~ j where any of the named data is equal for i and j
+
+`same` names what to compare: "index" (the record itself) or side data of the batch with one whole number a sample, such
+as "caption" and "key" (fingerprints) or "label". With nothing alike this is the one-hot target.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import combinations
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from equipoise.spaces import Space
+from equipoise.targets.target import HardTarget
+from equipoise.types import Batch, Embeddings, UserError
+
+INDEX = "index"
+
+
+class Alike(HardTarget):
+    """Samples match where any of their keys [K, N] is equal."""
+
+    def __init__(self, keys: Tensor):
+        self.keys = keys
+        self._counts = _matches(keys)
+
+    def sized(self, n_rows: int, n_cols: int) -> Alike:
+        if not n_rows == n_cols == self.keys.shape[1]:
+            raise UserError(
+                f"the target knows {self.keys.shape[1]} samples, but there are {n_rows} rows and {n_cols} columns; "
+                "bind it to the whole batch"
+            )
+        return self
+
+    def positive(self, rows: range, cols: range, device: torch.device) -> Tensor | None:
+        keys = self.keys.to(device)
+        return (keys[:, rows.start : rows.stop, None] == keys[:, None, cols.start : cols.stop]).any(dim=0)
+
+    def counts(self, numbers: range, like: Tensor) -> Tensor:
+        return self._counts[numbers.start : numbers.stop].to(like)
+
+
+@dataclass(frozen=True)
+class Duplicates(HardTarget):
+    cites: ClassVar[tuple[str, ...]] = ("khosla2020supcon",)
+
+    same: tuple[str, ...] = ("caption", INDEX)
+
+    def __post_init__(self) -> None:
+        if not self.same:
+            raise UserError('same is empty; name what makes two pairs alike, for example ["caption"]')
+
+    def bind(self, embeddings: Embeddings, batch: Batch | None, *, log_scale: Tensor | float, space: Space) -> Alike:
+        return Alike(torch.stack([_key(batch, name) for name in self.same]))
+
+    def positive(self, rows: range, cols: range, device: torch.device) -> Tensor | None:
+        raise UserError("this target must be bound to a batch, for it compares samples; call target.bind(...) first")
+
+    counts = positive  # type: ignore[assignment]
+
+
+def _key(batch: Batch | None, name: str) -> Tensor:
+    if batch is None:
+        raise UserError(f"the target compares {name!r} of the samples; give the batch beside its embeddings")
+    key = batch.index if name == INDEX else batch.side.get(name)
+    if key is None:
+        known = ", ".join((INDEX, *batch.side))
+        raise UserError(f"the batch has no {name!r} to compare samples by (it has {known}); correct target.same")
+    if key.ndim != 1 or key.is_floating_point():
+        raise UserError(f"{name!r} holds {key.dtype} of the shape {list(key.shape)}; give one whole number a sample")
+    return key.long()
+
+
+def _matches(keys: Tensor) -> Tensor:
+    """How many samples match each one [N]: of those equal in some keys, by inclusion and exclusion, never N × N."""
+    total = torch.zeros(keys.shape[1], dtype=torch.long, device=keys.device)
+    for size in range(1, len(keys) + 1):
+        for chosen in combinations(range(len(keys)), size):
+            _, place, counts = torch.unique(keys[list(chosen)], dim=1, return_inverse=True, return_counts=True)
+            total += (-1) ** (size + 1) * counts[place]
+    return total

@@ -1,0 +1,110 @@
+"""Guides: similarities of other kinds that say how strongly pairs should match.
+
+Gao et al. 2024 (SoftCLIP), Eq. 6-7, and Table "source of softened targets"; Li et al. 2021 (ALBEF), Eq. 6 (`across`).
+
+    score by row    exp(t) · s(r_i, r_j)        r, a [N, d] points or vectors of the same samples
+    score by column exp(t) · s(a_i, a_j)
+    across: both    exp(t) · s(r_i, a_j)        a teacher's own judgement of image i and text j
+
+`by_row` and `by_col` name roles of the embeddings (then s is the model's space) or side data of the batch (vectors of
+any width: then s is their cosine). t is the model's log-temperature, as in the paper; `scale` fixes exp(t) instead,
+which vectors from elsewhere may need. Gradients flow into guides unless `stop_gradient`; the paper does not say, but
+calls its targets "variable distributions".
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, fields, replace
+
+import torch
+from torch import Tensor
+
+from equipoise.spaces import Space, Sphere
+from equipoise.types import Batch, Embeddings, UserError
+
+ROLES = tuple(part.name for part in fields(Embeddings))
+
+
+@dataclass(frozen=True)
+class Guide:
+    by_row: str = "regions"
+    by_col: str = "tags"
+    across: bool = False  # compare by_row with by_col, as a teacher does
+    stop_gradient: bool = False
+    scale: float = 0.0  # exp(t) of the guide; 0: the model's
+
+    def __post_init__(self) -> None:
+        if not self.by_row or not self.by_col:
+            raise UserError("a guide needs by_row and by_col: roles of the embeddings, or names of side data")
+        if self.scale < 0:
+            raise UserError(f"scale must be positive, or 0 to share the model's, not {self.scale}")
+
+    @property
+    def cites(self) -> tuple[str, ...]:
+        return ("li2021albef",) if self.across else ("gao2024softclip",)
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(name for name in (self.by_row, self.by_col) if name in ROLES))
+
+    def bind(
+        self, embeddings: Embeddings, batch: Batch | None, *, log_scale: Tensor | float, space: Space
+    ) -> tuple[Kinship, Kinship]:
+        """The similarities that guide rows and those that guide columns."""
+        row, col = (self._vectors(name, embeddings, batch, space) for name in (self.by_row, self.by_col))
+        like = embeddings.image
+        t = torch.as_tensor(math.log(self.scale) if self.scale else log_scale, dtype=like.dtype, device=like.device)
+        t = t.detach() if self.stop_gradient else t
+        if self.across:
+            if row[1] != col[1]:
+                raise UserError(
+                    f"{self.by_row!r} and {self.by_col!r} live in different spaces; they cannot be compared"
+                )
+            both = Kinship(row[0], col[0], t, row[1])
+            return both, both
+        return Kinship(row[0], row[0], t, row[1]), Kinship(col[0], col[0], t, col[1])
+
+    def _vectors(self, name: str, embeddings: Embeddings, batch: Batch | None, space: Space) -> tuple[Tensor, Space]:
+        if name in ROLES:
+            points = embeddings.roles().get(name)
+            if points is None:
+                raise UserError(f"the guide looks at {name!r}, which the embeddings do not have; give them {name}=...")
+            return (points.detach() if self.stop_gradient else points), space
+        found = None if batch is None else batch.side.get(name)
+        if found is None:
+            known = ", ".join((*ROLES, *(batch.side if batch else ())))
+            raise UserError(f"there is no {name!r} to guide the target; choose among {known}")
+        if found.ndim != 2 or not found.is_floating_point() or len(found) != len(embeddings.image):
+            raise UserError(f"{name!r} has the shape {list(found.shape)}; a guide needs one vector a sample, [N, w]")
+        sphere = Sphere(found.shape[1])
+        return sphere.project(found.to(embeddings.image)), sphere
+
+
+@dataclass(frozen=True)
+class Kinship:
+    """Similarities of samples, for any block: exp(t) · s(left_i, right_j)."""
+
+    left: Tensor  # [N, w]
+    right: Tensor
+    log_scale: Tensor
+    space: Space
+
+    def tensors(self) -> tuple[Tensor, Tensor, Tensor]:
+        return self.left, self.right, self.log_scale
+
+    def on(self, tensors: tuple[Tensor, ...]) -> Kinship:
+        left, right, log_scale = tensors
+        return replace(self, left=left, right=right, log_scale=log_scale)
+
+    def block(self, rows: range, cols: range) -> Tensor:
+        left, right = self.left[rows.start : rows.stop], self.right[cols.start : cols.stop]
+        return self.log_scale.exp() * self.space.similarity(left, right)
+
+
+GUIDES: dict[str, Guide] = {
+    "regions_tags": Guide(),
+    "image_text": Guide(by_row="image", by_col="text"),
+    "vectors": Guide(by_row="image_vectors", by_col="text_vectors"),
+    "teacher": Guide(by_row="teacher_image", by_col="teacher_text", across=True),
+}

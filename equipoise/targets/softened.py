@@ -1,0 +1,129 @@
+"""Targets softened by a guide: most of the share stays with the match, some goes where the guide sees kinship.
+
+Gao et al. 2024 (SoftCLIP), Eq. 8-9; with a teacher's similarities (`guide.across`), Li et al. 2021 (ALBEF), Eq. 6.
+
+    p̃_i = (1 - β) y_i + β softmax_j(g_ij) by row        p̃'_j = (1 - β) y_j + β softmax_i(g'_ij) by column
+
+y [N, M] the hard target `of`; g, g' the guide's scores (`guide.py`): of regions and of tags in the paper.
+A second guide may be mixed in: g = γ g₁ + (1 - γ) g₂, so that the softmax stays one softmax; the paper mixes whole
+losses, which `objectives.SoftCLIP` does. Everything is kept as logarithms: log p̃ = log β + g - lse off the matches,
+finite however small β or the share is. Off the matches p̃ renormalised does not depend on β at all.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import reduce
+from typing import ClassVar, NoReturn
+
+import torch
+from torch import Tensor
+
+from equipoise.choice import choice
+from equipoise.spaces import Space
+from equipoise.targets.guide import GUIDES, Guide, Kinship
+from equipoise.targets.hard import HARD_TARGETS
+from equipoise.targets.target import HardTarget, Scores, Target, TargetBlock
+from equipoise.types import Batch, Embeddings, UserError
+
+UNBOUND = "this target must be bound to a batch, for a guide softens it; call target.bind(...) first"
+
+
+@dataclass(frozen=True)
+class Softened(Target):
+    cites: ClassVar[tuple[str, ...]] = ("gao2024softclip",)
+    soft: ClassVar[bool] = True
+    guided: ClassVar[bool] = True
+
+    beta: float = 0.3
+    of: HardTarget = choice(HARD_TARGETS, "one_hot")
+    guide: Guide = choice(GUIDES, "regions_tags")
+    gamma: float = 1.0  # the first guide's part
+    second: Guide = choice(GUIDES, "image_text")
+
+    def __post_init__(self) -> None:
+        if not 0 < self.beta <= 1:
+            raise UserError(f"beta must be above 0 and at most 1, not {self.beta}; for 0 use the hard target itself")
+        if not 0 <= self.gamma <= 1:
+            raise UserError(f"gamma must be from 0 to 1, not {self.gamma}")
+
+    def _guides(self) -> list[tuple[float, Guide]]:
+        return [(w, g) for w, g in ((self.gamma, self.guide), (1 - self.gamma, self.second)) if w]
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(role for _, guide in self._guides() for role in guide.needs))
+
+    def bind(self, embeddings: Embeddings, batch: Batch | None, *, log_scale: Tensor | float, space: Space) -> Target:
+        hard = self.of.bind(embeddings, batch, log_scale=log_scale, space=space)
+        bound = [(w, g.bind(embeddings, batch, log_scale=log_scale, space=space)) for w, g in self._guides()]
+        rows, cols = (tuple((weight, pair[side]) for weight, pair in bound) for side in (0, 1))
+        return SoftenedBy(self.beta, hard, rows, cols)
+
+    def scores(self, rows: range, cols: range, like: Tensor) -> NoReturn:
+        raise UserError(UNBOUND)
+
+    def block(self, rows: range, cols: range, like: Tensor, scores: Scores | None = None) -> NoReturn:
+        raise UserError(UNBOUND)
+
+
+Weighted = tuple[tuple[float, Kinship], ...]
+
+
+@dataclass(frozen=True)
+class SoftenedBy(Target):
+    """The target of one batch: β, the hard target, and the weighted guides of rows and of columns."""
+
+    soft: ClassVar[bool] = True
+    guided: ClassVar[bool] = True
+
+    beta: float
+    of: HardTarget
+    rows: Weighted
+    cols: Weighted
+
+    def sized(self, n_rows: int, n_cols: int) -> Target:
+        samples = len(self.rows[0][1].left)
+        if not n_rows == n_cols == samples:
+            raise UserError(f"the guide knows {samples} samples, but there are {n_rows} rows and {n_cols} columns")
+        return replace(self, of=self.of.sized(n_rows, n_cols))
+
+    def tensors(self) -> tuple[Tensor, ...]:
+        return tuple(tensor for _, kinship in (*self.rows, *self.cols) for tensor in kinship.tensors())
+
+    def on(self, tensors: tuple[Tensor, ...]) -> SoftenedBy:
+        parts = [tensors[start : start + 3] for start in range(0, len(tensors), 3)]
+        moved = [(w, kinship.on(part)) for (w, kinship), part in zip((*self.rows, *self.cols), parts, strict=True)]
+        return replace(self, rows=tuple(moved[: len(self.rows)]), cols=tuple(moved[len(self.rows) :]))
+
+    def scores(self, rows: range, cols: range, like: Tensor) -> Scores:
+        by_row, by_col = (
+            reduce(torch.add, (weight * kinship.block(rows, cols) for weight, kinship in guides))
+            for guides in (self.rows, self.cols)
+        )
+        return Scores(by_row, by_col, self.of.positive(rows, cols, like.device))
+
+    def block(self, rows: range, cols: range, like: Tensor, scores: Scores | None = None) -> TargetBlock:
+        assert scores is not None
+        assert scores.row_norms is not None
+        assert scores.col_norms is not None
+        hard = self.of.block(rows, cols, like)
+        logs = (
+            self._mixed(hard.by_row, scores.by_row - scores.row_norms[:, None]),
+            self._mixed(hard.by_col, scores.by_col - scores.col_norms),
+        )
+        return TargetBlock(logs=logs, scores=scores)
+
+    def _mixed(self, hard: Tensor | None, log_guide: Tensor) -> Tensor:
+        soft = math.log(self.beta) + log_guide
+        if hard is None or self.beta == 1:
+            return soft
+        return _log_sum(hard, soft, self.beta)
+
+
+def _log_sum(hard: Tensor, soft: Tensor, beta: float) -> Tensor:
+    """log((1 - β) hard + exp(soft)), where most of `hard` is zero."""
+    matches = hard > 0
+    log_hard = torch.log(torch.where(matches, hard, 1)) + math.log1p(-beta)
+    return torch.where(matches, torch.logaddexp(log_hard, soft), soft)
