@@ -25,6 +25,7 @@ ORDER = (
     "objectives",
     "training",
     "evaluation",
+    "insight",
     "embedding",
     "reports",
     "citations",
@@ -32,6 +33,8 @@ ORDER = (
     "runs",
     "embedders",
     "embed_command",
+    "auditing",
+    "audit_command",
     "inspection",
     "data_commands",
     "cli",
@@ -134,7 +137,7 @@ def test_ranks_appear_only_where_they_belong():
 
 def test_no_component_reads_the_configuration():
     for name, path in modules():
-        if name not in {"config", "runs", "embedders", "inspection", "cli", "__init__"}:
+        if name not in {"config", "runs", "embedders", "auditing", "inspection", "cli", "__init__"}:
             assert "config" not in parts_imported(path), f"{path} imports config"
 
 

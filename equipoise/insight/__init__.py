@@ -1,0 +1,1 @@
+"""What a trained model shows about itself and its data."""
