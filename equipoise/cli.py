@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from equipoise import __version__
+from equipoise.audit_command import add_audit_command
 from equipoise.data_commands import add_data_commands
 from equipoise.embed_command import add_embed_command
 from equipoise.lab_commands import add_lab_commands
@@ -120,6 +121,7 @@ def _parser() -> argparse.ArgumentParser:
     add_embed_command(commands, _command)
     add_lab_commands(commands, _command)
     add_probe_command(commands, _command)
+    add_audit_command(commands, _command)
 
     show = _command(commands, _show, "show", "print a recipe with every setting resolved", "demo --set seed=3")
     cite = _command(commands, _cite, "cite", "print the papers a recipe rests on, as BibTeX", "demo")

@@ -37,6 +37,8 @@ ORDER = (
     "lab_commands",
     "probing",
     "probe_command",
+    "auditing",
+    "audit_command",
     "inspection",
     "data_commands",
     "cli",
@@ -139,7 +141,7 @@ def test_ranks_appear_only_where_they_belong():
 
 def test_no_component_reads_the_configuration():
     for name, path in modules():
-        if name not in {"config", "runs", "embedders", "lab", "inspection", "cli", "__init__"}:
+        if name not in {"config", "runs", "embedders", "lab", "auditing", "inspection", "cli", "__init__"}:
             assert "config" not in parts_imported(path), f"{path} imports config"
 
 

@@ -10,19 +10,15 @@ pair), so that what finds wrong pairs can be judged.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Generic, TypeVar
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from equipoise.data.order import generator
-from equipoise.data.source import BatchSource, Boxes, CroppingSource, FeatureSource, Pair, Source
-from equipoise.data.tokens import Tokens
-from equipoise.types import Batch, UserError
-
-S = TypeVar("S", bound=Source)
+from equipoise.data.source import Source
+from equipoise.data.view import view
+from equipoise.types import UserError
 
 
 @dataclass(frozen=True)
@@ -39,13 +35,7 @@ class Shuffle:
         donors = shuffled(len(source), self.share, self.seed)
         if torch.equal(donors, torch.arange(len(source))):
             return source
-        if isinstance(source, FeatureSource):
-            return ShuffledFeatures(source, donors)
-        if isinstance(source, BatchSource):
-            return ShuffledBatches(source, donors)
-        if isinstance(source, CroppingSource):
-            return ShuffledCrops(source, donors)
-        return Shuffled(source, donors)
+        return view(source, range(len(source)), donors.tolist())
 
 
 def shuffled(count: int, share: float, seed: int) -> Tensor:
@@ -54,59 +44,3 @@ def shuffled(count: int, share: float, seed: int) -> Tensor:
     donors = torch.arange(count)
     donors[chosen] = chosen.roll(1)
     return donors
-
-
-class Shuffled(Generic[S]):
-    """A source whose pair `index` has the texts of pair `donors[index]`."""
-
-    def __init__(self, source: S, donors: Tensor):
-        self.source, self.donors = source, donors
-
-    def __len__(self) -> int:
-        return len(self.source)
-
-    def pair(self, index: int) -> Pair:
-        own = self.source.pair(index)
-        other = self.source.pair(int(self.donors[index]))
-        if own.key == other.key:
-            return own
-        truth = {**own.truth, "is_clean": False, "noise": "shuffled", "other": other.key}
-        return replace(own, captions=other.captions, truth=truth)
-
-    def images(self, indices: Sequence[int], size: int, device: torch.device | str = "cpu") -> Tensor:
-        return self.source.images(indices, size, device)
-
-
-class ShuffledCrops(Shuffled[CroppingSource]):
-    @property
-    def max_bad(self) -> float:
-        return self.source.max_bad
-
-    def crops(self, indices: Sequence[int], size: int, boxes: Boxes) -> Tensor:
-        return self.source.crops(indices, size, boxes)
-
-
-B = TypeVar("B", bound=BatchSource)
-
-
-class ShuffledBatches(Shuffled[B]):
-    def batch(self, indices: Sequence[int], draws: Sequence[float], tokens: Tokens) -> Batch:
-        own = self.source.batch(indices, draws, tokens)
-        other = self.source.batch(self.donors[torch.as_tensor(indices)].tolist(), draws, tokens)
-        return replace(own, tokens=other.tokens, mask=other.mask)
-
-
-class ShuffledFeatures(ShuffledBatches[FeatureSource]):
-    @property
-    def image_width(self) -> int:
-        return self.source.image_width
-
-    @property
-    def text_width(self) -> int | None:
-        return self.source.text_width
-
-    def image_features(self, indices: Sequence[int]) -> tuple[Tensor, Tensor | None]:
-        return self.source.image_features(indices)
-
-    def text_features(self, indices: Sequence[int], per_image: int = 0) -> tuple[Tensor, Tensor | None, Tensor]:
-        return self.source.text_features(self.donors[torch.as_tensor(indices)].tolist(), per_image)

@@ -1,1 +1,1 @@
-"""The laboratory: what a trained model, or a run, shows about temperature, topology and cost."""
+"""What a trained model, or a run, shows about itself and its data: temperature, topology, cost, noise."""

@@ -1,0 +1,156 @@
+"""How many pairs are wrong, read off the equilibrium of temperature and noise.
+
+A shuffled pair is a draw from p(x)p(y), a right one from p(x, y), and the critic that minimises CLIP's loss is the log
+of the ratio of the two (van den Oord et al. 2018, "Representation Learning with Contrastive Predictive Coding", §2.3).
+So with pairs the model was not trained on, the similarity of a pair tells how much likelier it is right than shuffled:
+
+    log r = t' s(u, v) - ½ [log mean_k exp(t' s(u, vₖ)) + log mean_l exp(t' s(uₗ, v))],      t' = exp(t)
+
+and if a share π of the pairs is wrong, all of them together have the likelihood
+
+    L(t, π) = mean log((1 - π) r + π)
+
+At π = 0 its maximum over t is the equilibrium of "Learnable temperature and topology" (Eq. 1): wrong pairs pull t down.
+Let π go free, and t returns to where right pairs alone would put it; the π that belongs to it is the noise level.
+A pair is right with probability (1 - π) r / ((1 - π) r + π).
+
+u, v [N, d], [M, d] points of images and texts; the means run over the pair itself and a pool of other images and texts.
+Ours: the papers say that temperature reveals noise but do not read it off. Pairs a model cannot tell from chance count
+as wrong, and pairs that are wrong but plausible (one attribute changed) as right: see docs/audit.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from equipoise.types import UserError
+
+Similarity = Callable[[Tensor, Tensor], Tensor]
+
+SAMPLE = 2048  # pairs the reading is taken from, and the pool each is compared with
+CHUNK = 512  # rows of the pool compared at once
+SCALES = 16  # temperatures tried, then again around the best
+SHARES = torch.linspace(0, 1, 401, dtype=torch.float64)
+LIKELY = 1.92  # half of the 95 % quantile of χ² with one degree of freedom
+
+
+@dataclass(frozen=True)
+class Points:
+    """Images [N, d], texts [M, d] and the number of each text's image [M]."""
+
+    images: Tensor
+    texts: Tensor
+    image_of_text: Tensor
+
+    def sample(self, count: int, seed: int) -> tuple[Points, Tensor]:
+        """Up to `count` of the texts with their images, and the numbers of those images."""
+        chosen = torch.randperm(len(self.texts), generator=torch.Generator().manual_seed(seed))[:count]
+        owners, image_of_text = self.image_of_text[chosen].unique(return_inverse=True)
+        return Points(self.images[owners], self.texts[chosen], image_of_text), owners
+
+
+@dataclass(frozen=True)
+class Reading:
+    share: float  # π, of pairs that are wrong
+    interval: tuple[float, float]  # 95 %, of the sampling of pairs alone
+    scale: float  # exp(t) of the right pairs
+    scale_as_clean: float  # exp(t) if all pairs counted as right
+
+    def right(self, log_ratios: Tensor) -> Tensor:
+        """The probability that each pair is right; some doubt is left where no noise was read."""
+        share = torch.tensor(self.share, dtype=log_ratios.dtype).clamp(float(SHARES[1]) / 2, 1 - float(SHARES[1]) / 2)
+        return torch.sigmoid(log_ratios + torch.log1p(-share) - share.log())
+
+
+def read_noise(points: Points, similarity: Similarity, seed: int = 0) -> Reading:
+    """The share of wrong pairs among `points`, which must not be those the model was trained on."""
+    if len(points.images) < 2:
+        raise UserError(
+            f"the noise level shows in comparisons, and there is only {len(points.images)} image to compare"
+        )
+    some, _ = points.sample(SAMPLE, seed)
+    unit = similarity(some.images[:CHUNK], some.texts[:CHUNK]).double().std().clamp_min(1e-12)
+    scales = torch.logspace(-1, 2, SCALES, dtype=torch.float64) / unit
+    likelihoods = _likelihoods(some, similarity, scales)
+    best = int(likelihoods.amax(dim=1).argmax())
+    finer = torch.logspace(*_around(scales.log10(), best), SCALES, dtype=torch.float64)
+    scales = torch.cat([scales, finer])
+    likelihoods = torch.cat([likelihoods, _likelihoods(some, similarity, finer)])
+    row, column = divmod(int(likelihoods.argmax()), len(SHARES))
+    profile = likelihoods.amax(dim=0)
+    likely = SHARES[profile >= profile.max() - LIKELY / len(some.images)]
+    clean = scales[likelihoods[:, 0].argmax()]
+    return Reading(float(SHARES[column]), (float(likely[0]), float(likely[-1])), float(scales[row]), float(clean))
+
+
+def log_ratios(points: Points, pool: Points, same: Tensor, similarity: Similarity, scales: Tensor) -> Tensor:
+    """log r of each pair [scales, M], compared with a pool; `same` [N] is the number of each image in it, or -1."""
+    by_image, by_text = sums_over(points, pool, same, similarity, scales)
+    logit = scales[:, None] * own_similarity(points, similarity)
+    means = by_image.of(points.image_of_text).mean_with(logit) + by_text.mean_with(logit)
+    return logit - means / 2
+
+
+@dataclass(frozen=True)
+class LogSums:
+    """log Σ exp(scale · s) of each query over the candidates that belong to others, and the number of those."""
+
+    sums: Tensor  # [scales, Q]
+    counts: Tensor  # [Q]
+
+    def of(self, queries: Tensor) -> LogSums:
+        return LogSums(self.sums[:, queries], self.counts[queries])
+
+    def mean(self) -> Tensor:
+        return self.sums - self.counts.log()
+
+    def mean_with(self, logit: Tensor) -> Tensor:
+        """The log of the mean with one more candidate."""
+        return torch.logaddexp(self.sums, logit) - self.counts.log1p()
+
+
+def sums_over(
+    points: Points, pool: Points, same: Tensor, similarity: Similarity, scales: Tensor
+) -> tuple[LogSums, LogSums]:
+    """Of each image over the texts of the pool, and of each text over its images."""
+    by_image = _log_sums(points.images, pool.texts, pool.image_of_text, same, similarity, scales)
+    numbers, own = torch.arange(len(pool.images)), same[points.image_of_text]
+    return by_image, _log_sums(points.texts, pool.images, numbers, own, lambda a, b: similarity(b, a).T, scales)
+
+
+def own_similarity(points: Points, similarity: Similarity) -> Tensor:
+    """The similarity of each text with its own image [M]."""
+    parts = []
+    for start in range(0, len(points.texts), CHUNK):
+        owners = points.image_of_text[start : start + CHUNK]
+        images, inverse = owners.unique(return_inverse=True)
+        block = similarity(points.images[images], points.texts[start : start + CHUNK])
+        parts.append(block[inverse, torch.arange(len(owners))])
+    return torch.cat(parts).double()
+
+
+def _log_sums(
+    queries: Tensor, candidates: Tensor, owners: Tensor, same: Tensor, similarity: Similarity, scales: Tensor
+) -> LogSums:
+    sums, counts = [], []
+    for start in range(0, len(queries), CHUNK):
+        others = same[start : start + CHUNK, None] != owners
+        block = similarity(queries[start : start + CHUNK], candidates).masked_fill(~others, -torch.inf)
+        sums.append(torch.stack([(float(scale) * block).logsumexp(dim=1).double() for scale in scales]))
+        counts.append(others.sum(dim=1))
+    return LogSums(torch.cat(sums, dim=1), torch.cat(counts).double())
+
+
+def _likelihoods(points: Points, similarity: Similarity, scales: Tensor) -> Tensor:
+    """L(t, π) [scales, SHARES]."""
+    ratios = log_ratios(points, points, torch.arange(len(points.images)), similarity, scales)
+    right, wrong = torch.log1p(-SHARES)[:, None], SHARES.log()[:, None]
+    return torch.stack([torch.logaddexp(ratio + right, wrong).mean(dim=1) for ratio in ratios])
+
+
+def _around(exponents: Tensor, best: int) -> tuple[float, float]:
+    return float(exponents[max(best - 1, 0)]), float(exponents[min(best + 1, len(exponents) - 1)])
