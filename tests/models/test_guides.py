@@ -13,6 +13,7 @@ from equipoise.data.batches import Batches
 from equipoise.data.scenes.detector import WIDTH
 from equipoise.data.tokens import Tokens
 from equipoise.encoders import IMAGE_ENCODERS
+from equipoise.encoders.layout import Even
 from equipoise.models.guides import Regions
 from equipoise.models.model import Model
 from equipoise.runs import build_model
@@ -37,9 +38,10 @@ def test_regions_pass_only_the_rear(guided):
     seen = model(batch, ("image", "text", "regions"))
     x = batch.side["regions"] @ model.regions.map
     x = tower.ln_pre(torch.cat([tower.class_token.expand(16, -1, -1), x], dim=1))
-    mask = F.pad(batch.side["region_mask"], (1, 0), value=True)[:, None, None]
-    x = tower.transformer.blocks[-1](x, mask, False)  # one block of two
-    expected = model.space.project(tower.ln_post(x[:, 0]) @ model.image_readout.projection)
+    real = F.pad(batch.side["region_mask"], (1, 0), value=True)
+    block = tower.transformer.blocks[-1]  # one of two
+    alone = [block(tokens[mask][None], Even(), False)[0, 0] for tokens, mask in zip(x, real, strict=True)]
+    expected = model.space.project(tower.ln_post(torch.stack(alone)) @ model.image_readout.projection)
     torch.testing.assert_close(seen.regions, expected)
 
 

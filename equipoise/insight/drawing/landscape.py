@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -66,11 +66,11 @@ def _norms(figure: Figure, axes: Axes, norms: np.ndarray, line: Sequence[float],
     _bar(figure, axes, filled, [10.0**power for power in range(-8, 9)])
 
 
-def _bar(figure: Figure, axes: Axes, filled: object, ticks: Sequence[float] | None = None) -> None:
+def _bar(figure: Figure, axes: Axes, filled: Any, ticks: Sequence[float] | None = None) -> None:
     from matplotlib.ticker import FuncFormatter
 
     bar = figure.colorbar(
         filled, ax=axes, shrink=0.82, pad=0.02, ticks=ticks, format=FuncFormatter(lambda value, _: f"{value:.3g}")
-    )  # type: ignore[arg-type]
+    )
     bar.outline.set_visible(False)  # type: ignore[operator]
     bar.ax.tick_params(labelsize=8)
