@@ -151,7 +151,7 @@ def test_probe_reads_class_folders(finished_run, tmp_path, capsys):
     for split in ("train", "test"):
         shutil.rmtree(tmp_path / split / "blue")
     assert "all training records are of one class" in mistake(capsys, "probe", finished_run, train, "--test", test)
-    (tmp_path / "pairs.csv").write_text(f"filepath\ttitle\n{train / 'red' / '0.png'}\ta red picture\n")
+    (tmp_path / "pairs.csv").write_text(f"filepath,title\n{train / 'red' / '0.png'},a red picture\n")
     assert "has no classes; give class folders" in mistake(
         capsys, "probe", finished_run, tmp_path / "pairs.csv", "--test", tmp_path / "pairs.csv"
     )
