@@ -1,0 +1,19 @@
+"""What a run does, from recipe to report, and what can be done with what it left behind."""
+
+from __future__ import annotations
+
+from equipoise.runs.carrying import resume_folder, run_recipe, train_run
+from equipoise.runs.evaluating import evaluate_folder
+from equipoise.runs.loading import build_model, load
+from equipoise.runs.pictures import preview, write_data
+
+__all__ = [
+    "build_model",
+    "evaluate_folder",
+    "load",
+    "preview",
+    "resume_folder",
+    "run_recipe",
+    "train_run",
+    "write_data",
+]
