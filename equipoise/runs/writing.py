@@ -78,9 +78,7 @@ class Remains:
         }
 
 
-def remains_of(
-    loaded: Loaded, model: Model, outcome: Outcome, command: str, source: Source, ranks: Ranks
-) -> Remains:
+def remains_of(loaded: Loaded, model: Model, outcome: Outcome, command: str, source: Source, ranks: Ranks) -> Remains:
     """Evaluate the trained model on `source`, all processes together."""
     return Remains(
         loaded,
