@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 
 from equipoise.data.images import Preprocess
 from equipoise.encoders import TextTransformer, ViT
 from equipoise.models.model import Model
 from equipoise.models.temperature import Temperature
+from equipoise.objectives import OBJECTIVES, Objective, SoftCLIP
 from equipoise.readouts import ClassToken
 from equipoise.spaces import Sphere
+from equipoise.targets import GUIDES
 from equipoise.types import Batch
 
 
@@ -39,3 +43,11 @@ def random_batch(n: int, seed: int = 1) -> Batch:
     ids = torch.randint(1, 40, (n, 8), generator=make)
     images = torch.randn(n, 3, 16, 16, generator=make).double()
     return Batch(images, ids, torch.arange(8) < lengths, torch.arange(n))
+
+
+def objective_named(name: str, impl: str = "eager") -> Objective:
+    """An objective that asks no more of a model than images and texts."""
+    chosen = OBJECTIVES[name]
+    objective = chosen() if isinstance(chosen, type) else chosen
+    own_guide = {"guide": GUIDES["image_text"]} if isinstance(objective, SoftCLIP) else {}
+    return replace(objective, impl=impl, **own_guide)  # type: ignore[type-var]

@@ -6,9 +6,8 @@ import sys
 
 import torch
 from safetensors.torch import save_file
-from small_model import random_batch, small_model
+from small_model import objective_named, random_batch, small_model
 
-from equipoise.objectives import OBJECTIVES
 from equipoise.training.ranks import joined
 from equipoise.training.settings import Training
 from equipoise.training.step import Step
@@ -18,7 +17,7 @@ torch.set_num_threads(1)
 with joined(torch.device("cpu"), timeout_minutes=1) as ranks:
     settings = Training(learning_rate=1e-2, warmup_steps=0, micro_batch=int(micro), parallel=parallel)
     model = small_model().train()
-    step = Step(model, OBJECTIVES[objective](impl=impl), settings, torch.device("cpu"), ranks)
+    step = Step(model, objective_named(objective, impl), settings, torch.device("cpu"), ranks)
     mine = slice(ranks.rank * 6, ranks.rank * 6 + 6)
     losses = [step(random_batch(12, seed).map(lambda t: t[mine]), seed).loss.total.item() for seed in (1, 2, 3)]
     state = {
