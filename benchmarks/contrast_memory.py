@@ -1,4 +1,4 @@
-"""What a contrastive loss costs, eager against tiled: `python benchmarks/contrast_memory.py` (Linux).
+"""What a contrastive loss costs, eager against tiled: `python benchmarks/contrast_memory.py [--space NAME]` (Linux).
 
 Loss and gradients of CLIP's objective on N random pairs, in float32 on the CPU. Each measurement has a process of its
 own. Memory is the highest resident size during some forward and backward passes, above what it was just before them,
@@ -22,8 +22,16 @@ import torch
 from torch import Tensor
 
 import equipoise as eq
+from equipoise.spaces import Space
 
 MEBIBYTE = 2**20
+SPHERES = 8
+SPACES: dict[str, Callable[[int], Space]] = {
+    "sphere": eq.Sphere,
+    "euclidean": eq.Euclidean,
+    "product_sphere": lambda dim: eq.ProductSphere(dim // SPHERES, SPHERES),
+    "geodesic": lambda dim: eq.ProductSphere(dim // SPHERES, SPHERES, distance="geodesic"),
+}
 
 
 @dataclass(frozen=True)
@@ -33,10 +41,10 @@ class Measured:
     gradients: tuple[np.ndarray, ...]  # of both sets of points and of log_scale
 
 
-def measure(impl: str, pairs: int, dim: int, threads: int, repeats: int) -> Measured:
+def measure(impl: str, name: str, pairs: int, dim: int, threads: int, repeats: int) -> Measured:
     """One implementation at one size; meant for a fresh process."""
     torch.set_num_threads(threads)
-    space = eq.Sphere(dim)
+    space = SPACES[name](dim)
     inputs = _inputs(space, pairs)
 
     def gradients(of: Sequence[Tensor]) -> tuple[Tensor, ...]:
@@ -60,9 +68,9 @@ def relative_difference(one: Measured, other: Measured) -> float:
     return max(float(np.abs(a - b).max() / np.abs(b).max()) for a, b in pairs)
 
 
-def _inputs(space: eq.Sphere, pairs: int) -> list[Tensor]:
+def _inputs(space: Space, pairs: int) -> list[Tensor]:
     noise = torch.Generator().manual_seed(pairs)
-    rows = space.project(torch.randn(pairs, space.dim, generator=noise))
+    rows = space.project(torch.randn(pairs, space.dim, generator=noise) / math.sqrt(space.dim))
     cols = space.project(rows + torch.randn(pairs, space.dim, generator=noise) / math.sqrt(space.dim))
     return [x.requires_grad_() for x in (rows, cols, torch.tensor(math.log(1 / 0.07)))]
 
@@ -82,17 +90,18 @@ def _seconds(work: Callable[[], object]) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description="Memory and time of the contrastive loss, eager against tiled.")
     parser.add_argument("--pairs", type=int, nargs="+", default=[2048, 4096, 8192, 16384])
+    parser.add_argument("--space", choices=SPACES, default="sphere", help=f"products have {SPHERES} spheres")
     parser.add_argument("--dim", type=int, default=512)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--repeats", type=int, default=3)
     options = parser.parse_args()
-    print(f"d = {options.dim}, float32, CPU, {options.threads} thread(s), torch {torch.__version__}")
+    print(f"{options.space}, d = {options.dim}, float32, CPU, {options.threads} thread(s), torch {torch.__version__}")
     columns = ("eager MiB", "tiled MiB", "eager/tiled", "eager s", "tiled s", "tiled/eager", "gradient diff.")
     print(f"{'pairs N':>8}" + "".join(f"{name:>15}" for name in columns))
     fresh = ProcessPoolExecutor(max_workers=1, mp_context=get_context("spawn"), max_tasks_per_child=1)
     with fresh as processes:
         for pairs in options.pairs:
-            arguments = (pairs, options.dim, options.threads, options.repeats)
+            arguments = (options.space, pairs, options.dim, options.threads, options.repeats)
             eager = processes.submit(measure, "eager", *arguments).result()
             tiled = processes.submit(measure, "tiled", *arguments).result()
             print(
