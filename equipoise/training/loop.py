@@ -78,7 +78,8 @@ def train(
             raise
     if state.average and not interrupt:
         model.load_state_dict(state.average.weights)
-    return Outcome(log.records, position.step, run.clock.seconds(), batches.order.batches_per_epoch, interrupt.signal)
+    epoch = len(batches.source) // settings.batch_size
+    return Outcome(log.records, position.step, run.clock.seconds(), epoch, interrupt.signal)
 
 
 @dataclass
