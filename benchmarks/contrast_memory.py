@@ -1,4 +1,4 @@
-"""What a contrastive loss costs, eager against tiled: `python benchmarks/contrast_memory.py` (Linux).
+"""What a contrastive loss costs, eager against tiled: `python benchmarks/contrast_memory.py [--space NAME]` (Linux).
 
 Loss and gradients of an objective (CLIP's, or `--objective softclip` with random guides, which get gradients too) on N
 random pairs, in float32 on the CPU. Each measurement has a process of its
@@ -24,8 +24,16 @@ from torch import Tensor
 
 import equipoise as eq
 from equipoise.objectives import OBJECTIVES
+from equipoise.spaces import Space
 
 MEBIBYTE = 2**20
+SPHERES = 8
+SPACES: dict[str, Callable[[int], Space]] = {
+    "sphere": eq.Sphere,
+    "euclidean": eq.Euclidean,
+    "product_sphere": lambda dim: eq.ProductSphere(dim // SPHERES, SPHERES),
+    "geodesic": lambda dim: eq.ProductSphere(dim // SPHERES, SPHERES, distance="geodesic"),
+}
 
 
 @dataclass(frozen=True)
@@ -35,11 +43,11 @@ class Measured:
     gradients: tuple[np.ndarray, ...]  # of all points and of log_scale
 
 
-def measure(name: str, impl: str, pairs: int, dim: int, threads: int, repeats: int) -> Measured:
+def measure(objective_name: str, impl: str, name: str, pairs: int, dim: int, threads: int, repeats: int) -> Measured:
     """One implementation at one size; meant for a fresh process."""
     torch.set_num_threads(threads)
-    space = eq.Sphere(dim)
-    chosen = OBJECTIVES[name]
+    space = SPACES[name](dim)
+    chosen = OBJECTIVES[objective_name]
     objective = replace(chosen() if isinstance(chosen, type) else chosen, impl=impl)  # type: ignore[type-var]
     inputs = _inputs(space, pairs, objective.needs)
 
@@ -62,10 +70,10 @@ def relative_difference(one: Measured, other: Measured) -> float:
     return max(float(np.abs(a - b).max() / np.abs(b).max()) for a, b in pairs)
 
 
-def _inputs(space: eq.Sphere, pairs: int, roles: Sequence[str]) -> dict[str, Tensor]:
+def _inputs(space: Space, pairs: int, roles: Sequence[str]) -> dict[str, Tensor]:
     """Random points for the first role, and for the others points near them; a temperature."""
     noise = torch.Generator().manual_seed(pairs)
-    first = space.project(torch.randn(pairs, space.dim, generator=noise))
+    first = space.project(torch.randn(pairs, space.dim, generator=noise) / math.sqrt(space.dim))
     points = {roles[0]: first}
     for role in roles[1:]:
         points[role] = space.project(first + torch.randn(pairs, space.dim, generator=noise) / math.sqrt(space.dim))
@@ -88,19 +96,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Memory and time of the contrastive loss, eager against tiled.")
     parser.add_argument("--objective", choices=list(OBJECTIVES), default="clip")
     parser.add_argument("--pairs", type=int, nargs="+", default=[2048, 4096, 8192, 16384])
+    parser.add_argument("--space", choices=SPACES, default="sphere", help=f"products have {SPHERES} spheres")
     parser.add_argument("--dim", type=int, default=512)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--repeats", type=int, default=3)
     options = parser.parse_args()
-    print(
-        f"{options.objective}, d = {options.dim}, float32, CPU, {options.threads} thread(s), torch {torch.__version__}"
-    )
+    print(f"{options.objective}, {options.space}, d = {options.dim}, float32, CPU, {options.threads} thread(s)")
     columns = ("eager MiB", "tiled MiB", "eager/tiled", "eager s", "tiled s", "tiled/eager", "gradient diff.")
     print(f"{'pairs N':>8}" + "".join(f"{name:>15}" for name in columns))
     fresh = ProcessPoolExecutor(max_workers=1, mp_context=get_context("spawn"), max_tasks_per_child=1)
     with fresh as processes:
         for pairs in options.pairs:
-            arguments = (pairs, options.dim, options.threads, options.repeats)
+            arguments = (options.space, pairs, options.dim, options.threads, options.repeats)
             eager = processes.submit(measure, options.objective, "eager", *arguments).result()
             tiled = processes.submit(measure, options.objective, "tiled", *arguments).result()
             print(

@@ -74,6 +74,7 @@ def main() -> None:
     folder.mkdir(parents=True, exist_ok=True)
     if not options.report:
         settings = _settings(options)
+        _require_same(options.out / "settings.json", [*settings, f"dim={options.dim}"])
         missing = [cell for cell in cells if not (folder / cell.file).exists()]
         with ProcessPoolExecutor(options.jobs, mp_context=get_context("spawn")) as pool:
             arguments = _repeated(settings, options.dim, folder)
@@ -95,6 +96,8 @@ def measure(cell: Cell, settings: Sequence[str], dim: int, folder: Path) -> str:
     loaded = load_run("features", [*overrides, f"shuffle.share={cell.noise}", f"seed={cell.seed}"])
     with TemporaryDirectory() as place:
         model, outcome = train_run(loaded, Path(place))
+        if outcome.signal:  # half a run is no cell
+            raise SystemExit(128 + outcome.signal)
         test = loaded.run.data.build("test")
         best = Path(place) / "checkpoints" / "best"
         went = course(outcome.records, outcome.epoch)
@@ -214,6 +217,13 @@ def _settings(options: argparse.Namespace) -> list[str]:
         "training.log_every=2",
         f"temperature.speed={options.speed}",
     ]
+
+
+def _require_same(path: Path, settings: Sequence[str]) -> None:
+    """Cells of other settings must not be taken for these."""
+    if path.exists() and json.loads(path.read_text()) != settings:
+        raise SystemExit(f"{path.parent} holds cells of other settings, see {path}; choose another --out")
+    write_text(path, json.dumps(settings, indent=1) + "\n")
 
 
 def _repeated(*values: object) -> list[Iterator]:

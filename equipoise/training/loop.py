@@ -87,7 +87,8 @@ def train(
         model.spread = Sharing(ranks)
     if state.average and not interrupt:
         state.average.put_into(model)
-    return Outcome(log.records, position.step, run.clock.seconds(), batches.order.batches_per_epoch, interrupt.signal)
+    epoch = len(batches.source) // settings.batch_size
+    return Outcome(log.records, position.step, run.clock.seconds(), epoch, interrupt.signal)
 
 
 @dataclass
