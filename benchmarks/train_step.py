@@ -10,7 +10,7 @@ are as long as they are. The first loss stands in the table: where both compute 
     --device cuda --model ViT-B-32 --batch 4096 --precision bf16      on a GPU
 
 On a CPU each row has a process of its own; seconds are the CPU's, on one thread, so that other work on the machine
-matters little (but for the caches); memory is the highest resident size above that before the model was built. On a GPU seconds go by the
+matters little; memory is the highest resident size above that before the model was built. On a GPU seconds go by the
 clock and memory is what torch allocated at most. Model FLOPs are three times those of a forward pass over all blocks;
 `MFU real` counts real tokens alone, `MFU padded` all 77, each against `--peak` TFLOP/s.
 """
