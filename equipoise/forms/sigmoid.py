@@ -46,4 +46,5 @@ class Sigmoid(SingleSweep):
 
 
 def _cost(x: Tensor, p: Tensor | None) -> Tensor:
-    return F.softplus(x) if p is None else F.softplus(x) - p * x
+    softplus = -F.logsigmoid(-x)  # F.softplus itself calls e⁻²⁰ zero, and its gradient too
+    return softplus if p is None else softplus - p * x
