@@ -52,7 +52,7 @@ def test_paper_scale_recipes_take_two_steps(recipe: str, depth: tuple[str, ...])
     run = load_run(recipe, [*LITTLE_DATA, *depth, "training.batch_size=2", "training.warmup_steps=0"]).run
     source = run.data.build("train")
     captions = (caption for index in range(len(source)) for caption in source.pair(index).captions)
-    tokens = Tokens.from_config(run.tokens, captions)
+    tokens = Tokens.from_config(run.caption_tokens(), captions)
     model = build_model(run, tokens).train()
     step = Step(model, run.objective, run.training, torch.device("cpu"))
     batches = Batches(source, tokens, run.preprocess, batch_size=2, seed=0)
@@ -67,7 +67,7 @@ def test_paper_scale_recipes_have_the_published_sizes() -> None:
     for recipe, published in (("clip-vit-b32", 87.8), ("clip-vit-b16", 86.2), ("clip-vit-l14", 304.0)):
         run = load_run(recipe).run
         with torch.device("meta"):
-            tower, readout = run.image.build(run.preprocess.size), run.readout.build(run.image.width, run.space.dim)
+            tower, readout = run.image.build(run.preprocess.size), run.readout.build(run.image.width, run.space)
         assert (count_parameters(tower) + count_parameters(readout)) / 1e6 == pytest.approx(published, abs=0.1)
 
 

@@ -26,6 +26,7 @@ from torch.autograd.graph import saved_tensors_hooks
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
+from equipoise.encoders.layout import Even
 from equipoise.types import UserError
 
 REPEATS = 15  # of which the quickest counts: what else the machine does only ever adds
@@ -40,7 +41,7 @@ class Stack(nn.Module):
         self.transformer = transformer
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.transformer(x)
+        return self.transformer(x, Even())
 
 
 @dataclass(frozen=True)

@@ -9,13 +9,13 @@ from torch import nn
 from equipoise.encoders import ViT
 from equipoise.encoders.precomputed import PrecomputedImage
 from equipoise.encoders.transformer import Transformer
-from equipoise.insight.cost import Tower, costs, count_activations, count_macs, estimated_macs, tower
+from equipoise.insight.cost import Stack, Tower, costs, count_activations, count_macs, estimated_macs, tower
 from equipoise.types import UserError
 
 
 @pytest.mark.parametrize(("tokens", "layers", "width"), [(1, 1, 16), (17, 2, 64), (40, 3, 32)])
 def test_the_estimate_is_what_torch_counts(tokens, layers, width):
-    blocks = Transformer(width, layers, heads=2)
+    blocks = Stack(Transformer(width, layers, heads=2))
     assert count_macs(blocks, torch.randn(1, tokens, width)) == estimated_macs(tokens, layers, width)
 
 
@@ -33,7 +33,7 @@ def test_activations_are_what_autograd_keeps_once():
 
 
 def test_a_tower_is_measured_with_further_class_tokens():
-    one = Tower("image", Transformer(16, 1, heads=2), tokens=5, layers=1, width=16)
+    one = Tower("image", Stack(Transformer(16, 1, heads=2)), tokens=5, layers=1, width=16)
     first, more = (costs(one, count, batch=2) for count in (1, 4))
     assert (first.tokens, more.tokens) == (5, 8)
     assert more.measured_macs == more.estimated_macs > first.measured_macs
