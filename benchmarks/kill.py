@@ -244,7 +244,7 @@ def verdict(here: Path, kills: int, wanted: int) -> int:
     print(f"\nafter {kills} kills:")
     same = {name: identical(a, b) for name, (a, b) in checks.items()}
     for name, (values, _) in checks.items():
-        print(f"{len(values):>6} of {name:<52}{'identical' if same[name] else 'DIFFERENT'}")
+        print(f"{len(values):>6} of {name:<68}{'identical' if same[name] else 'DIFFERENT'}")
     if kills < wanted:
         print(f"the run ended after {kills} kills; give more --steps for {wanted}")
     return 0 if all(same.values()) and kills == wanted else 1

@@ -10,7 +10,7 @@ are as long as they are. The first loss stands in the table: where both compute 
     --device cuda --model ViT-B-32 --batch 4096 --precision bf16      on a GPU
 
 On a CPU each row has a process of its own; seconds are the CPU's, on one thread, so that other work on the machine
-matters little; memory is the highest resident size above that before the model was built. On a GPU seconds go by the
+matters little (but for the caches); memory is the highest resident size above that before the model was built. On a GPU seconds go by the
 clock and memory is what torch allocated at most. Model FLOPs are three times those of a forward pass over all blocks;
 `MFU real` counts real tokens alone, `MFU padded` all 77, each against `--peak` TFLOP/s.
 """
@@ -325,7 +325,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--caption-length", type=float, default=FLICKR8K_MEAN)
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--precision", choices=("float32", "bf16"), default="float32")
-    parser.add_argument("--rows", nargs="+", choices=ROWS, default=["open_clip", "ours", "ours-compiled"])
+    parser.add_argument("--rows", nargs="+", choices=ROWS, default=["open_clip", "ours"])
     parser.add_argument("--steps", type=int, default=8, help="timed, after 3 that are not")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--peak", type=float, default=0.0, help="TFLOP/s; 989 for bf16 on an H100 or H200")

@@ -69,7 +69,7 @@ def add_lab_commands(commands: Any, command: Callable[..., argparse.ArgumentPars
     cost.add_argument("recipe", help="a built-in recipe's name or a TOML file")
     cost.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="change a setting")
     cost.add_argument("--class-tokens", type=int, nargs="+", default=[1, 2, 4, 8, 16], metavar="M")
-    cost.add_argument("--batch-size", type=int, default=8, help="samples whose time is measured at once")
+    cost.add_argument("--batch-size", type=int, default=32, help="samples whose time is measured at once")
 
 
 def _subject(parser: argparse.ArgumentParser, split: str) -> None:

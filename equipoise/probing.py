@@ -72,12 +72,14 @@ def _features(model: Model, wanted: Wanted) -> tuple[Sequence[str], tuple[Labell
     if train.class_names != test.class_names:
         raise UserError(f"the classes to train on ({_some(train)}) and to test on ({_some(test)}) are not the same")
     require_classes(labels(train)[1])  # before the features are computed
-    known = _labelled(model, train, "training data")
+    known = labelled_features(model, train, "training data")
     if files:
         known, validation = hold_out(known, HELD_OUT, wanted.seed)
     else:
-        validation = _labelled(model, _labelled_source(wanted.data, wanted.overrides, "validation"), "validation data")
-    return train.class_names, (known, validation, _labelled(model, test, "test data"))
+        validation = labelled_features(
+            model, _labelled_source(wanted.data, wanted.overrides, "validation"), "validation data"
+        )
+    return train.class_names, (known, validation, labelled_features(model, test, "test data"))
 
 
 def _labelled_source(data: str, overrides: Sequence[str], split: str) -> LabelledSource:
@@ -88,7 +90,7 @@ def _labelled_source(data: str, overrides: Sequence[str], split: str) -> Labelle
 
 
 @torch.no_grad()
-def _labelled(model: Model, source: LabelledSource, what: str) -> Labelled:
+def labelled_features(model: Model, source: LabelledSource, what: str = "features") -> Labelled:
     """Class tokens before the projection, concatenated, of the records that carry a label."""
     require_fit(model, source)
     model.eval()

@@ -15,7 +15,8 @@ from PIL import Image
 from equipoise.cli import main
 from equipoise.config import builtin_recipes, load_run
 
-COMMANDS = ("demo", "train", "eval", "show", "cite", "recipes", "scenes preview", "scenes write")
+COMMANDS = ("demo", "train", "eval", "show", "cite", "recipes", "scenes preview", "scenes write", "probe")
+COMMANDS += ("lab equilibrium", "lab temperature", "lab landscape", "lab similarities", "lab tokens", "lab cost")
 
 
 @dataclass(frozen=True)

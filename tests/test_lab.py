@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from pathlib import Path
 
 import pytest
 import torch
@@ -17,7 +16,6 @@ from equipoise.evaluation.linear_probe import Labelled
 from equipoise.probing import hold_out
 
 SMALL = ("--batch-sizes", "4", "8", "--shuffle", "0", "50")
-PATHS = Path(__file__).parent / "insight"
 
 
 @pytest.fixture
@@ -87,11 +85,10 @@ def test_cost(lab):
     assert finding.startswith("4 class tokens instead of 1 add ")
 
 
-def test_tokens(lab, finished_run, tmp_path, monkeypatch):
-    monkeypatch.syspath_prepend(str(PATHS))
+def test_tokens(lab, finished_run, tmp_path):
     product = tmp_path / "product"
     shutil.copytree(finished_run, product)
-    config = (product / "config.toml").read_text().replace('name = "sphere"', 'name = "product_space:Spheres"\nm = 4')
+    config = (product / "config.toml").read_text().replace('name = "sphere"', 'name = "product_sphere"\nn = 4\nm = 4')
     (product / "config.toml").write_text(config)
     for task in ("zero_shot", "retrieval"):
         finding, record = lab("tokens", product, "--task", task, "--draws", 3)
@@ -151,7 +148,7 @@ def test_probe_reads_class_folders(finished_run, tmp_path, capsys):
     for split in ("train", "test"):
         shutil.rmtree(tmp_path / split / "blue")
     assert "all training records are of one class" in mistake(capsys, "probe", finished_run, train, "--test", test)
-    (tmp_path / "pairs.csv").write_text(f"filepath\ttitle\n{train / 'red' / '0.png'}\ta red picture\n")
+    (tmp_path / "pairs.csv").write_text(f"filepath,title\n{train / 'red' / '0.png'},a red picture\n")
     assert "has no classes; give class folders" in mistake(
         capsys, "probe", finished_run, tmp_path / "pairs.csv", "--test", tmp_path / "pairs.csv"
     )

@@ -1,13 +1,7 @@
 """How the temperature of a run went: where it ended, when it had settled, how long it sat at its bound.
 
-Sun & Li 2024, App. C, Table 7: the temperature has converged at the first step after which it "changes less than 2% for
-an epoch".
-
-    converged = min { k : |τ_j - τ_k| < 0.02 τ_k  for every logged j in [k, k + E] },   k + E within the run
-
-τ = exp(t), the number that similarities are multiplied by, at the logged steps; E the steps of an epoch. The paper does
-not say whether it means t or exp(t); t may be 0, so a share of it says nothing. It may move again later (theirs does,
-slowly). Logging less often than a few times an epoch makes the answer coarse.
+The step at which it settled is that of `convergence.py`. It may move again later. Logging less often than a few times
+an epoch makes the answer coarse.
 """
 
 from __future__ import annotations
@@ -16,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+
+from equipoise.evaluation.convergence import converged_at
 
 SETTLED = 0.02
 
@@ -44,17 +40,6 @@ def course(records: Sequence[Mapping[str, float]], epoch: int) -> Course | None:
     logged = [record for record in records if "temperature" in record]
     if not logged:
         return None
-    steps = np.array([record["step"] for record in logged])
-    values = np.array([record["temperature"] for record in logged], dtype=float)
+    steps, values = ([record[name] for record in logged] for name in ("step", "temperature"))
     clamped = float(np.mean([record.get("at_bound", 0.0) for record in logged]))
-    return Course(float(values[-1]), _converged(steps, values, epoch), clamped)
-
-
-def _converged(steps: np.ndarray, values: np.ndarray, epoch: int) -> int | None:
-    for place, step in enumerate(steps):
-        if step + epoch > steps[-1]:
-            return None
-        window = values[place : np.searchsorted(steps, step + epoch, side="right")]
-        if np.all(np.abs(window - values[place]) < SETTLED * values[place]):
-            return int(step)
-    return None
+    return Course(values[-1], converged_at(steps, values, epoch, SETTLED), clamped)

@@ -62,6 +62,7 @@ def sentence(found: Mapping[str, Sequence[Cost]]) -> str:
         )
         parts.append(
             f"{last.class_tokens} class tokens instead of 1 add {percent(estimated)} to the multiply-adds of the "
-            f"{name} tower by the estimate, {percent(measured)} as counted, and {percent(time)} to its time in training"
+            f"{name} tower by the estimate, {percent(measured)} as counted; its time in training changes by "
+            f"{100 * time:+.0f}%"
         )
     return f"{'; '.join(parts)}."

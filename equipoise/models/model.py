@@ -30,6 +30,8 @@ ImageLike = Image.Image | str | Path
 
 
 class Model(nn.Module):
+    spread: Spread = staticmethod(in_turn)  # who encodes a whole data set; several processes share it
+
     def __init__(
         self,
         *,
@@ -54,7 +56,6 @@ class Model(nn.Module):
         self.text_readout = readout.build(self.text_encoder.width, space)
         self.regions = (regions or Regions.Config()).build(self.image_encoder)
         self.logit_scale = temperature.parameter()
-        self.spread: Spread = in_turn  # who encodes a whole data set; several processes share it
 
     def forward(self, batch: Batch, needs: Sequence[str] = ("image", "text")) -> Embeddings:
         """The roles an objective needs, and no more."""

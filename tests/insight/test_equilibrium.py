@@ -6,15 +6,14 @@ import math
 
 import pytest
 import torch
-from product_space import Flat, Spheres
 
 from equipoise.insight import equilibrium as module
 from equipoise.insight.equilibrium import averaged, balance, equilibrium, log_parts, ring
 from equipoise.insight.pairs import Points
-from equipoise.spaces import Space, Sphere
+from equipoise.spaces import Euclidean, ProductSphere, Space, Sphere
 from equipoise.types import UserError
 
-SPACES = (Sphere(8), Spheres(8, m=4), Flat(8))
+SPACES = (Sphere(8), ProductSphere(2, 4), Euclidean(8))
 SCALES = (0.5, 2.0, 30.0)
 
 

@@ -6,15 +6,14 @@ import statistics
 
 import pytest
 import torch
-from product_space import Spheres
 
 from equipoise.insight.tokens import Subsets, counts_for, draw_subsets, keeping, sub_spheres, subset_accuracies
-from equipoise.spaces import Sphere
+from equipoise.spaces import ProductSphere, Sphere
 from equipoise.types import UserError
 
 
 def test_a_subset_is_the_space_of_its_chunks_alone():
-    space = Spheres(12, m=4)
+    space = ProductSphere(3, 4)
     u, v = (space.project(torch.randn(5, 12, generator=torch.Generator().manual_seed(s)).double()) for s in (1, 2))
     mask = keeping((0, 2), 4)
     chunks = [0, 1, 2, 6, 7, 8]
@@ -54,8 +53,8 @@ def test_measure_is_asked_for_every_subset():
 
 
 def test_a_space_without_sub_spheres_is_refused():
-    assert sub_spheres(Spheres(8, m=2)) == 2
-    for space in (Sphere(8), Spheres(8, m=1)):
+    assert sub_spheres(ProductSphere(4, 2)) == 2
+    for space in (Sphere(8), ProductSphere(8, 1)):
         with pytest.raises(UserError, match="single sub-sphere, so no tokens can be left out"):
             sub_spheres(space)
     with pytest.raises(UserError, match="at least 1 subset"):

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -12,9 +11,10 @@ from equipoise.data.images import Preprocess
 from equipoise.encoders import TextTransformer, ViT
 from equipoise.models.model import Model
 from equipoise.models.temperature import Temperature
-from equipoise.objectives import Objective
+from equipoise.objectives import OBJECTIVES, Objective, SoftCLIP
 from equipoise.readouts import ClassToken
 from equipoise.spaces import Space, Sphere
+from equipoise.targets import GUIDES
 from equipoise.types import Batch, Embeddings, Loss
 
 
@@ -61,8 +61,11 @@ def part_of(batch: Batch, rank: int, world: int) -> Batch:
 class Numbered(Objective):
     """A loss that depends on everything an objective may ask of the whole batch."""
 
-    needs: ClassVar[tuple[str, ...]] = ("image", "text")
     impl: str = "eager"
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        return ("image", "text")
 
     def __call__(
         self, embeddings: Embeddings, batch: Batch | None = None, *, log_scale: Tensor | float, space: Space
@@ -75,3 +78,11 @@ class Numbered(Objective):
         words = (batch.tokens * batch.mask).sum(1).double()
         total = (scores * weights * words).mean() / 1000
         return Loss(total, {"numbered": total})
+
+
+def objective_named(name: str, impl: str = "eager") -> Objective:
+    """An objective that asks no more of a model than images and texts."""
+    chosen = {**OBJECTIVES, "numbered": Numbered}[name]
+    objective = chosen() if isinstance(chosen, type) else chosen
+    own_guide = {"guide": GUIDES["image_text"]} if isinstance(objective, SoftCLIP) else {}
+    return replace(objective, impl=impl, **own_guide)  # type: ignore[type-var]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from small_model import random_batch, small_model
+from small_model import objective_named, random_batch, small_model
 
 from equipoise.objectives import OBJECTIVES
 from equipoise.training.settings import Training
@@ -13,7 +13,7 @@ from equipoise.training.step import Step
 
 def gradients(objective: str, micro: int, impl: str = "eager", **changes) -> tuple[float, dict[str, torch.Tensor]]:
     model = small_model(**changes)
-    step = Step(model.train(), OBJECTIVES[objective](impl=impl), Training(micro_batch=micro), torch.device("cpu"))
+    step = Step(model.train(), objective_named(objective, impl), Training(micro_batch=micro), torch.device("cpu"))
     torch.manual_seed(5)
     loss = step._backward(random_batch(12))
     return loss.total.item(), {name: p.grad for name, p in model.named_parameters()}
@@ -42,7 +42,7 @@ def test_random_patches_are_the_same_both_times():
     loss, parts = gradients("clip", 4, patch_dropout=0.5)
     model = small_model(patch_dropout=0.5).train()
     torch.manual_seed(5)
-    batch, objective = random_batch(12), OBJECTIVES["clip"]()
+    batch, objective = random_batch(12), objective_named("clip")
     embedded = [model(batch.map(lambda t, k=k: t[k : k + 4])) for k in (0, 4, 8)]
     whole = type(embedded[0])(*(torch.cat([getattr(e, role) for e in embedded]) for role in ("image", "text")))
     expected = objective(whole, log_scale=model.log_scale, space=model.space).total

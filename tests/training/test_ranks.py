@@ -11,9 +11,8 @@ import pytest
 import torch
 from every_space import space_named
 from safetensors.torch import load_file
-from small_model import Numbered, random_batch, small_model
+from small_model import objective_named, random_batch, small_model
 
-from equipoise.objectives import OBJECTIVES, Objective
 from equipoise.training.settings import Training
 from equipoise.training.step import Step
 
@@ -26,17 +25,12 @@ WAYS = [
     ("fsdp", 0, "eager", "product_sphere-inner"),
     ("fsdp", 4, "tiled", "sphere"),
 ]
-CASES = [(objective, *way) for objective in (*OBJECTIVES, "numbered") for way in WAYS]
-
-
-def objective_of(name: str, impl: str) -> Objective:
-    return Numbered(impl) if name == "numbered" else OBJECTIVES[name](impl=impl)  # type: ignore[call-arg]
+CASES = [(objective, *way) for objective in ("clip", "softclip", "numbered") for way in WAYS]
 
 
 def one_rank(objective: str, space: str, steps: int = 3) -> tuple[list[float], dict[str, torch.Tensor]]:
     model = small_model(space_named(space, 16)).train()
-    settings = Training(learning_rate=1e-2, warmup_steps=0)
-    step = Step(model, objective_of(objective, "eager"), settings, torch.device("cpu"))
+    step = Step(model, objective_named(objective), Training(learning_rate=1e-2, warmup_steps=0), torch.device("cpu"))
     losses = [step(random_batch(12, seed), seed).loss.total.item() for seed in range(1, steps + 1)]
     return losses, {name: t.detach() for name, t in model.state_dict().items()}
 

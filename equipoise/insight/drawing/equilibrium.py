@@ -48,8 +48,8 @@ def _panel(
     axes.annotate("balance", (1, 1), (-3, 3), xycoords=("axes fraction", "data"), textcoords="offset points",
                   ha="right", fontsize=8.5)  # fmt: skip
     axes.axvline(learned, color=INK, linewidth=1, linestyle=(0, (2, 2)))
-    axes.annotate(f"learned: {learned:.3g}", (learned, 0.02), (3, 0), xycoords=("data", "axes fraction"),
-                  textcoords="offset points", fontsize=8.5)  # fmt: skip
+    axes.annotate(f"learned {learned:.3g}", (learned, 0.03), (-3, 0), xycoords=("data", "axes fraction"),
+                  textcoords="offset points", ha="right", va="bottom", rotation=90, fontsize=8)  # fmt: skip
     for number, one in enumerate(curves):
         colour, dashes = SERIES[number % len(SERIES)], SERIES_STYLES[number % len(SERIES_STYLES)]
         ratios = [math.exp(min(max(value, -50), 50)) for value in one.log_ratios]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from equipoise.reports.plots import INK, style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.contour import ContourSet
     from matplotlib.figure import Figure
 
 COLOURS = "cividis"  # even to the eye, with any colour vision
@@ -66,11 +67,10 @@ def _norms(figure: Figure, axes: Axes, norms: np.ndarray, line: Sequence[float],
     _bar(figure, axes, filled, [10.0**power for power in range(-8, 9)])
 
 
-def _bar(figure: Figure, axes: Axes, filled: Any, ticks: Sequence[float] | None = None) -> None:
+def _bar(figure: Figure, axes: Axes, filled: ContourSet, ticks: Sequence[float] | None = None) -> None:
     from matplotlib.ticker import FuncFormatter
 
-    bar = figure.colorbar(
-        filled, ax=axes, shrink=0.82, pad=0.02, ticks=ticks, format=FuncFormatter(lambda value, _: f"{value:.3g}")
-    )
+    shown = FuncFormatter(lambda value, _: f"{value:.3g}")
+    bar = figure.colorbar(filled, ax=axes, shrink=0.82, pad=0.02, ticks=ticks, format=shown)
     bar.outline.set_visible(False)  # type: ignore[operator]
     bar.ax.tick_params(labelsize=8)

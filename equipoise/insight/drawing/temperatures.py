@@ -42,5 +42,5 @@ def draw_temperatures(curves: Sequence[TemperatureCurve], bound: float | None, f
         axes.set_xlim(left=0)
         axes.set_xlabel("step (a dot: converged, within 2% for an epoch from there on)")
         axes.set_ylabel("temperature exp(t)")
-        axes.legend(loc="best")
+        figure.legend(loc="outside right upper")
     return figure

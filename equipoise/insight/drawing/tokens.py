@@ -36,6 +36,7 @@ def draw_tokens(found: Sequence[Subsets], chance: float, what: str, finding: str
         axes.xaxis.set_major_formatter(FuncFormatter(lambda count, _: f"{count:g}"))
         axes.yaxis.set_major_formatter(FuncFormatter(lambda share, _: f"{100 * share:.0f}%"))
         axes.set_ylim(bottom=0)
+        axes.margins(x=0.09)
         axes.set_xlabel(f"class tokens kept, of {found[-1].tokens}")
         axes.set_ylabel(what)
         axes.legend(loc="upper left")
