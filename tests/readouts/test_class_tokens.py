@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -194,6 +195,20 @@ def test_one_token_is_class_token_exactly():
     assert torch.equal(found.text, expected.text)
 
 
+def test_regions_go_behind_all_class_tokens():
+    vit = multi().image_encoder
+    regions, lengths = torch.randn(2, 3, 16, dtype=torch.float64), (3, 1)
+    mask = torch.arange(3) < torch.tensor(lengths)[:, None]
+    last = SimpleNamespace(blocks=vit.transformer.blocks[-1:])
+    for row, length in enumerate(lengths):
+        x = blocks_aloud(last, [vit.ln_pre(token) for token in (*vit.class_token, *regions[row, :length])])
+        expected = torch.stack([vit.ln_post(token) for token in x[:M]])
+        for classes_only in (True, False):
+            found = vit.rear(regions, mask, 1, classes_only)
+            torch.testing.assert_close(found.classes[row], expected, rtol=0, atol=1e-12)
+    assert vit.rear(regions, mask, 1).tokens.shape == (2, 3, 16)
+
+
 @pytest.mark.parametrize(("micro", "impl", "recompute"), [(4, "eager", False), (5, "tiled", True), (0, "tiled", True)])
 def test_micro_batches_tiles_and_recomputing_give_the_same_gradients(micro, impl, recompute):
     def step(micro: int, impl: str, recompute: bool) -> dict[str, Tensor]:
@@ -202,7 +217,8 @@ def test_micro_batches_tiles_and_recomputing_give_the_same_gradients(micro, impl
         Step(model, CLIP(impl=impl), settings, torch.device("cpu"))._backward(random_batch(12))
         return {name: p.grad for name, p in model.named_parameters()}
 
-    for (name, plain), other in zip(step(0, "eager", False).items(), step(micro, impl, recompute).values(), strict=True):
+    whole, parts = step(0, "eager", False), step(micro, impl, recompute)
+    for (name, plain), other in zip(whole.items(), parts.values(), strict=True):
         torch.testing.assert_close(other, plain, rtol=0, atol=1e-12, msg=lambda text, name=name: f"{name}: {text}")
 
 
@@ -232,7 +248,7 @@ def precomputed(classes: int) -> Model:
     [
         (lambda: ClassTokens.Config().class_tokens(Sphere(8)), "Sphere is no product of spheres; set space.name to"),
         (lambda: ClassTokens.Config().build(8, Euclidean(8)), "Euclidean is no product of spheres"),
-        (lambda: TEXT_ENCODERS["causal-nano"].build(40, 8, 4), "causal text tower .* 4 class tokens are wanted; set te"),
+        (lambda: TEXT_ENCODERS["causal-nano"].build(40, 8, 4), "causal text tower .* 4 class tokens are wanted; set"),
         (lambda: IMAGE_ENCODERS["timm"]().build(32, 4), "timm gives one class token, but 4 are wanted"),
         (lambda: TEXT_ENCODERS["transformers"]("x").build(40, 8, 4), "transformers gives one class token, but 4"),
         (lambda: precomputed(classes=0), "4 class tokens .* but image.classes is 0; give features"),
