@@ -24,7 +24,7 @@ from equipoise.evaluation.evaluate import Evaluation
 from equipoise.models.guides import Regions
 from equipoise.models.temperature import Temperature
 from equipoise.objectives import OBJECTIVES, Objective
-from equipoise.readouts import READOUTS, ClassToken
+from equipoise.readouts import READOUTS, ReadoutConfig
 from equipoise.settings.layers import Table
 from equipoise.settings.recipe import PathLike, builtin_recipes, read_recipe, read_table
 from equipoise.settings.resolve import resolve
@@ -47,7 +47,7 @@ class Run:
     image: ImageConfig = choice(IMAGE_ENCODERS, "vit-b32")
     text: TextConfig = choice(TEXT_ENCODERS, "causal-b")
     regions: Regions.Config = field(default_factory=Regions.Config)
-    readout: ClassToken.Config = choice(READOUTS, "class_token")
+    readout: ReadoutConfig = choice(READOUTS, "class_token")
     space: Space = choice(SPACES, "sphere")
     temperature: Temperature = field(default_factory=Temperature)
     objective: Objective = choice(OBJECTIVES, "clip")
@@ -59,6 +59,11 @@ class Run:
             raise UserError(f"name is {self.name!r}; a run's folder is called so, so give a plain folder name")
         if not 0 <= self.seed < 2**63:
             raise UserError(f"seed is {self.seed}; choose a whole number from 0 to 2^63 - 1")
+        self.caption_tokens()  # so that a context too small is refused before anything is made
+
+    def caption_tokens(self) -> Tokens.Config:
+        """The tokeniser's settings with the room that the class tokens leave to captions."""
+        return self.tokens.beside(self.readout.class_tokens(self.space))
 
 
 @dataclass(frozen=True)

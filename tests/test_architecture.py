@@ -16,8 +16,8 @@ FOUNDATION = ("types", "choice", "files", "settings")
 ORDER = (
     "data",
     "encoders",
-    "readouts",
     "spaces",
+    "readouts",
     "models",
     "targets",
     "forms",

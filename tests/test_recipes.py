@@ -22,7 +22,8 @@ from equipoise.training.step import Step
 LITTLE_DATA = ("data.train_size=16", "data.validation_size=4", "data.test_size=4", "training.steps=2")
 FEW_LAYERS = ("image.layers=2", "text.layers=2")
 # All sizes as published but the depth of the two larger ones: on one core ViT-B/16 takes 22 s for two steps,
-# ViT-L/14 takes 80 s and 7.5 GB. The family topology-* differs in its space alone.
+# ViT-L/14 takes 80 s and 7.5 GB. The family topology-* differs in space and readout alone, but for its large one.
+LARGE = "topology-multi-32x16"
 TOPOLOGIES = [name for name in builtin_recipes() if name.startswith("topology-")]
 PAPER_SCALE = {
     "clip-vit-b32": (),
@@ -52,7 +53,7 @@ def test_paper_scale_recipes_take_two_steps(recipe: str, depth: tuple[str, ...])
     run = load_run(recipe, [*LITTLE_DATA, *depth, "training.batch_size=2", "training.warmup_steps=0"]).run
     source = run.data.build("train")
     captions = (caption for index in range(len(source)) for caption in source.pair(index).captions)
-    tokens = Tokens.from_config(run.tokens, captions)
+    tokens = Tokens.from_config(run.caption_tokens(), captions)
     model = build_model(run, tokens).train()
     step = Step(model, run.objective, run.training, torch.device("cpu"))
     batches = Batches(source, tokens, run.preprocess, batch_size=2, seed=0)
@@ -67,11 +68,11 @@ def test_paper_scale_recipes_have_the_published_sizes() -> None:
     for recipe, published in (("clip-vit-b32", 87.8), ("clip-vit-b16", 86.2), ("clip-vit-l14", 304.0)):
         run = load_run(recipe).run
         with torch.device("meta"):
-            tower, readout = run.image.build(run.preprocess.size), run.readout.build(run.image.width, run.space.dim)
+            tower, readout = run.image.build(run.preprocess.size), run.readout.build(run.image.width, run.space)
         assert (count_parameters(tower) + count_parameters(readout)) / 1e6 == pytest.approx(published, abs=0.1)
 
 
-def test_topologies_have_the_published_hyper_parameters_and_differ_in_their_space_alone() -> None:
+def test_topologies_have_the_published_hyper_parameters_and_differ_in_space_and_readout_alone() -> None:
     """Sun & Li 2024, Table 5, the two columns on the right."""
     base = load_run("topology-sphere-512").table
     training = base["training"]
@@ -80,13 +81,26 @@ def test_topologies_have_the_published_hyper_parameters_and_differ_in_their_spac
     assert (training["betas"], training["epsilon"], base["temperature"]["max_scale"]) == ([0.9, 0.98], 1e-8, 100.0)
     assert (base["image"]["width"], base["text"]["width"], base["text"]["layers"]) == (384, 512, 12)
     assert not base["text"]["causal"]
+    chosen = {"name": "", "space": {}, "readout": {}}
     for recipe in TOPOLOGIES:
         loaded = load_run(recipe)
-        assert loaded.table | {"name": "", "space": {}} == base | {"name": "", "space": {}}
+        if recipe != LARGE:
+            assert loaded.table | chosen == base | chosen
+        assert (loaded.table["readout"]["name"] == "class_tokens") == ("-multi-" in recipe)
         sizes = [int(size) for size in re.findall(r"\d+", recipe)]
         if isinstance(loaded.run.space, ProductSphere):
             assert [loaded.run.space.n, loaded.run.space.m] == sizes
             assert (loaded.run.space.distance == "geodesic") == recipe.endswith("geodesic")
+
+
+def test_the_large_multi_has_the_published_hyper_parameters() -> None:
+    """Sun & Li 2024, Table 5, the column of CLIP-Multi(32,16)."""
+    table = load_run(LARGE).table
+    training = table["training"]
+    assert (training["batch_size"], training["warmup_steps"], training["weight_decay"]) == (32_768, 2000, 0.2)
+    assert (training["learning_rate"], training["betas"], training["epsilon"]) == (5e-4, [0.9, 0.998], 1e-8)
+    assert (training["clip_norm"], table["temperature"]["max_scale"]) == (1.0, 3.95)
+    assert (table["image"]["width"], table["image"]["patch"], table["tokens"]["vocabulary"]) == (768, 16, 30_522)
 
 
 @pytest.mark.parametrize("recipe", builtin_recipes())

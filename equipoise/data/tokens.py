@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 CLIP_CONTEXT = 77
 WIDTH_STEP = 4  # batches are padded to a multiple of this, so that few different widths occur
 KINDS = ("bpe", "wordpiece", "file", "none")
+FEWEST = 6  # tokens left to a caption beside further class tokens: start, end and a few words
 PADS = ("[PAD]", "<pad>", "<|pad|>")  # a vocabulary with none of these, as CLIP's, is padded with 0
 MASKS = ("[MASK]", "<mask>", "<|mask|>")
 
@@ -41,7 +42,7 @@ class Tokens:
         kind: str = "bpe"  # bpe (as CLIP) and wordpiece (as BERT) are learned from the captions; file is read;
         # none is for a model whose texts are features already
         vocabulary: int = 2048  # tokens to learn, at most
-        context: int = CLIP_CONTEXT  # the most tokens of a caption, start and end included
+        context: int = CLIP_CONTEXT  # the most tokens of a caption, start and end and further class tokens included
         file: str = ""  # a tokenizer.json, CLIP's vocab.json beside merges.txt, BERT's vocab.txt, or their folder
 
         def __post_init__(self) -> None:
@@ -49,6 +50,16 @@ class Tokens:
                 raise UserError(f"tokens.kind is {self.kind!r}; choose one of {', '.join(KINDS)}.")
             if (self.kind == "file") != bool(self.file):
                 raise UserError(f"tokens.kind is {self.kind!r} and tokens.file is {self.file!r}; each needs the other.")
+
+        def beside(self, classes: int) -> Tokens.Config:
+            """The same with the room that class tokens leave; a caption's start token is one of them."""
+            room = self.context - (classes - 1)
+            if classes > 1 and self.kind != "none" and room < FEWEST:
+                raise UserError(
+                    f"tokens.context is {self.context}, but {classes} class tokens leave {room} of it to captions; "
+                    f"set it to {FEWEST + classes - 1} or more, or choose fewer class tokens (space.m)."
+                )
+            return self if classes == 1 else replace(self, context=room)
 
     def __init__(self, tokeniser: Tokenizer, context: int = CLIP_CONTEXT):
         from equipoise.data.tokenisers import start_and_end

@@ -13,15 +13,15 @@ from equipoise.encoders.vit import ViT
 
 
 class ImageConfig(Protocol):
-    """The settings of an image encoder."""
+    """The settings of an image encoder; `classes` tokens are to be read out of each sample."""
 
-    def build(self, image_size: int) -> ImageEncoder: ...
+    def build(self, image_size: int, classes: int = 1) -> ImageEncoder: ...
 
 
 class TextConfig(Protocol):
-    """The settings of a text encoder."""
+    """The settings of a text encoder; class tokens are part of the context."""
 
-    def build(self, vocabulary: int, context: int) -> TextEncoder: ...
+    def build(self, vocabulary: int, context: int, classes: int = 1) -> TextEncoder: ...
 
 
 IMAGE_ENCODERS: dict[str, ImageConfig | type[ImageConfig]] = {

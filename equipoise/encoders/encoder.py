@@ -51,6 +51,15 @@ class TextEncoder(Encoder):
         return tokens(texts)
 
 
+def require_single(name: str, classes: int) -> None:
+    """For an encoder that reads one vector out of a sample, refuse what wants several."""
+    if classes > 1:
+        raise UserError(
+            f"{name} gives one class token, but {classes} are wanted; choose a vit-... and a bert-... tower, "
+            "or set readout.name to class_token"
+        )
+
+
 def mean_of_real(tokens: Tensor, mask: Tensor) -> Tensor:
     """The mean of the real tokens [N, 1, w]."""
     real = mask[..., None].to(tokens.dtype)

@@ -41,6 +41,15 @@ class Precomputed(Encoder):
             if self.classes < 0:
                 raise UserError(f"classes must be at least 0, not {self.classes}")
 
+        def require(self, part: str, classes: int) -> None:
+            """Refuse, in a sentence, to read more class tokens than the features are said to have."""
+            if classes > 1 and self.classes != classes:
+                raise UserError(
+                    f"{classes} class tokens are wanted of precomputed features, but {part}.classes is {self.classes}; "
+                    f"give features [N, L, w] whose first {classes} tokens are class tokens and set {part}.classes, "
+                    "or set readout.name to class_token"
+                )
+
     def __init__(self, config: Config):
         super().__init__()
         self.config, self.width = config, config.width
@@ -81,7 +90,8 @@ class PrecomputedImage(Precomputed, ImageEncoder):
 
     @dataclass(frozen=True)
     class Config(Precomputed.Config):
-        def build(self, image_size: int) -> PrecomputedImage:
+        def build(self, image_size: int, classes: int = 1) -> PrecomputedImage:
+            self.require("image", classes)
             return PrecomputedImage(self)
 
     def prepare(self, images: Any, preprocess: Preprocess) -> Tensor:
@@ -93,7 +103,8 @@ class PrecomputedText(Precomputed, TextEncoder):
 
     @dataclass(frozen=True)
     class Config(Precomputed.Config):
-        def build(self, vocabulary: int, context: int) -> PrecomputedText:
+        def build(self, vocabulary: int, context: int, classes: int = 1) -> PrecomputedText:
+            self.require("text", classes)
             return PrecomputedText(self)
 
     def prepare(self, texts: Any, mask: Tensor | None, tokens: Tokens) -> tuple[Tensor, Tensor]:

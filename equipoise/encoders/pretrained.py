@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from equipoise.data.images import Preprocess
-from equipoise.encoders.encoder import Encoder, ImageEncoder, TextEncoder, mean_of_real
+from equipoise.encoders.encoder import Encoder, ImageEncoder, TextEncoder, mean_of_real, require_single
 from equipoise.types import Features, UserError
 
 POOLINGS = ("mean", "first")
@@ -53,7 +53,8 @@ class TimmImage(Pretrained, ImageEncoder):
             if self.weights and self.pretrained:
                 raise UserError("weights names a file and pretrained asks for the hub's; leave out one of the two")
 
-        def build(self, image_size: int) -> TimmImage:
+        def build(self, image_size: int, classes: int = 1) -> TimmImage:
+            require_single("timm", classes)
             return TimmImage(self, image_size)
 
     def __init__(self, config: Config, image_size: int):
@@ -103,7 +104,8 @@ class TransformersText(Pretrained, TextEncoder):
             if self.pooling not in ("", *POOLINGS):
                 raise UserError(f"pooling must be one of {', '.join(POOLINGS)}, not {self.pooling!r}")
 
-        def build(self, vocabulary: int, context: int) -> TransformersText:
+        def build(self, vocabulary: int, context: int, classes: int = 1) -> TransformersText:
+            require_single("transformers", classes)
             return TransformersText(self, vocabulary, context)
 
     def __init__(self, config: Config, vocabulary: int, context: int):

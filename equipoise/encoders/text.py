@@ -1,8 +1,9 @@
 """Text transformers: CLIP's causal one, read at the end token, and a bidirectional one, read at a class token.
 
 Radford et al. 2021, §2.4 (causal, end-of-text readout); Devlin et al. 2019, BERT (bidirectional, class token first),
-here with pre-LN blocks. Positions are learned. Padding costs nothing and changes nothing: the real tokens of a batch
-are packed into one sequence (see layout.py).
+here with pre-LN blocks; Sun & Li 2024, §3 (several class tokens: copies of the first, each at a position of its own,
+which is all that tells them apart). Positions are learned. Padding costs nothing and changes nothing: the real tokens
+of a batch are packed into one sequence (see layout.py).
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from equipoise.encoders.encoder import TextEncoder
 from equipoise.encoders.layout import Packed
@@ -35,12 +37,17 @@ class TextTransformer(TextEncoder):
         def cites(self) -> tuple[str, ...]:
             return ("radford2021clip",) if self.causal else ("devlin2019bert",)
 
-        def build(self, vocabulary: int, context: int) -> TextTransformer:
-            return TextTransformer(self, vocabulary, context)
+        def build(self, vocabulary: int, context: int, classes: int = 1) -> TextTransformer:
+            if self.causal and classes > 1:
+                raise UserError(
+                    f"a causal text tower is read at its end alone, but {classes} class tokens are wanted; "
+                    "set text.name to bert-... or text.causal to false"
+                )
+            return TextTransformer(self, vocabulary, context, classes)
 
-    def __init__(self, config: Config, vocabulary: int, context: int):
+    def __init__(self, config: Config, vocabulary: int, context: int, classes: int = 1):
         super().__init__()
-        self.config, self.width, self.context = config, config.width, context
+        self.config, self.width, self.context, self.classes = config, config.width, context, classes
         self.words = nn.Embedding(vocabulary, config.width)
         self.positions = nn.Parameter(0.01 * torch.randn(context, config.width))
         self.transformer = Transformer(config.width, config.layers, config.heads, config.mlp_ratio, config.activation)
@@ -54,13 +61,21 @@ class TextTransformer(TextEncoder):
         self.transformer.recompute = wanted
 
     def forward(self, ids: Tensor, mask: Tensor, classes_only: bool = False) -> Features:
+        ids, mask = self._with_class_tokens(ids, mask)
         length = ids.shape[1]
         if length > self.context:
             raise UserError(f"texts are {length} tokens wide but the text tower has a context of {self.context}")
-        layout = Packed.of(mask, self.config.causal)
+        layout = Packed.of(mask, self.config.causal, self.classes)
         x = layout.pack(self.words(ids) + self.positions[:length])
         x = self.ln_final(self.transformer(x, layout, classes_only))
         if classes_only:
             return Features(classes=x)
-        read = 0 if self.config.causal else 1  # a class token is no word
+        read = 0 if self.config.causal else self.classes  # class tokens are no words
         return Features(classes=layout.read(x), tokens=layout.unpack(x)[:, read:], mask=mask[:, read:])
+
+    def _with_class_tokens(self, ids: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+        """Texts start with one class token; the others are put before it."""
+        further = self.classes - 1
+        if not further:
+            return ids, mask
+        return torch.cat([ids[:, :1].expand(-1, further), ids], dim=1), F.pad(mask, (further, 0), value=True)

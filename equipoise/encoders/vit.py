@@ -1,10 +1,11 @@
-"""Vision transformer: patches and a class token, pre-LN, learned positions.
+"""Vision transformer: patches and class tokens, pre-LN, learned positions.
 
 Dosovitskiy et al. 2021, "An Image is Worth 16x16 Words", Eq. 1-4, in the form of Radford et al. 2021: no bias on the
-patch map, a LayerNorm before the blocks, one after them on the class token only.
+patch map, a LayerNorm before the blocks, one after them on the class token only. With several class tokens (Sun & Li
+2024, §3) each starts at random and has a position of its own; nothing else tells them apart.
 
 Patch dropout (Li et al. 2023, "Scaling Language-Image Pre-training via Masking", §3) keeps a random subset of patches
-in training: the same number for every image, the class token always.
+in training: the same number for every image, the class tokens always.
 """
 
 from __future__ import annotations
@@ -43,10 +44,10 @@ class ViT(ImageEncoder):
         def cites(self) -> tuple[str, ...]:
             return ("dosovitskiy2021vit", "li2023flip") if self.patch_dropout else ("dosovitskiy2021vit",)
 
-        def build(self, image_size: int) -> ViT:
-            return ViT(self, image_size)
+        def build(self, image_size: int, classes: int = 1) -> ViT:
+            return ViT(self, image_size, classes)
 
-    def __init__(self, config: Config, image_size: int):
+    def __init__(self, config: Config, image_size: int, classes: int = 1):
         super().__init__()
         if image_size % config.patch:
             raise UserError(
@@ -54,10 +55,10 @@ class ViT(ImageEncoder):
                 f"choose a preprocess.size that is a multiple of image.patch"
             )
         width = config.width
-        self.config, self.width, self.image_size = config, width, image_size
+        self.config, self.width, self.image_size, self.classes = config, width, image_size, classes
         self.patches = nn.Conv2d(3, width, config.patch, stride=config.patch, bias=False)
-        self.class_token = nn.Parameter(width**-0.5 * torch.randn(1, width))
-        self.positions = nn.Parameter(width**-0.5 * torch.randn(1 + (image_size // config.patch) ** 2, width))
+        self.class_token = nn.Parameter(width**-0.5 * torch.randn(classes, width))
+        self.positions = nn.Parameter(width**-0.5 * torch.randn(classes + (image_size // config.patch) ** 2, width))
         self.ln_pre = nn.LayerNorm(width)
         self.transformer = Transformer(width, config.layers, config.heads, config.mlp_ratio, config.activation)
         self.ln_post = nn.LayerNorm(width)
@@ -73,25 +74,25 @@ class ViT(ImageEncoder):
         self.transformer.recompute = wanted
 
     def forward(self, images: Tensor, classes_only: bool = False) -> Features:
-        x = self._embed_patches(images) + self.positions[1:]
+        x = self._embed_patches(images) + self.positions[self.classes :]
         if self.training and self.config.patch_dropout:
             x = _keep_some(x, 1 - self.config.patch_dropout)
-        classes = (self.class_token + self.positions[:1]).expand(len(x), -1, -1)
-        x = self.transformer(self.ln_pre(torch.cat([classes, x], dim=1)), Even(), classes_only)
+        classes = (self.class_token + self.positions[: self.classes]).expand(len(x), -1, -1)
+        x = self.transformer(self.ln_pre(torch.cat([classes, x], dim=1)), Even(self.classes), classes_only)
         if classes_only:
             return Features(classes=self.ln_post(x))
-        tokens = x[:, 1:]
+        classes, tokens = x.tensor_split([self.classes], dim=1)
         mask = torch.ones(tokens.shape[:2], dtype=torch.bool, device=x.device)
-        return Features(classes=self.ln_post(x[:, :1]), tokens=tokens, mask=mask)
+        return Features(classes=self.ln_post(classes), tokens=tokens, mask=mask)
 
     def rear(self, tokens: Tensor, mask: Tensor, blocks: int, classes_only: bool = False) -> Features:
-        """Tokens [N, L, w] that are no patches: behind the class token, without positions, through the last blocks."""
+        """Tokens [N, L, w] that are no patches: behind the class tokens, without positions, through the last blocks."""
         x = self.ln_pre(torch.cat([self.class_token.expand(len(tokens), -1, -1), tokens], dim=1))
-        layout = Packed.of(F.pad(mask, (1, 0), value=True), causal=False)
+        layout = Packed.of(F.pad(mask, (self.classes, 0), value=True), causal=False, classes=self.classes)
         x = self.transformer(layout.pack(x), layout, classes_only, last=blocks)
         if classes_only:
             return Features(classes=self.ln_post(x))
-        return Features(classes=self.ln_post(layout.read(x)), tokens=layout.unpack(x)[:, 1:], mask=mask)
+        return Features(classes=self.ln_post(layout.read(x)), tokens=layout.unpack(x)[:, self.classes :], mask=mask)
 
 
 def _cut(images: Tensor, patch: int) -> Tensor:

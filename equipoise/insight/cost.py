@@ -19,8 +19,9 @@ What is measured is the stack of blocks of the tower itself, built from the reci
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -89,25 +90,34 @@ def tower(name: str, encoder: nn.Module, tokens: int) -> Tower:
     return Tower(name, Stack(blocks), tokens, len(layers), int(encoder.width))  # type: ignore[arg-type]
 
 
-def costs(tower: Tower, class_tokens: int, batch: int) -> Cost:
-    """The cost of the tower with that many class tokens; times are those of a whole batch, divided."""
-    if class_tokens < 1:
-        raise UserError(f"a tower has at least 1 class token, not {class_tokens}")
-    tokens = tower.tokens + class_tokens - 1
-    size = (tokens, tower.layers, tower.width)
-    weight = next(tower.blocks.parameters())
+def costs(tower: Tower, class_tokens: Sequence[int], batch: int) -> list[Cost]:
+    """The cost of the tower with each number of class tokens; times are those of a whole batch, divided."""
+    if min(class_tokens) < 1:
+        raise UserError(f"a tower has at least 1 class token, not {min(class_tokens)}")
+    blocks, weight = tower.blocks, next(tower.blocks.parameters())
+    inputs = [_tokens(tower, count, batch).to(weight.device, weight.dtype) for count in class_tokens]
+    forward = _seconds([partial(_forward, blocks, x) for x in inputs], weight.device)
+    training = _seconds([partial(_forward_and_back, blocks, x) for x in inputs], weight.device)
+    found = []
+    for count, x, *seconds in zip(class_tokens, inputs, forward, training, strict=True):
+        size = (x.shape[1], tower.layers, tower.width)
+        found.append(
+            Cost(
+                count,
+                x.shape[1],
+                estimated_macs(*size),
+                count_macs(blocks, x[:1]),
+                estimated_activations(*size),
+                count_activations(blocks, x[:1]),
+                *(each / batch for each in seconds),
+            )
+        )
+    return found
+
+
+def _tokens(tower: Tower, class_tokens: int, batch: int) -> Tensor:
     chance = torch.Generator().manual_seed(0)
-    x = torch.randn(batch, tokens, tower.width, generator=chance).to(weight.device, weight.dtype)
-    return Cost(
-        class_tokens,
-        tokens,
-        estimated_macs(*size),
-        count_macs(tower.blocks, x[:1]),
-        estimated_activations(*size),
-        count_activations(tower.blocks, x[:1]),
-        _seconds(lambda: _forward(tower.blocks, x), x.device) / batch,
-        _seconds(lambda: _forward_and_back(tower.blocks, x), x.device) / batch,
-    )
+    return torch.randn(batch, tower.tokens + class_tokens - 1, tower.width, generator=chance)
 
 
 @torch.no_grad()
@@ -145,17 +155,19 @@ def _forward_and_back(module: nn.Module, x: Tensor) -> None:
     module(x).sum().backward()
 
 
-def _seconds(work: Callable[[], None], device: torch.device) -> float:
-    """The quickest of a few runs, fewer where they take long."""
-    times: list[float] = []
+def _seconds(works: Sequence[Callable[[], None]], device: torch.device) -> list[float]:
+    """The quickest of a few runs of each, fewer where they take long; in turn, so that a slow while is slow for all."""
+    times: list[list[float]] = []
     clock = time.process_time if device.type == "cpu" else time.perf_counter
-    while len(times) <= REPEATS and sum(times) < PATIENCE:
-        _wait(device)
-        start = clock()
-        work()
-        _wait(device)
-        times.append(clock() - start)
-    return min(times)
+    while len(times) <= REPEATS and sum(map(sum, times)) < PATIENCE * len(works):
+        times.append([])
+        for work in works:
+            _wait(device)
+            start = clock()
+            work()
+            _wait(device)
+            times[-1].append(clock() - start)
+    return [min(some) for some in zip(*times, strict=True)]
 
 
 def _wait(device: torch.device) -> None:

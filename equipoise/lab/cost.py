@@ -25,13 +25,10 @@ def measure_cost(recipe: str, overrides: Sequence[str], class_tokens: Sequence[i
     counts = sorted({1, *class_tokens})
     towers = _towers(load_run(recipe, overrides).run)
     found: dict[str, list[Cost]] = {}
-    with Progress(len(towers) * len(counts), "measuring") as progress:
-        done = 0
-        for one in towers:
-            found[one.name] = []
-            for count in counts:
-                found[one.name].append(costs(one, count, batch))
-                progress.update(done := done + 1)
+    with Progress(len(towers), "measuring") as progress:
+        for done, one in enumerate(towers, 1):
+            found[one.name] = costs(one, counts, batch)
+            progress.update(done)
     said = sentence(found)
     device = str(next(towers[0].blocks.parameters()).device)
     shown = {name: [asdict(cost) for cost in some] for name, some in found.items()}
@@ -56,13 +53,13 @@ def sentence(found: Mapping[str, Sequence[Cost]]) -> str:
     parts = []
     for name, costs_of in found.items():
         first, last = costs_of[0], costs_of[-1]
-        estimated, measured, time = (
+        estimated, measured, kept, time = (
             getattr(last, field) / getattr(first, field) - 1
-            for field in ("estimated_macs", "measured_macs", "seconds_training")
+            for field in ("estimated_macs", "measured_macs", "measured_activations", "seconds_training")
         )
         parts.append(
             f"{last.class_tokens} class tokens instead of 1 add {percent(estimated)} to the multiply-adds of the "
-            f"{name} tower by the estimate, {percent(measured)} as counted; its time in training changes by "
-            f"{100 * time:+.0f}%"
+            f"{name} tower by the estimate, {percent(measured)} as counted, and {percent(kept)} to its "
+            f"activations; its time in training changes by {100 * time:+.0f}%"
         )
     return f"{'; '.join(parts)}."

@@ -2,7 +2,7 @@
 
 Gao et al. 2022 (PyramidCLIP), §3.2 and the authors' model file; Gao et al. 2024 (SoftCLIP), Fig. 2.
 
-    regions [N, R, w_r] --linear, no bias--> [N, R, w] --class token, ln_pre, last 3 of 12 blocks, ln_post-->
+    regions [N, R, w_r] --linear, no bias--> [N, R, w] --class tokens, ln_pre, last 3 of 12 blocks, ln_post-->
             the image tower's readout --> points        (no positions: a region's box is part of its features)
     tags, comma-joined --> the text tower and its readout --> points
 

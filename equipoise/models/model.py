@@ -22,7 +22,7 @@ from equipoise.encoders import ImageConfig, TextConfig
 from equipoise.models.guides import Regions, tags_of
 from equipoise.models.spread import Spread, in_turn
 from equipoise.models.temperature import Temperature
-from equipoise.readouts import ClassToken
+from equipoise.readouts import ReadoutConfig
 from equipoise.spaces import Space
 from equipoise.types import Batch, Embeddings, UserError
 
@@ -37,7 +37,7 @@ class Model(nn.Module):
         *,
         image: ImageConfig,
         text: TextConfig,
-        readout: ClassToken.Config,
+        readout: ReadoutConfig,
         space: Space,
         temperature: Temperature,
         preprocess: Preprocess,
@@ -47,12 +47,13 @@ class Model(nn.Module):
         super().__init__()
         self.space, self.temperature = space, temperature.within(space)
         self.preprocess, self.tokens = preprocess, tokens
-        self.image_encoder = image.build(preprocess.size)
-        self.text_encoder = text.build(tokens.size, tokens.context)
+        classes = readout.class_tokens(space)
+        self.image_encoder = image.build(preprocess.size, classes)
+        self.text_encoder = text.build(tokens.size, tokens.context + classes - 1, classes)  # texts start with one
         if self.text_encoder.reads == "words" and isinstance(tokens, NoTokens):
             raise UserError("this model's texts are words, but it has no tokeniser; give tokens.kind or tokenizer.json")
-        self.image_readout = readout.build(self.image_encoder.width, space.dim)
-        self.text_readout = readout.build(self.text_encoder.width, space.dim)
+        self.image_readout = readout.build(self.image_encoder.width, space)
+        self.text_readout = readout.build(self.text_encoder.width, space)
         self.regions = (regions or Regions.Config()).build(self.image_encoder)
         self.logit_scale = temperature.parameter()
 

@@ -3,6 +3,8 @@
 Radford et al. 2021, Fig. 3 (`W_i`, `W_t`).
 
     vector = class @ projection          class [N, 1, w], projection [w, d], no bias
+
+On a product of spheres the vector is cut into m parts: PS(n, m). `class_tokens` has a token for each part instead.
 """
 
 from __future__ import annotations
@@ -13,18 +15,21 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
+from equipoise.readouts.readout import Readout
+from equipoise.spaces import Space
 from equipoise.types import Features
 
 
-class ClassToken(nn.Module):
-    reads_tokens: ClassVar[bool] = False  # classes alone, which saves the encoders work
-
+class ClassToken(Readout):
     @dataclass(frozen=True)
     class Config:
         cites: ClassVar[tuple[str, ...]] = ("radford2021clip",)
 
-        def build(self, width: int, dim: int) -> ClassToken:
-            return ClassToken(width, dim)
+        def class_tokens(self, space: Space) -> int:
+            return 1
+
+        def build(self, width: int, space: Space) -> ClassToken:
+            return ClassToken(width, space.dim)
 
     def __init__(self, width: int, dim: int):
         super().__init__()

@@ -142,7 +142,7 @@ def _require_metric(name: str, known: Sequence[str]) -> None:
 
 def _new_tokens(run: Run, source: Source) -> Tokens:
     captions = (caption for index in range(len(source)) for caption in source.pair(index).captions)
-    return Tokens.from_config(run.tokens, islice(captions, CAPTIONS_FOR_TOKENS))
+    return Tokens.from_config(run.caption_tokens(), islice(captions, CAPTIONS_FOR_TOKENS))
 
 
 def _new_folder(name: str, out: Path | None) -> Path:

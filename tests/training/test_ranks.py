@@ -11,8 +11,9 @@ import pytest
 import torch
 from every_space import space_named
 from safetensors.torch import load_file
-from small_model import objective_named, random_batch, small_model
+from small_model import objective_named, random_batch, small_model, small_multi
 
+from equipoise.models.model import Model
 from equipoise.training.settings import Training
 from equipoise.training.step import Step
 
@@ -25,11 +26,19 @@ WAYS = [
     ("fsdp", 0, "eager", "product_sphere-inner"),
     ("fsdp", 4, "tiled", "sphere"),
 ]
-CASES = [(objective, *way) for objective in ("clip", "softclip", "numbered") for way in WAYS]
+CASES = [
+    *((objective, *way) for objective in ("clip", "softclip", "numbered") for way in WAYS),
+    ("clip", "ddp", 4, "tiled", "multi"),
+    ("clip", "fsdp", 0, "eager", "multi"),
+]
+
+
+def model_of(space: str) -> Model:
+    return small_multi() if space == "multi" else small_model(space_named(space, 16))
 
 
 def one_rank(objective: str, space: str, steps: int = 3) -> tuple[list[float], dict[str, torch.Tensor]]:
-    model = small_model(space_named(space, 16)).train()
+    model = model_of(space).train()
     step = Step(model, objective_named(objective), Training(learning_rate=1e-2, warmup_steps=0), torch.device("cpu"))
     losses = [step(random_batch(12, seed), seed).loss.total.item() for seed in range(1, steps + 1)]
     return losses, {name: t.detach() for name, t in model.state_dict().items()}

@@ -6,10 +6,9 @@ import sys
 from pathlib import Path
 
 import torch
-from every_space import space_named
 from safetensors.torch import save_file
-from small_model import objective_named, part_of, random_batch, small_model
-from test_ranks import CASES
+from small_model import objective_named, part_of, random_batch
+from test_ranks import CASES, model_of
 
 from equipoise.training.joining import joined
 from equipoise.training.ranks import Ranks
@@ -20,7 +19,7 @@ from equipoise.training.step import Step
 
 def steps(objective: str, parallel: str, micro: int, impl: str, space: str, ranks: Ranks) -> dict[str, torch.Tensor]:
     settings = Training(learning_rate=1e-2, warmup_steps=0, micro_batch=micro, parallel=parallel)
-    model = small_model(space_named(space, 16)).train()
+    model = model_of(space).train()
     step = Step(model, objective_named(objective, impl), settings, torch.device("cpu"), ranks)
     batches = [part_of(random_batch(12, seed), *ranks.share) for seed in (1, 2, 3)]
     losses = [step(batch, seed).loss.total.item() for seed, batch in enumerate(batches, start=1)]

@@ -12,8 +12,8 @@ from equipoise.encoders import TextTransformer, ViT
 from equipoise.models.model import Model
 from equipoise.models.temperature import Temperature
 from equipoise.objectives import OBJECTIVES, Objective, SoftCLIP
-from equipoise.readouts import ClassToken
-from equipoise.spaces import Space, Sphere
+from equipoise.readouts import READOUTS
+from equipoise.spaces import ProductSphere, Space, Sphere
 from equipoise.targets import GUIDES
 from equipoise.types import Batch, Embeddings, Loss
 
@@ -24,12 +24,19 @@ class FortyWords:
     size, context = 40, 8
 
 
-def small_model(space: Space | None = None, temperature: Temperature | None = None, **vit: float) -> Model:
+def small_multi() -> Model:
+    """Multi(4, 4): four class tokens in both towers."""
+    return small_model(ProductSphere(4, 4), readout="class_tokens")
+
+
+def small_model(
+    space: Space | None = None, temperature: Temperature | None = None, readout: str = "class_token", **vit: float
+) -> Model:
     torch.manual_seed(0)
     model = Model(
         image=ViT.Config(patch=8, width=16, layers=2, heads=2, **vit),
-        text=TextTransformer.Config(width=16, layers=1, heads=2),
-        readout=ClassToken.Config(),
+        text=TextTransformer.Config(causal=readout == "class_token", width=16, layers=1, heads=2),
+        readout=READOUTS[readout](),
         space=space or Sphere(16),
         temperature=temperature or Temperature(),
         preprocess=Preprocess(size=16),

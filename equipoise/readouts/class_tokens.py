@@ -1,0 +1,60 @@
+"""Multi(n, m): m class tokens, each through the same linear map to a sphere of its own.
+
+Sun & Li 2024, "Analyzing the Impact of Learnable Softmax Temperature in Contrastive Visual-Textual Alignment Systems",
+§3, Fig. 5 and 6; the conference form is "Design of the Topology for Contrastive Visual-Textual Alignment", §3.1.
+
+    vector_k = class_k @ projection,  k = 1 ... m       class [N, m, w], projection [w, n], no bias
+    vector   = [vector_1, ..., vector_m]                [N, n·m]; the space normalises each part
+
+n and m are those of the space, a product of m spheres in n dimensions, so they are set in one place. A tower has one
+projection for all its tokens; what tells the tokens apart is in the towers (`vit.py`, `text.py`). With m = 1 this is
+`class_token`, which on the same space makes all m parts from one token: PS(n, m). Fig. 6 calls m "PS_n" and n "PS_m".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from equipoise.readouts.readout import Readout
+from equipoise.spaces import Space
+from equipoise.types import Features, UserError
+
+
+class ClassTokens(Readout):
+    @dataclass(frozen=True)
+    class Config:
+        cites: ClassVar[tuple[str, ...]] = ("sun2024temperature",)
+
+        def class_tokens(self, space: Space) -> int:
+            return _spheres(space)[1]
+
+        def build(self, width: int, space: Space) -> ClassTokens:
+            return ClassTokens(width, *_spheres(space))
+
+    def __init__(self, width: int, n: int, m: int):
+        super().__init__()
+        self.m = m
+        self.projection = nn.Parameter(width**-0.5 * torch.randn(width, n))
+
+    def forward(self, features: Features) -> Tensor:
+        if (there := features.classes.shape[1]) != self.m:
+            raise UserError(
+                f"samples have {there} class tokens, but the space has {self.m} spheres; "
+                "set space.m to the number of tokens, or give features that have as many"
+            )
+        return (features.classes @ self.projection).flatten(1)
+
+
+def _spheres(space: Space) -> tuple[int, int]:
+    """n and m of a space that says them."""
+    n, m = getattr(space, "n", None), getattr(space, "m", None)
+    if n is None or m is None:
+        raise UserError(
+            f"the readout class_tokens gives each token a sphere of its own, but {type(space).__name__} is no product "
+            "of spheres; set space.name to product_sphere, or readout.name to class_token"
+        )
+    return n, m
