@@ -29,8 +29,8 @@ class EventFile:
 
         self._event, self._summary = Event, Summary
         folder.mkdir(parents=True, exist_ok=True)
-        name = f"events.out.tfevents.{time.time():.0f}.{socket.gethostname()}.{os.getpid()}"
-        self._stream = (folder / name).open("wb")
+        name = f"events.out.tfevents.{time.time():.6f}.{socket.gethostname()}.{os.getpid()}"
+        self._stream = (folder / name).open("xb")
         self._records = RecordWriter(self._stream)
         self._write(file_version=FORMAT)
         if step:

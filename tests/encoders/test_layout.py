@@ -61,9 +61,9 @@ def text_aloud(tower: TextTransformer, ids: Tensor, mask: Tensor) -> tuple[Tenso
 
 
 def gradients(module: torch.nn.Module, output: Tensor) -> dict[str, Tensor]:
-    weights = torch.randn(output.shape, generator=torch.Generator().manual_seed(2), dtype=output.dtype)
+    weights = torch.randn(output.shape, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
     module.zero_grad()
-    (output * weights.to(output.device)).sum().backward()
+    (output * weights.to(output)).sum().backward()
     return {name: p.grad.clone() for name, p in module.named_parameters()}
 
 
