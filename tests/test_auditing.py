@@ -74,6 +74,14 @@ def test_the_same_again_trains_nothing_and_finds_the_same(scenes_audit, capsys):
     assert (folder / "pairs.csv").read_bytes() == before
 
 
+def test_other_folds_have_judges_of_their_own(scenes_audit, capsys):
+    folder, words = scenes_audit
+    assert main([*words, "--seed", "7"]) == 0
+    assert capsys.readouterr().out.count("Training a judge") == 2
+    names = {path.name for path in folder.glob("fold-*")}
+    assert names == {f"fold-{number}-of-2-seed-{seed}" for number in (1, 2) for seed in (0, 7)}
+
+
 def test_other_settings_are_refused(scenes_audit, capsys):
     _, words = scenes_audit
     assert main([*words, "--set", "seed=7"]) == 2
@@ -124,6 +132,7 @@ def test_shards_without_a_recipe(tmp_path, scenes):
     ("words", "sentence"),
     [
         (["--folds", "1"], "cannot be judged in 1 folds"),
+        (["--folds", "33"], "64 pairs cannot be judged in 33 folds; choose from 2 to 32"),
         (["--neighbours", "-1"], "--neighbours is -1"),
         (["--model", "nowhere"], "no model in nowhere"),
     ],

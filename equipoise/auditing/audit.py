@@ -17,7 +17,7 @@ from equipoise.data.source import Source
 from equipoise.data.view import subset
 from equipoise.files import write_text
 from equipoise.insight.neighbours import closest_images, closest_strangers
-from equipoise.insight.noise import Points, sums_over
+from equipoise.insight.noise import Pairs, sums_over
 from equipoise.models.folder import CONFIG
 from equipoise.models.model import Model
 from equipoise.training.lock import locked
@@ -48,7 +48,7 @@ def audit_data(loaded: Loaded, settings: Audit, folder: Path, model: Model | Non
         _require_same(folder, loaded)
         if model is None:
             parts = folds(len(source), settings.folds, settings.seed)
-            panel = judges(loaded, parts, folder)
+            panel = judges(loaded, parts, folder, settings.seed)
         else:
             parts, panel = [tuple(range(len(source)))], iter([model])
         judged: list[tuple[tuple[int, ...], Judgement]] = []
@@ -94,7 +94,7 @@ def _strangers(
     return alike, _fitting(points, model, scale, settings)
 
 
-def _fitting(points: Points, model: Model, scale: float, settings: Audit) -> list[list[float]]:
+def _fitting(points: Pairs, model: Model, scale: float, settings: Audit) -> list[list[float]]:
     similarity = model.space.similarity
     pool, same = pool_of(points, settings.seed)
     sums = sums_over(points, pool, same, similarity, torch.tensor([scale], dtype=torch.float64))

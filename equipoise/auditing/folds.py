@@ -46,16 +46,18 @@ class Without:
 
 def folds(samples: int, count: int, seed: int) -> list[tuple[int, ...]]:
     """The numbers of all samples in `count` parts, drawn at random."""
-    if not 2 <= count <= samples:
-        raise UserError(f"{samples} pairs cannot be judged in {count} folds; choose from 2 to {samples}")
+    if samples < 4:
+        raise UserError(f"an audit compares pairs, and {samples} are too few; give at least 4")
+    if not 2 <= count <= samples // 2:
+        raise UserError(f"{samples} pairs cannot be judged in {count} folds; choose from 2 to {samples // 2}")
     order = torch.randperm(samples, generator=generator(seed, "folds"))
     return [tuple(part.sort().values.tolist()) for part in order.tensor_split(count)]
 
 
-def judges(loaded: Loaded, parts: list[tuple[int, ...]], folder: Path) -> Iterator[Model]:
+def judges(loaded: Loaded, parts: list[tuple[int, ...]], folder: Path, seed: int) -> Iterator[Model]:
     """For each fold a model trained without it, at its best step; one that is there already is not trained again."""
     for number, part in enumerate(parts):
-        place = folder / f"fold-{number}"
+        place = folder / f"fold-{number + 1}-of-{len(parts)}-seed-{seed}"  # a judge of other folds saw other pairs
         run = replace(loaded.run, data=Without(loaded.run, part), shuffle=Shuffle())  # type: ignore[arg-type]
         if not _is_trained(place, run.training.steps):
             print(f"Training a judge for fold {number + 1} of {len(parts)}", flush=True)

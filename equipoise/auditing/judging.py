@@ -9,7 +9,7 @@ from torch import Tensor
 
 from equipoise.data.source import Source
 from equipoise.evaluation.evaluate import captions, encode_images
-from equipoise.insight.noise import SAMPLE, Points, Reading, log_ratios, own_similarity, read_noise
+from equipoise.insight.noise import SAMPLE, Pairs, Reading, log_ratios, own_similarity, read_noise
 from equipoise.models.model import Model
 
 BATCH = 256
@@ -27,12 +27,12 @@ class Judgement:
     image_of_text: Tensor  # [M]
 
 
-def points_of(model: Model, source: Source) -> Points:
+def points_of(model: Model, source: Source) -> Pairs:
     said = captions(source, 0)
-    return Points(encode_images(model, source, BATCH).cpu(), said.points(model).cpu(), said.image_of_text)
+    return Pairs(encode_images(model, source, BATCH).cpu(), said.points(model).cpu(), said.image_of_text)
 
 
-def judge(points: Points, model: Model, seed: int, shuffled: float) -> Judgement:
+def judge(points: Pairs, model: Model, seed: int, shuffled: float) -> Judgement:
     """The noise level of the pairs, a check of it, and the probability of each pair to be right."""
     similarity = model.space.similarity
     reading = read_noise(points, similarity, seed)
@@ -44,7 +44,7 @@ def judge(points: Points, model: Model, seed: int, shuffled: float) -> Judgement
     return Judgement(reading, check, own, ratios, reading.right(ratios), points.image_of_text)
 
 
-def pool_of(points: Points, seed: int) -> tuple[Points, Tensor]:
+def pool_of(points: Pairs, seed: int) -> tuple[Pairs, Tensor]:
     """Some of the pairs, to compare all with, and the number of each image among them, or -1."""
     pool, owners = points.sample(SAMPLE, seed)
     place = torch.full((len(points.images),), -1)
@@ -52,10 +52,10 @@ def pool_of(points: Points, seed: int) -> tuple[Points, Tensor]:
     return pool, place
 
 
-def _shuffled(points: Points, share: float, seed: int) -> Points:
-    """The texts of a share of the images are passed on among them."""
+def _shuffled(points: Pairs, share: float, seed: int) -> Pairs:
+    """The texts of a share of the images, two at least, are passed on among them."""
     generator = torch.Generator().manual_seed(seed)
-    chosen = torch.randperm(len(points.images), generator=generator)[: int(share * len(points.images))]
+    chosen = torch.randperm(len(points.images), generator=generator)[: max(2, int(share * len(points.images)))]
     owner = torch.arange(len(points.images))
     owner[chosen] = chosen.roll(1)
-    return Points(points.images, points.texts, owner[points.image_of_text])
+    return Pairs(points.images, points.texts, owner[points.image_of_text])

@@ -23,15 +23,16 @@ def side_data(
     source: Source, pairs: Sequence[Pair], captions: Sequence[str], indices: Sequence[int]
 ) -> dict[str, Tensor]:
     """The side data that needs no tokeniser."""
-    labels = (pair.label if pair.label is not None else f"{pair.key} has no label" for pair in pairs)
-    side = {
-        "caption": fingerprints(captions),
-        "key": fingerprints(pair.key for pair in pairs),
-        "label": fingerprints(labels),
-    }
+    side = {"caption": fingerprints(captions), **names([pair.key for pair in pairs], [pair.label for pair in pairs])}
     if isinstance(source, RegionSource) and source.has_regions:
         side[REGIONS], side[REGION_MASK] = source.regions(indices)
     return side
+
+
+def names(keys: Sequence[str], labels: Sequence[str | None]) -> dict[str, Tensor]:
+    """Fingerprints of keys and labels."""
+    known = (label if label is not None else f"{key} has no label" for key, label in zip(keys, labels, strict=True))
+    return {"key": fingerprints(keys), "label": fingerprints(known)}
 
 
 def tag_data(source: Source, pairs: Sequence[Pair], indices: Sequence[int], tokens: Tokens) -> dict[str, Tensor]:

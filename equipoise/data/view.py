@@ -27,6 +27,8 @@ from equipoise.data.source import (
 from equipoise.data.tokens import Tokens
 from equipoise.types import Batch
 
+TEXT_SIDE = ("caption", "text_vectors")  # side data that belongs to the texts, and goes with them
+
 
 def subset(source: Source, indices: Sequence[int]) -> Source:
     """The pairs of `source` with these numbers, in this order."""
@@ -110,7 +112,8 @@ class _Batches(View):
         batch = self.source.batch(self._images(indices), draws, tokens)
         if self._images(indices) != self._texts(indices):
             other = self.source.batch(self._texts(indices), draws, tokens)
-            batch = replace(batch, tokens=other.tokens, mask=other.mask)
+            texts = {name: other.side[name] for name in TEXT_SIDE if name in other.side}
+            batch = replace(batch, tokens=other.tokens, mask=other.mask, side={**batch.side, **texts})
         return replace(batch, index=torch.as_tensor(indices))
 
 

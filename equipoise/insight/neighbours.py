@@ -8,10 +8,12 @@ All N² pairs are looked at, but only the best `count` are ever kept.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
+
+from equipoise.insight.pairs import tiles
 
 TILE = 1024
 
@@ -43,7 +45,9 @@ def closest_strangers(fit: Scores, owners: Tensor, images: int, count: int) -> l
 def best(scores: Scores, rows: int, columns: int, count: int, upper: bool = False) -> list[list[float]]:
     """The largest `count` scores that are not -inf, each with its row and column, largest first."""
     values, places = torch.empty(0), torch.empty(0, 2, dtype=torch.long)
-    for down, across in _tiles(rows, columns, upper):
+    for down, across in tiles(rows, columns, TILE):
+        if upper and across.stop <= down.start:
+            continue
         block = scores(down, across).float().cpu()
         found, flat = block.flatten().topk(min(count, block.numel()))
         where = torch.stack([flat // block.shape[1] + down.start, flat % block.shape[1] + across.start], dim=1)
@@ -53,12 +57,6 @@ def best(scores: Scores, rows: int, columns: int, count: int, upper: bool = Fals
     real = values > -torch.inf
     pairs = zip(values[real].tolist(), places[real].tolist(), strict=True)
     return [[value, *place] for value, place in pairs]
-
-
-def _tiles(rows: int, columns: int, upper: bool) -> Iterator[tuple[slice, slice]]:
-    for down in range(0, rows, TILE):
-        for across in range(down if upper else 0, columns, TILE):
-            yield slice(down, min(down + TILE, rows)), slice(across, min(across + TILE, columns))
 
 
 def _numbers(part: slice) -> Tensor:

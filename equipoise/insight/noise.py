@@ -39,18 +39,18 @@ LIKELY = 1.92  # half of the 95 % quantile of χ² with one degree of freedom
 
 
 @dataclass(frozen=True)
-class Points:
+class Pairs:
     """Images [N, d], texts [M, d] and the number of each text's image [M]."""
 
     images: Tensor
     texts: Tensor
     image_of_text: Tensor
 
-    def sample(self, count: int, seed: int) -> tuple[Points, Tensor]:
+    def sample(self, count: int, seed: int) -> tuple[Pairs, Tensor]:
         """Up to `count` of the texts with their images, and the numbers of those images."""
         chosen = torch.randperm(len(self.texts), generator=torch.Generator().manual_seed(seed))[:count]
         owners, image_of_text = self.image_of_text[chosen].unique(return_inverse=True)
-        return Points(self.images[owners], self.texts[chosen], image_of_text), owners
+        return Pairs(self.images[owners], self.texts[chosen], image_of_text), owners
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class Reading:
         return torch.sigmoid(log_ratios + torch.log1p(-share) - share.log())
 
 
-def read_noise(points: Points, similarity: Similarity, seed: int = 0) -> Reading:
+def read_noise(points: Pairs, similarity: Similarity, seed: int = 0) -> Reading:
     """The share of wrong pairs among `points`, which must not be those the model was trained on."""
     if len(points.images) < 2:
         raise UserError(
@@ -87,7 +87,7 @@ def read_noise(points: Points, similarity: Similarity, seed: int = 0) -> Reading
     return Reading(float(SHARES[column]), (float(likely[0]), float(likely[-1])), float(scales[row]), float(clean))
 
 
-def log_ratios(points: Points, pool: Points, same: Tensor, similarity: Similarity, scales: Tensor) -> Tensor:
+def log_ratios(points: Pairs, pool: Pairs, same: Tensor, similarity: Similarity, scales: Tensor) -> Tensor:
     """log r of each pair [scales, M], compared with a pool; `same` [N] is the number of each image in it, or -1."""
     by_image, by_text = sums_over(points, pool, same, similarity, scales)
     logit = scales[:, None] * own_similarity(points, similarity)
@@ -114,7 +114,7 @@ class LogSums:
 
 
 def sums_over(
-    points: Points, pool: Points, same: Tensor, similarity: Similarity, scales: Tensor
+    points: Pairs, pool: Pairs, same: Tensor, similarity: Similarity, scales: Tensor
 ) -> tuple[LogSums, LogSums]:
     """Of each image over the texts of the pool, and of each text over its images."""
     by_image = _log_sums(points.images, pool.texts, pool.image_of_text, same, similarity, scales)
@@ -122,7 +122,7 @@ def sums_over(
     return by_image, _log_sums(points.texts, pool.images, numbers, own, lambda a, b: similarity(b, a).T, scales)
 
 
-def own_similarity(points: Points, similarity: Similarity) -> Tensor:
+def own_similarity(points: Pairs, similarity: Similarity) -> Tensor:
     """The similarity of each text with its own image [M]."""
     parts = []
     for start in range(0, len(points.texts), CHUNK):
@@ -145,7 +145,7 @@ def _log_sums(
     return LogSums(torch.cat(sums, dim=1), torch.cat(counts).double())
 
 
-def _likelihoods(points: Points, similarity: Similarity, scales: Tensor) -> Tensor:
+def _likelihoods(points: Pairs, similarity: Similarity, scales: Tensor) -> Tensor:
     """L(t, π) [scales, SHARES]."""
     ratios = log_ratios(points, points, torch.arange(len(points.images)), similarity, scales)
     right, wrong = torch.log1p(-SHARES)[:, None], SHARES.log()[:, None]

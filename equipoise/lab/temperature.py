@@ -23,7 +23,7 @@ def follow_temperature(folders: Sequence[Path], epoch_steps: int | None) -> Find
     """The curves of runs; an epoch is as long as each run's data says, or `epoch_steps`."""
     read = [(folder, read_temperature(folder), _settings(folder)) for folder in folders]
     curves = _told_apart([_curve(folder, records, loaded, epoch_steps) for folder, records, loaded in read])
-    bounds = {loaded.run.temperature.max_scale for _, _, loaded in read}
+    bounds = {loaded.run.temperature.within(loaded.run.space).max_scale for _, _, loaded in read}
     said = " ".join(_about(curve) for curve in curves)
     figure = draw_temperatures(curves, bounds.pop() if len(bounds) == 1 else None, said)
     return Finding("temperature", said, {"runs": [{**asdict(c), "final": c.final} for c in curves]}, figure)
@@ -38,7 +38,7 @@ def _settings(folder: Path) -> Loaded:
 def _curve(
     folder: Path, records: Sequence[Mapping[str, float]], loaded: Loaded, epoch_steps: int | None
 ) -> TemperatureCurve:
-    temperature = loaded.run.temperature
+    temperature = loaded.run.temperature.within(loaded.run.space)
     start = min(math.exp(temperature.init), temperature.max_scale)
     label = f"{_space(loaded.table['space'])} from {start:.3g}"
     steps = epoch_steps if epoch_steps is not None else _epoch(folder, loaded)

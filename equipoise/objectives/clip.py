@@ -39,6 +39,10 @@ class CLIP(Objective):
     def needs(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(("image", "text", *self.target.needs)))
 
+    @property
+    def trains(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(("image", "text", *self.target.trains)))
+
     def __call__(
         self, embeddings: Embeddings, batch: Batch | None = None, *, log_scale: Tensor | float, space: Space
     ) -> Loss:

@@ -16,6 +16,11 @@ class Objective(ABC):
     def needs(self) -> tuple[str, ...]:
         """The roles of `Embeddings` the model must fill."""
 
+    @property
+    def trains(self) -> tuple[str, ...]:
+        """Those of them that a gradient flows back into."""
+        return self.needs
+
     @abstractmethod
     def __call__(
         self, embeddings: Embeddings, batch: Batch | None = None, *, log_scale: Tensor | float, space: Space

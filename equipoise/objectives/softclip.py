@@ -58,6 +58,11 @@ class SoftCLIP(Objective):
         roles = (role for _, target in self._targets() for role in target.needs)
         return tuple(dict.fromkeys(("image", "text", *roles)))
 
+    @property
+    def trains(self) -> tuple[str, ...]:
+        roles = (role for _, target in self._targets() for role in target.trains)
+        return tuple(dict.fromkeys(("image", "text", *roles)))
+
     def __call__(
         self, embeddings: Embeddings, batch: Batch | None = None, *, log_scale: Tensor | float, space: Space
     ) -> Loss:

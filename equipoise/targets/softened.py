@@ -55,6 +55,11 @@ class Softened(Target):
     def needs(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(role for _, guide in self._guides() for role in guide.needs))
 
+    @property
+    def trains(self) -> tuple[str, ...]:
+        guides = (guide for _, guide in self._guides() if not guide.stop_gradient)
+        return tuple(dict.fromkeys(role for guide in guides for role in guide.needs))
+
     def bind(self, embeddings: Embeddings, batch: Batch | None, *, log_scale: Tensor | float, space: Space) -> Target:
         hard = self.of.bind(embeddings, batch, log_scale=log_scale, space=space)
         bound = [(w, g.bind(embeddings, batch, log_scale=log_scale, space=space)) for w, g in self._guides()]

@@ -61,6 +61,11 @@ class Target(ABC):
         """The roles of `Embeddings` it looks at, beyond those it is a target for."""
         return ()
 
+    @property
+    def trains(self) -> tuple[str, ...]:
+        """Those of them that a gradient flows back into."""
+        return self.needs
+
     def bind(self, embeddings: Embeddings, batch: Batch | None, *, log_scale: Tensor | float, space: Space) -> Target:
         """The target of this very batch."""
         return self

@@ -49,9 +49,9 @@ def cached_backward(embed: Embed, compare: Compare, batch: Batch, micro: int, al
 
 
 def _differentiate(embeddings: Embeddings, leaves: dict[str, Tensor], rows: slice) -> None:
+    whole = {role: leaf.grad for role, leaf in leaves.items() if leaf.grad is not None}  # some only guide
     points = embeddings.roles()
-    grads = [leaves[role].grad[rows] for role in points]  # type: ignore[index]
-    torch.autograd.backward(list(points.values()), grads)
+    torch.autograd.backward([points[role] for role in whole], [grad[rows] for grad in whole.values()])
 
 
 def _micro_batches(batch: Batch, micro: int) -> Iterator[Batch]:

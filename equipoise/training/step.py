@@ -43,6 +43,8 @@ class Step:
         for tower in (model.image_encoder, model.text_encoder):
             tower.recompute_activations(settings.recompute_activations)
         self.ranks = ranks or Ranks()
+        if model.regions is not None and "regions" not in objective.trains:
+            model.regions.requires_grad_(False)  # else DDP waits for a gradient that never comes
         self.module = together(model, self.ranks, settings.parallel, device)
         self.optimiser = make_optimiser(model, settings)
         self.forward = torch.compile(self.module) if settings.compile else self.module

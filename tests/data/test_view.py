@@ -8,7 +8,7 @@ import torch
 from equipoise.data.batches import Batches
 from equipoise.data.features.source import FeatureFiles
 from equipoise.data.source import CroppingSource, FeatureSource, JudgedSource
-from equipoise.data.view import subset
+from equipoise.data.view import subset, view
 
 CHOSEN = [5, 3, 11, 0, 7, 8]
 
@@ -36,6 +36,18 @@ def test_features(tmp_path, tokens):
     batch, same = some.batch([1, 2], [0.0, 0.9], tokens), whole.batch([3, 11], [0.0, 0.9], tokens)
     assert torch.equal(batch.tokens, same.tokens)
     assert batch.index.tolist() == [1, 2]
+
+
+def test_side_data_of_texts_goes_with_them(tmp_path, tokens):
+    rng = np.random.default_rng(0)
+    np.savez(tmp_path / "f.npz", image=rng.normal(size=(4, 3)), text=rng.normal(size=(4, 4)), captions=list("abcd"))
+    whole = FeatureFiles([tmp_path / "f.npz"], guides=True)
+    swapped = view(whole, [0, 1, 2, 3], [1, 0, 2, 3])
+    batch, own = swapped.batch([0, 1, 2], [0.0] * 3, tokens), whole.batch([1, 0, 2], [0.0] * 3, tokens)
+    assert torch.equal(batch.side["text_vectors"], batch.tokens)
+    assert torch.equal(batch.side["caption"], own.side["caption"])
+    assert torch.equal(batch.side["image_vectors"], batch.images)
+    assert not torch.equal(batch.side["key"], own.side["key"])
 
 
 def test_files(tmp_path, scenes):

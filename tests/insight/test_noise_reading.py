@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from equipoise.insight.auroc import auroc
-from equipoise.insight.noise import Points, Reading, log_ratios, read_noise
+from equipoise.insight.noise import Pairs, Reading, log_ratios, read_noise
 from equipoise.types import UserError
 
 
@@ -18,14 +18,14 @@ def inner(rows: Tensor, cols: Tensor) -> Tensor:
     return rows @ cols.T
 
 
-def noisy_pairs(share: float, count: int = 1500, dim: int = 16, seed: int = 0) -> tuple[Points, Tensor]:
+def noisy_pairs(share: float, count: int = 1500, dim: int = 16, seed: int = 0) -> tuple[Pairs, Tensor]:
     """Texts near their images on a sphere, a share of them passed on; which pairs are wrong."""
     torch.manual_seed(seed)
     images = F.normalize(torch.randn(count, dim), dim=-1)
     texts = F.normalize(images + 0.35 * torch.randn(count, dim), dim=-1)
     wrong = int(share * count)
     texts[:wrong] = texts[:wrong].roll(1, 0)
-    return Points(images, texts, torch.arange(count)), torch.arange(count) < wrong
+    return Pairs(images, texts, torch.arange(count)), torch.arange(count) < wrong
 
 
 def test_log_ratios_follow_the_formula():
@@ -34,8 +34,8 @@ def test_log_ratios_follow_the_formula():
     owners = [0, 0, 1, 2, 2]
     scale = 1.7
     found = log_ratios(
-        Points(images, texts, torch.tensor(owners)),
-        Points(images, texts, torch.tensor(owners)),
+        Pairs(images, texts, torch.tensor(owners)),
+        Pairs(images, texts, torch.tensor(owners)),
         torch.arange(3),
         inner,
         torch.tensor([scale], dtype=torch.float64),
@@ -82,7 +82,7 @@ def test_the_unit_of_similarity_does_not_matter():
 
 def test_equal_texts_tell_nothing_and_break_nothing():
     points, _ = noisy_pairs(0.0, count=50)
-    same = Points(points.images, points.texts[:1].expand(50, -1), torch.arange(50))
+    same = Pairs(points.images, points.texts[:1].expand(50, -1), torch.arange(50))
     reading = read_noise(same, inner)
     assert 0 <= reading.share <= 1
     assert math.isfinite(reading.scale)
@@ -96,4 +96,4 @@ def test_some_doubt_is_left_where_no_noise_was_read():
 
 def test_one_image_is_one_sentence():
     with pytest.raises(UserError, match="only 1 image"):
-        read_noise(Points(torch.ones(1, 2), torch.ones(1, 2), torch.zeros(1, dtype=torch.long)), inner)
+        read_noise(Pairs(torch.ones(1, 2), torch.ones(1, 2), torch.zeros(1, dtype=torch.long)), inner)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import replace
 
 import pytest
@@ -16,7 +17,10 @@ from equipoise.encoders import IMAGE_ENCODERS
 from equipoise.encoders.layout import Even
 from equipoise.models.guides import Regions
 from equipoise.models.model import Model
+from equipoise.objectives import SoftCLIP
 from equipoise.runs import build_model
+from equipoise.targets import GUIDES
+from equipoise.training.settings import Training
 from equipoise.training.step import Step
 from equipoise.types import Batch, UserError
 
@@ -107,3 +111,18 @@ def test_without_a_width_there_is_no_branch(model):
     assert model.regions is None
     assert not [name for name, _ in model.named_parameters() if name.startswith("regions")]
     assert WIDTH == 196
+
+
+@pytest.mark.parametrize("micro", [0, 5])
+def test_a_guide_without_gradient_trains_nothing_of_its_branch(guided, micro):
+    """Under DDP a parameter that waits for a gradient would end the run."""
+    model, batch = guided
+    model = copy.deepcopy(model).train()
+    before = model.regions.map.detach().clone()
+    softclip = SoftCLIP(guide=replace(GUIDES["regions_tags"], stop_gradient=True))
+    assert softclip.trains == ("image", "text")
+    assert "regions" in softclip.needs
+    step = Step(model, softclip, Training(micro_batch=micro, warmup_steps=0), torch.device("cpu"))
+    step(batch, 1)
+    assert torch.equal(model.regions.map, before)
+    assert all(p.grad is not None for p in model.parameters() if p.requires_grad)

@@ -18,7 +18,7 @@ from torch import Tensor
 from equipoise.data.features.arrays import READERS
 from equipoise.data.features.gathering import Gathering
 from equipoise.data.features.part import Part, Rows, read_part
-from equipoise.data.side import fingerprints
+from equipoise.data.side import fingerprints, names
 from equipoise.data.source import IMAGE_MASK, Pair
 from equipoise.data.tokens import Tokens
 from equipoise.types import Batch, UserError
@@ -123,7 +123,8 @@ class FeatureFiles:
             assert self._captions is not None
             said = [self._captions[row] for row in rows.tolist()]
             texts, mask = tokens(said, [self._keys[index] for index in indices])
-        side = {} if image_mask is None else {IMAGE_MASK: image_mask}
+        side = names([self._keys[index] for index in indices], [self._labels[index] for index in indices])
+        side |= {} if image_mask is None else {IMAGE_MASK: image_mask}
         if self._captions is not None:
             side["caption"] = fingerprints(self._captions[row] for row in rows.tolist())
         if self._guides:
