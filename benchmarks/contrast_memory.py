@@ -16,10 +16,10 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from multiprocessing import get_context
-from pathlib import Path
 
 import numpy as np
 import torch
+from resident import Resident
 from torch import Tensor
 
 import equipoise as eq
@@ -57,10 +57,9 @@ def measure(objective_name: str, impl: str, name: str, pairs: int, dim: int, thr
         return torch.autograd.grad(loss.total, tuple(of.values()))
 
     gradients(_inputs(space, 64, objective.needs))
-    before = _status("VmRSS")
-    Path("/proc/self/clear_refs").write_text("5")  # lets Linux forget the highest size so far
+    memory = Resident()
     seconds = min(_seconds(lambda: gradients(inputs)) for _ in range(repeats))
-    peak = _status("VmHWM") - before
+    peak = memory.peak()
     return Measured(peak, seconds, tuple(gradient.numpy() for gradient in gradients(inputs)))
 
 
@@ -78,12 +77,6 @@ def _inputs(space: Space, pairs: int, roles: Sequence[str]) -> dict[str, Tensor]
     for role in roles[1:]:
         points[role] = space.project(first + torch.randn(pairs, space.dim, generator=noise) / math.sqrt(space.dim))
     return {name: x.requires_grad_() for name, x in {**points, "log_scale": torch.tensor(math.log(1 / 0.07))}.items()}
-
-
-def _status(field: str) -> int:
-    lines = Path("/proc/self/status").read_text().splitlines()
-    kibibytes = next(line for line in lines if line.startswith(f"{field}:")).split()[1]
-    return int(kibibytes) * 1024
 
 
 def _seconds(work: Callable[[], object]) -> float:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import torch
+from open_clip_peer import make_torchvision_importable
 from PIL import Image
 
 from equipoise.data.badness import Fault
@@ -23,7 +24,6 @@ from equipoise.data.scenes import Scenes
 from equipoise.data.source import Pair
 
 HEIGHT, WIDTH, SIZE, COUNT, ROUNDS = 375, 500, 224, 128, 5
-KEPT: list[torch.library.Library] = []  # a library's schemas live as long as the object
 
 
 class InMemory:
@@ -89,17 +89,6 @@ def open_clips(files: list[bytes]) -> Callable[[], torch.Tensor]:
 
     transform = image_transform(SIZE, is_train=True)
     return lambda: torch.stack([transform(Image.open(io.BytesIO(data))) for data in files])
-
-
-def make_torchvision_importable() -> None:
-    """open_clip imports torchvision, which fails beside a torch it was not built for, for want of two schemas."""
-    try:
-        import torchvision  # noqa: F401
-    except RuntimeError:
-        library = torch.library.Library("torchvision", "DEF")
-        for name in ("nms", "qnms"):
-            library.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
-        KEPT.append(library)
 
 
 def rates(work: Sequence[Callable[[], torch.Tensor]]) -> list[float]:

@@ -19,9 +19,8 @@ from __future__ import annotations
 
 import argparse
 import statistics
-import tarfile
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -31,6 +30,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from caption_lengths import FLICKR8K_MEAN, drawn_lengths, read_lengths
+from clip_sizes import CONTEXT, MODELS, Sizes
+from open_clip_peer import make_torchvision_importable
+from resident import Resident
 
 from equipoise.data.images import Preprocess
 from equipoise.encoders import TextTransformer, ViT
@@ -44,57 +47,8 @@ from equipoise.training.settings import Training
 from equipoise.training.step import Step
 from equipoise.types import Batch
 
-CONTEXT = 77
 BATCHES = 4  # that take turns, each with other texts
 ROWS = ("open_clip", "open_clip-compiled", "ours", "ours-compiled")
-# How many of Flickr8k's training captions have 4, 5, 6, ... of CLIP's tokens, start and end among them
-FLICKR8K = (
-    8, 24, 132, 366, 855, 1795, 2413, 2666, 3129, 3095, 3090, 2741, 2432, 1938, 1493, 1061, 786, 611, 420, 293, 192,
-    144, 89, 78, 52, 33, 25, 8, 6, 7, 6, 5, 2, 2, 1, 1, 0, 0, 1,
-)  # fmt: skip
-FLICKR8K_MEAN = sum(count * length for length, count in enumerate(FLICKR8K, 4)) / sum(FLICKR8K)
-KEPT: list[torch.library.Library] = []  # a library's schemas live as long as the object
-
-
-@dataclass(frozen=True)
-class Sizes:
-    image: int
-    patch: int
-    width: int
-    layers: int
-    heads: int
-    text_width: int
-    text_layers: int
-    text_heads: int
-    dim: int
-    vocabulary: int = 49408
-    context: int = CONTEXT
-
-    @property
-    def size(self) -> int:  # what a model asks a tokeniser for, besides the context
-        return self.vocabulary
-
-    def flops(self, lengths: torch.Tensor) -> float:
-        """Of one step on texts of these lengths: 3 forward passes."""
-        batch, patches = len(lengths), (self.image // self.patch) ** 2
-        image = _blocks(torch.full((batch,), patches + 1), self.width, self.layers)
-        text = _blocks(lengths, self.text_width, self.text_layers)
-        ends = 6 * self.patch**2 * self.width * patches + 2 * self.dim * (self.width + self.text_width)
-        return 3 * (image + text + batch * ends + 2 * batch * batch * self.dim)
-
-
-def _blocks(lengths: torch.Tensor, width: int, layers: int) -> float:
-    """Linear maps 12 w² a token, attention 2 w a pair of tokens, two operations each."""
-    lengths = lengths.double()
-    return layers * float(24 * width**2 * lengths.sum() + 4 * width * lengths.square().sum())
-
-
-MODELS = {
-    "small": Sizes(64, 16, 128, 4, 4, 128, 4, 4, 128, vocabulary=4096),
-    "small-8": Sizes(64, 8, 128, 4, 4, 128, 4, 4, 128, vocabulary=4096),
-    "ViT-B-32": Sizes(224, 32, 768, 12, 12, 512, 12, 8, 512),
-    "ViT-B-16": Sizes(224, 16, 768, 12, 12, 512, 12, 8, 512),
-}
 
 
 @dataclass(frozen=True)
@@ -197,17 +151,6 @@ def open_clip_model(sizes: Sizes) -> torch.nn.Module:
     return TheirCLIP(embed_dim=sizes.dim, vision_cfg=vision, text_cfg=text)
 
 
-def make_torchvision_importable() -> None:
-    """open_clip imports torchvision, which fails beside a torch it was not built for, for want of two schemas."""
-    try:
-        import torchvision  # noqa: F401
-    except RuntimeError:
-        library = torch.library.Library("torchvision", "DEF")
-        for name in ("nms", "qnms"):
-            library.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
-        KEPT.append(library)
-
-
 def measure(row: str, task: Task) -> Measured:
     torch.set_num_threads(task.threads)
     open_clip_model(MODELS["small"])  # so that libraries are loaded before memory is looked at
@@ -237,39 +180,10 @@ class Memory:
             torch.cuda.empty_cache()
             torch.cuda.reset_peak_memory_stats()
         else:
-            self.before = _status("VmRSS")
-            Path("/proc/self/clear_refs").write_text("5")  # lets Linux forget the highest size so far
+            self.resident = Resident()
 
     def peak(self) -> int:
-        return torch.cuda.max_memory_allocated() if self.device == "cuda" else _status("VmHWM") - self.before
-
-
-def _status(field: str) -> int:
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return int(next(line for line in lines if line.startswith(f"{field}:")).split()[1]) * 1024
-
-
-def drawn_lengths(count: int, mean: float) -> torch.Tensor:
-    weights = torch.tensor(FLICKR8K, dtype=torch.float64)
-    drawn = 4 + torch.multinomial(weights, count, True, generator=torch.Generator().manual_seed(0))
-    return (drawn + round(mean - FLICKR8K_MEAN)).clamp(3, CONTEXT)
-
-
-def read_lengths(folder: Path, count: int) -> torch.Tensor:
-    make_torchvision_importable()
-    from open_clip.tokenizer import SimpleTokenizer
-
-    encode = SimpleTokenizer().encode
-    found = [min(len(encode(caption)) + 2, CONTEXT) for caption in _captions(folder)]
-    return torch.tensor(found)[torch.randperm(len(found), generator=torch.Generator().manual_seed(0))][:count]
-
-
-def _captions(folder: Path) -> Iterable[str]:
-    for path in sorted(folder.glob("*.tar")):
-        with tarfile.open(path) as shard:
-            for member in shard:
-                if member.name.endswith(".txt"):
-                    yield from shard.extractfile(member).read().decode().splitlines()  # type: ignore[union-attr]
+        return torch.cuda.max_memory_allocated() if self.device == "cuda" else self.resident.peak()
 
 
 def main() -> None:

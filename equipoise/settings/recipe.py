@@ -25,6 +25,7 @@ from equipoise.types import UserError
 
 BUILT_IN = Path(str(files("equipoise"))) / "recipes"
 PathLike = str | os.PathLike[str]
+SAID = 5  # recipes named in an error
 
 
 def read_recipe(name_or_path: PathLike, overrides: Sequence[str] = ()) -> Table:
@@ -152,5 +153,7 @@ def _built_in_names() -> list[str]:
 
 
 def _nearest_first(name: str) -> str:
-    known = _built_in_names()
-    return ", ".join(sorted(known, key=lambda other: -difflib.SequenceMatcher(None, name, other).ratio())) or "none"
+    """A few of the built-in recipes."""
+    known = sorted(_built_in_names(), key=lambda other: -difflib.SequenceMatcher(None, name, other).ratio())
+    more = " (`equipoise recipes` lists all)" if len(known) > SAID else ""
+    return (", ".join(known[:SAID]) or "none") + more
