@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import queue
 import signal
+import sys
 import threading
 import warnings
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from itertools import count
+from types import TracebackType
 from typing import Any, Generic, TypeVar
 
 import torch
@@ -105,7 +107,7 @@ def _by_processes(make: Callable[[int], T], start: int, workers: int, timeout: f
             num_workers=workers,
             prefetch_factor=AHEAD,
             timeout=timeout,
-            worker_init_fn=_outlast_signals,
+            worker_init_fn=_begin_worker,
             generator=torch.Generator(),  # or every start would draw from the generator that training uses
         )
         made: Any = iter(loader)
@@ -124,10 +126,21 @@ def _by_processes(make: Callable[[int], T], start: int, workers: int, timeout: f
             worker.kill()  # a stalled one; the others have ended
 
 
-def _outlast_signals(_: int) -> None:
+def _begin_worker(_: int) -> None:
+    sys.excepthook = _say_nothing_of_a_lost_run
+    _outlast_signals()
+
+
+def _outlast_signals() -> None:
     """A signal to the whole group (Ctrl-C, a cluster's notice) asks the run to save: its readers must not go first."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, lambda *_: signal.alarm(GRACE))
+
+
+def _say_nothing_of_a_lost_run(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """The thread that hands a reader's tensors over prints where the run hung up on it; the run itself says why."""
+    if not issubclass(kind, (ConnectionError, EOFError)):
+        sys.__excepthook__(kind, error, trace)
 
 
 class _Numbered(Dataset[Any], Generic[T]):

@@ -5,9 +5,12 @@ from __future__ import annotations
 import os
 import re
 import signal
+import socket
 import threading
 import time
+from contextlib import closing
 from itertools import islice
+from multiprocessing import resource_sharer
 
 import pytest
 
@@ -105,3 +108,17 @@ def test_the_thread_ends_with_its_reader():
     (thread,) = set(threading.enumerate()) - before
     made.close()
     assert not thread.is_alive()
+
+
+def hang_up_on_the_thread_that_hands_over(number: int) -> int:
+    address, _ = resource_sharer.DupFd(0)._id  # such a thread runs where tensors are sent
+    with socket.socket(socket.AF_UNIX) as caller:
+        caller.connect(address)
+    time.sleep(0.2)  # for the thread to notice
+    return number
+
+
+def test_a_reader_that_the_run_hung_up_on_says_nothing(capfd):
+    with closing(made_ahead(hang_up_on_the_thread_that_hands_over, 0, workers=1)) as made:
+        next(made)
+    assert capfd.readouterr().err == ""
