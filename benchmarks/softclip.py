@@ -1,77 +1,102 @@
-"""SoftCLIP step by step on real features: `python benchmarks/softclip.py --train TRAIN.npz --validation DEV.npz`.
+"""SoftCLIP step by step: the ladder of Table 5 and Figures 5(a) and 5(b) of Gao et al. 2024, at toy scale.
 
-The rows of Table 5 (Gao et al. 2024), each with the settings of the recipe `features`, which were chosen for CLIP, and
-R@1 on the validation files after the last step. Guides: `vectors` are the frozen features themselves, `image_text` the
-points being trained. Every finished run leaves a JSON in `--out` and is not run again.
+    python benchmarks/softclip.py scenes --out FOLDER                      noisy scenes, regions and tags as guides
+    python benchmarks/softclip.py features --out FOLDER --set data.train=TRAIN.npz --set data.validation=DEV.npz
+    python benchmarks/softclip.py beta --out FOLDER --set data.train=TRAIN.npz --set data.validation=DEV.npz
+    python benchmarks/softclip.py fashion --out FOLDER --set data.root=FOLDER_OF_SHARDS        (flickr8k as well)
+
+`scenes` trains the towers of `demo`; the guides are regions and tags of a detector that errs, or the image and text
+themselves (Fig. 5a). `features` trains heads on frozen features with the settings of the recipe `features`, which were
+chosen for CLIP; guides are those features (`vectors`) or the points being trained (`image_text`). `beta` is Fig. 5(b)
+on features. `fashion` and `flickr8k` are real pictures from scratch, where many captions are the same.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
-import statistics
-from pathlib import Path
 
-import torch
-
-from equipoise.config import load_run
-from equipoise.evaluation.evaluate import evaluate
-from equipoise.files import write_text
-from equipoise.runs import train_run
+from cells import PRECISION, RECALL, ZERO_SHOT, Row, add_options, run, table
 
 GUIDED = {"+ soft": "clip_soft", "+ relation": "clip_soft_relation", "+ symmetric (SoftCLIP)": "softclip"}
-METRICS = ("image_to_text_R@1", "text_to_image_R@1")
+SMALL = (
+    "preprocess.size=32",
+    "image.patch=8",
+    'data.textures=["solid", "outlined"]',
+    'data.shapes=["circle", "square", "triangle", "star", "heart", "cross", "fish", "tree"]',
+    'data.colours=["red", "orange", "yellow", "green", "blue", "purple", "black", "white"]',
+    "training.steps=400",
+    "training.evaluate_every=400",
+)
+BETAS = (0.0, 0.1, 0.3, 0.5, 0.7, 0.9)
 
 
-def rows() -> dict[str, tuple[str, ...]]:
-    """Settings by the name of their row."""
-    table: dict[str, tuple[str, ...]] = {
-        "CLIP": ("objective.name=clip",),
-        "CLIP + label smoothing": ("objective.name=clip_smoothed",),
-    }
-    for guide in ("vectors", "image_text"):
+def ladder(recipe: str, base: tuple[str, ...], unguided: tuple[str, ...], guides: tuple[str, ...]) -> list[Row]:
+    """The rows of Table 5, the guided ones once for each guide."""
+    rows = [
+        Row("CLIP", recipe, (*base, *unguided, "objective.name=clip")),
+        Row("+ label smoothing", recipe, (*base, *unguided, "objective.name=clip_smoothed")),
+    ]
+    for guide in guides:
         for name, objective in GUIDED.items():
-            table[f"{name}, {guide}"] = (f"objective.name={objective}", f"objective.guide.name={guide}")
-    return table
+            settings = (f"objective.name={objective}", f"objective.guide.name={guide}")
+            without = unguided if guide == "image_text" else ()
+            rows.append(Row(f"{name}, {guide}", recipe, (*base, *without, *settings)))
+    return rows
 
 
-def score(settings: list[str], folder: Path) -> dict[str, float]:
-    """R@1 both ways, from a finished run or from a new one."""
-    result = folder.with_suffix(".json")
-    if not result.exists():
-        loaded = load_run("features", settings)
-        folder.mkdir(parents=True, exist_ok=True)
-        model, outcome = train_run(loaded, folder)
-        if outcome.signal:
-            raise SystemExit(128 + outcome.signal)  # go on with the same command
-        found = evaluate(model, loaded.run.data.build("validation"), loaded.run.evaluation)["retrieval"].metrics
-        write_text(result, json.dumps({metric: found[metric] for metric in METRICS}))
-    return json.loads(result.read_text())
+def scenes() -> list[Row]:
+    without = ("regions.width=0", "data.detector.regions=0")
+    return ladder("softclip-scenes", SMALL, without, ("regions_tags", "image_text"))
+
+
+def features() -> list[Row]:
+    return ladder("features", ("data.guides=true",), (), ("vectors", "image_text"))
+
+
+def beta() -> list[Row]:
+    return [
+        Row(
+            f"β = {value}, {'with' if weight else 'without'} relation",
+            "features",
+            (
+                "data.guides=true",
+                "objective.name=softclip",
+                "objective.guide.name=vectors",
+                f"objective.beta={value}",
+                f"objective.relation_weight={weight}",
+            ),
+        )
+        for weight in (0.0, 1.0)
+        for value in BETAS
+    ]
+
+
+def real(recipe: str) -> list[Row]:
+    soft = ("objective.name=softclip", "objective.guide.name=image_text")
+    return [
+        Row("CLIP", recipe, ("objective.name=clip",)),
+        Row("CLIP, duplicates are positives", recipe, ("objective.name=clip", "objective.target.name=duplicates")),
+        Row("SoftCLIP, image_text", recipe, soft),
+        Row("SoftCLIP, duplicates are positives", recipe, (*soft, "objective.match.name=duplicates")),
+    ]
+
+
+EXPERIMENTS = {
+    "scenes": (scenes, RECALL | PRECISION | ZERO_SHOT),
+    "features": (features, RECALL),
+    "beta": (beta, RECALL),
+    "fashion": (lambda: real("fashion"), RECALL),
+    "flickr8k": (lambda: real("flickr8k"), RECALL),
+}
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="The rows of SoftCLIP's Table 5 on precomputed features.")
-    parser.add_argument("--train", required=True)
-    parser.add_argument("--validation", required=True)
-    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
-    parser.add_argument("--out", type=Path, default=Path("runs/softclip"))
-    parser.add_argument("--set", nargs="*", default=[], help="further settings for every run; give another --out")
+    parser = argparse.ArgumentParser(description="SoftCLIP step by step.")
+    parser.add_argument("experiment", choices=EXPERIMENTS)
+    add_options(parser)
     options = parser.parse_args()
-    torch.set_num_threads(1)
-    data = [f"data.train={options.train}", f"data.validation={options.validation}", "data.guides=true"]
-    print("| objective | image to text R@1 | text to image R@1 |\n|---|---|---|")
-    for name, settings in rows().items():
-        slug = name.replace("+ ", "").replace(", ", "-").replace(" ", "_")
-        found = [
-            score([*data, *settings, *options.set, f"seed={seed}"], options.out / f"{slug}-{seed}")
-            for seed in options.seeds
-        ]
-        cells = [_cell([100 * each[metric] for each in found]) for metric in METRICS]
-        print(f"| {name} | {' | '.join(cells)} |", flush=True)
-
-
-def _cell(values: list[float]) -> str:
-    return f"{statistics.mean(values):.1f} ({min(values):.1f}-{max(values):.1f})"
+    rows, columns = EXPERIMENTS[options.experiment]
+    print(table(run(rows(), options), {**columns, "t": "t"}))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,112 @@
+"""An experiment as cells: one recipe with some settings and one seed each.
+
+A cell that has been trained leaves a JSON file and is not trained again, so the same command goes on where it was
+stopped. Seeds are the outer loop: what is there after half of the time is a complete table with fewer seeds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import math
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from multiprocessing import get_context
+from pathlib import Path
+from statistics import mean
+from tempfile import TemporaryDirectory
+
+import torch
+
+from equipoise.config import load_run
+from equipoise.evaluation.evaluate import evaluate
+from equipoise.evaluation.temperature import course
+from equipoise.files import write_text
+from equipoise.runs import train_run
+
+RECALL = {"R@1 image → text": "retrieval/image_to_text_R@1", "R@1 text → image": "retrieval/text_to_image_R@1"}
+PRECISION = {
+    "mAP@R image → text": "matching/image_to_text_mAP@R",
+    "mAP@R text → image": "matching/text_to_image_mAP@R",
+}
+ZERO_SHOT = {"zero-shot": "zero_shot/acc1"}
+
+
+@dataclass(frozen=True)
+class Row:
+    """What is compared with the other rows."""
+
+    name: str
+    recipe: str
+    settings: tuple[str, ...] = ()
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--out", type=Path, required=True, help="folder for the cells")
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--jobs", type=int, default=1, help="cells trained at once, on one core each")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a further setting for all")
+    parser.add_argument("--report", action="store_true", help="train nothing; print what is there")
+
+
+def run(rows: Sequence[Row], options: argparse.Namespace) -> dict[str, list[dict[str, float]]]:
+    """What every row reaches, by its name, one entry a seed that is done."""
+    cells = [(row, seed) for seed, row in itertools.product(range(options.seeds), rows)]
+    files = [options.out / f"{_slug(row.name)}-{seed}.json" for row, seed in cells]
+    options.out.mkdir(parents=True, exist_ok=True)
+    if not options.report:
+        missing = [(*cell, file) for cell, file in zip(cells, files, strict=True) if not file.exists()]
+        with ProcessPoolExecutor(options.jobs, mp_context=get_context("spawn")) as pool:
+            waiting = [pool.submit(measure, row, seed, options.set, file) for row, seed, file in missing]
+            for number, cell in enumerate(waiting, start=1):
+                print(f"{number} of {len(missing)}: {cell.result()}", flush=True)
+    found: dict[str, list[dict[str, float]]] = {row.name: [] for row in rows}
+    for (row, _), file in zip(cells, files, strict=True):
+        if file.exists():
+            found[row.name].append(json.loads(file.read_text())["found"])
+    return found
+
+
+def measure(row: Row, seed: int, extra: Sequence[str], file: Path) -> str:
+    """Train a cell, evaluate it on the validation data, write down what it gives."""
+    torch.set_num_threads(1)
+    settings = [*row.settings, *extra, f"seed={seed}"]
+    loaded = load_run(row.recipe, settings)
+    start = time.perf_counter()
+    with TemporaryDirectory() as place:
+        model, outcome = train_run(loaded, Path(place))
+    if outcome.signal:  # half a run is no cell
+        raise SystemExit(128 + outcome.signal)
+    seconds = time.perf_counter() - start
+    findings = evaluate(model, loaded.run.data.build("validation"), loaded.run.evaluation)
+    found = {f"{name}/{key}": value for name, finding in findings.items() for key, value in finding.metrics.items()}
+    went = course(outcome.records, outcome.epoch)
+    if went is not None:
+        found |= {"t": math.log(went.final), **went.metrics()}
+    about = {"recipe": row.recipe, "settings": settings, "seconds": seconds}
+    write_text(file, json.dumps({**about, "found": found}, indent=1) + "\n")
+    return f"{file.stem}, {seconds:.0f} s"
+
+
+def table(found: Mapping[str, Sequence[Mapping[str, float]]], columns: Mapping[str, str]) -> str:
+    """Markdown: the mean over seeds, the lowest and the highest in brackets; shares in percent."""
+    seeds = max(len(results) for results in found.values())
+    lines = [f"| mean of {seeds} (lowest–highest) | " + " | ".join(columns) + " |", "|---|" + "---:|" * len(columns)]
+    for name, results in found.items():
+        lines.append(f"| {name} | " + " | ".join(_cell(results, key) for key in columns.values()) + " |")
+    return "\n".join(lines)
+
+
+def _cell(results: Sequence[Mapping[str, float]], key: str) -> str:
+    factor, digits = (1, 2) if key == "t" else (100, 1)
+    values = [factor * result[key] for result in results if key in result]
+    if not values:
+        return "-"
+    return f"{mean(values):.{digits}f} ({min(values):.{digits}f}–{max(values):.{digits}f})"
+
+
+def _slug(name: str) -> str:
+    return "".join(letter if letter.isalnum() or letter == "." else "-" for letter in name)
