@@ -66,10 +66,8 @@ class Cell:
 
 def main() -> None:
     options = _options()
-    cells = [
-        Cell(space, temperature, noise, seed)
-        for seed, noise, temperature, space in itertools.product(range(options.seeds), NOISE, TEMPERATURES, SPACES)
-    ]
+    chosen = range(options.seeds), options.noise, options.temperatures, SPACES
+    cells = [Cell(space, temperature, noise, seed) for seed, noise, temperature, space in itertools.product(*chosen)]
     folder = options.out / "cells"
     folder.mkdir(parents=True, exist_ok=True)
     if not options.report:
@@ -240,6 +238,8 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--batch", type=int, default=250)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--speed", type=float, default=30.0, help="of the temperature, beside that of the heads")
+    parser.add_argument("--noise", type=float, nargs="+", default=NOISE, help="shares of shuffled captions")
+    parser.add_argument("--temperatures", nargs="+", choices=TEMPERATURES, default=list(TEMPERATURES))
     parser.add_argument("--jobs", type=int, default=1, help="cells trained at once")
     parser.add_argument("--report", action="store_true", help="train nothing; print what is there")
     return parser.parse_args()
