@@ -5,7 +5,7 @@
 
 The towers of `demo`, 40% of the captions another scene's, 256 dimensions. The temperature learns ten times as fast as
 the towers, since Adam moves t by the learning rate a step at most and these runs are a thousand times shorter than the
-paper's; and every space starts where eight spheres and one reach as far: exp(t) · range is the same.
+paper's. In `multi` every space starts where its logits reach as far: exp(t) times its range is the same for all.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import math
 from cells import PRECISION, RECALL, ZERO_SHOT, Row, add_options, run, table
 
 DIM, SPHERES = 256, 8
-BASE = ("training.steps=400", "training.evaluate_every=400", "training.log_every=2", "temperature.speed=10")
+BASE = ("training.steps=300", "training.evaluate_every=300", "training.log_every=2", "temperature.speed=10")
 PRODUCT = ("space.name=product_sphere", f"space.n={DIM // SPHERES}", f"space.m={SPHERES}")
 SPACES = {
     f"sphere({DIM})": ("space.name=sphere", f"space.dim={DIM}"),
@@ -29,8 +29,8 @@ WIDE = math.log(1 / 0.07)  # where CLIP starts
 
 
 def spaces() -> list[Row]:
-    """Every space without a temperature, and with one that starts low or where CLIP's does."""
-    starts = {"fixed at 1": FIXED, "from 0": ("temperature.init=0.0",), "from 2.66": (f"temperature.init={WIDE}",)}
+    """Every space without a temperature, and with one that starts at 0 or where CLIP's does."""
+    starts = {"fixed at 1": FIXED, "from 2.66": (f"temperature.init={WIDE}",), "from 0": ("temperature.init=0.0",)}
     return [
         Row(f"{name}, {start}", "scenes-sphere", (*BASE, *space, *temperature))
         for start, temperature in starts.items()
