@@ -49,11 +49,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--jobs", type=int, default=1, help="cells trained at once, on one core each")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a further setting for all")
+    parser.add_argument("--rows", nargs="+", metavar="NAME", help="these rows alone")
     parser.add_argument("--report", action="store_true", help="train nothing; print what is there")
 
 
 def run(rows: Sequence[Row], options: argparse.Namespace) -> dict[str, list[dict[str, float]]]:
     """What every row reaches, by its name, one entry a seed that is done."""
+    rows = _chosen(rows, options.rows)
     cells = [(row, seed) for seed, row in itertools.product(range(options.seeds), rows)]
     files = [options.out / f"{_slug(row.name)}-{seed}.json" for row, seed in cells]
     options.out.mkdir(parents=True, exist_ok=True)
@@ -68,6 +70,13 @@ def run(rows: Sequence[Row], options: argparse.Namespace) -> dict[str, list[dict
         if file.exists():
             found[row.name].append(json.loads(file.read_text())["found"])
     return found
+
+
+def _chosen(rows: Sequence[Row], names: Sequence[str] | None) -> Sequence[Row]:
+    known = {row.name: row for row in rows}
+    if unknown := set(names or ()) - set(known):
+        raise SystemExit(f"there is no row {', '.join(sorted(unknown))}; there are: {'; '.join(known)}")
+    return [known[name] for name in names] if names else rows
 
 
 def measure(row: Row, seed: int, extra: Sequence[str], file: Path) -> str:

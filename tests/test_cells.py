@@ -51,3 +51,9 @@ def test_the_table_gives_means_and_ranges_in_percent():
         "| a | 20.0 (10.0–30.0) | 1.50 (1.00–2.00) |",
         "| b | - | 3.00 (3.00–3.00) |",
     ]
+
+
+def test_rows_may_be_chosen_by_name(tmp_path):
+    assert list(cells.run(ROWS, options(tmp_path, "--report", "--rows", "c"))) == ["c"]
+    with pytest.raises(SystemExit, match="there is no row d; there are: a / b; c"):
+        cells.run(ROWS, options(tmp_path, "--report", "--rows", "d"))
