@@ -32,11 +32,12 @@ LADDER = {
     "clip-soft-relation": "clip_soft_relation",
     "softclip": "softclip",
 }
-LITTLE = ("text.layers=1", "preprocess.size=64", "data.detector.size=64")
+LITTLE = ("text.layers=1", "text.width=64", "text.heads=2", "preprocess.size=64", "data.detector.size=64")
 SHALLOW = {
     "resnet-50": (*LITTLE, "image.layers=[1, 1, 1, 1]", "image.width=16"),
-    "vit-b32": (*LITTLE, "image.layers=1", "regions.blocks=1"),
-    "vit-b16": (*LITTLE, "image.layers=1", "regions.blocks=1"),
+    **dict.fromkeys(
+        ("vit-b32", "vit-b16"), (*LITTLE, "image.layers=1", "image.width=64", "image.heads=2", "regions.blocks=1")
+    ),
 }
 TOPOLOGIES = [name for name in builtin_recipes() if name.startswith("topology-")]
 PAPER_SCALE = {
