@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from equipoise.data.images import Preprocess
-from equipoise.encoders import TextTransformer, ViT
+from equipoise.encoders import ImageConfig, ResNet, TextTransformer, ViT
 from equipoise.models.model import Model
 from equipoise.models.temperature import Temperature
 from equipoise.objectives import OBJECTIVES, Objective, SoftCLIP
@@ -32,24 +32,39 @@ def small_multi() -> Model:
 def small_model(
     space: Space | None = None, temperature: Temperature | None = None, readout: str = "class_token", **vit: float
 ) -> Model:
+    return _model(ViT.Config(patch=8, width=16, layers=2, heads=2, **vit), 16, space, temperature, readout)
+
+
+def small_resnet_model() -> Model:
+    """Reads images of 32 pixels: the last stage has one place."""
+    return _model(ResNet.Config(layers=(1, 1, 1, 1), width=2, heads=2), size=32)
+
+
+def _model(
+    image: ImageConfig,
+    size: int,
+    space: Space | None = None,
+    temperature: Temperature | None = None,
+    readout: str = "class_token",
+) -> Model:
     torch.manual_seed(0)
     model = Model(
-        image=ViT.Config(patch=8, width=16, layers=2, heads=2, **vit),
+        image=image,
         text=TextTransformer.Config(causal=readout == "class_token", width=16, layers=1, heads=2),
         readout=READOUTS[readout](),
         space=space or Sphere(16),
         temperature=temperature or Temperature(),
-        preprocess=Preprocess(size=16),
+        preprocess=Preprocess(size=size),
         tokens=FortyWords(),  # type: ignore[arg-type]
     )
     return model.double()  # so that rounding hides no mistake
 
 
-def random_batch(n: int, seed: int = 1) -> Batch:
+def random_batch(n: int, seed: int = 1, size: int = 16) -> Batch:
     make = torch.Generator().manual_seed(seed)
     lengths = torch.randint(3, 9, (n, 1), generator=make)
     ids = torch.randint(1, 40, (n, 8), generator=make)
-    images = torch.randn(n, 3, 16, 16, generator=make).double()
+    images = torch.randn(n, 3, size, size, generator=make).double()
     places = torch.rand(n, 3, generator=make).double()
     places[: n // 2, 2] = 0  # as padding: `ragged` leaves it out
     return Batch(images, ids, torch.arange(8) < lengths, torch.randperm(n, generator=make), {"places": places})

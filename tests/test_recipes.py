@@ -24,12 +24,29 @@ FEW_LAYERS = ("image.layers=2", "text.layers=2")
 # All sizes as published but the depth of the two larger ones: on one core ViT-B/16 takes 22 s for two steps,
 # ViT-L/14 takes 80 s and 7.5 GB. The family topology-* differs in space and readout alone, but for its large one.
 LARGE = "topology-multi-32x16"
+# The rows of SoftCLIP's Table 5 differ in their objective alone, so they run with less of everything.
+LADDER = {
+    "softclip-baseline": "clip",
+    "label-smoothing": "clip_smoothed",
+    "clip-soft": "clip_soft",
+    "clip-soft-relation": "clip_soft_relation",
+    "softclip": "softclip",
+}
+LITTLE = ("text.layers=1", "text.width=64", "text.heads=2", "preprocess.size=64", "data.detector.size=64")
+SHALLOW = {
+    "resnet-50": (*LITTLE, "image.layers=[1, 1, 1, 1]", "image.width=16"),
+    **dict.fromkeys(
+        ("vit-b32", "vit-b16"), (*LITTLE, "image.layers=1", "image.width=64", "image.heads=2", "regions.blocks=1")
+    ),
+}
 TOPOLOGIES = [name for name in builtin_recipes() if name.startswith("topology-")]
 PAPER_SCALE = {
     "clip-vit-b32": (),
     "clip-vit-b16": FEW_LAYERS,
     "clip-vit-l14": FEW_LAYERS,
     **dict.fromkeys(TOPOLOGIES, ("image.layers=1", "text.layers=1")),
+    **{f"{row}-{tower}": less for row in LADDER for tower, less in SHALLOW.items()},
+    "softclip-resnet-50": ("image.layers=[1, 1, 1, 1]", "text.layers=2"),
     "softclip-vit-b32": ("image.layers=4", "text.layers=2"),
     "softclip-vit-b16": ("image.layers=3", "text.layers=2"),
 }
@@ -65,11 +82,13 @@ def test_paper_scale_recipes_take_two_steps(recipe: str, depth: tuple[str, ...])
 
 def test_paper_scale_recipes_have_the_published_sizes() -> None:
     """Parameters of the image towers, in millions, as open_clip counts them for the same architectures."""
-    for recipe, published in (("clip-vit-b32", 87.8), ("clip-vit-b16", 86.2), ("clip-vit-l14", 304.0)):
+    published = {"clip-vit-b32": 87.8, "clip-vit-b16": 86.2, "clip-vit-l14": 304.0, "softclip-resnet-50": 38.3}
+    for recipe, millions in published.items():
         run = load_run(recipe).run
         with torch.device("meta"):
-            tower, readout = run.image.build(run.preprocess.size), run.readout.build(run.image.width, run.space)
-        assert (count_parameters(tower) + count_parameters(readout)) / 1e6 == pytest.approx(published, abs=0.1)
+            tower = run.image.build(run.preprocess.size)
+            readout = run.readout.build(tower.width, run.space)
+        assert (count_parameters(tower) + count_parameters(readout)) / 1e6 == pytest.approx(millions, abs=0.1)
 
 
 def test_topologies_have_the_published_hyper_parameters_and_differ_in_space_and_readout_alone() -> None:
@@ -101,6 +120,28 @@ def test_the_large_multi_has_the_published_hyper_parameters() -> None:
     assert (training["learning_rate"], training["betas"], training["epsilon"]) == (5e-4, [0.9, 0.998], 1e-8)
     assert (training["clip_norm"], table["temperature"]["max_scale"]) == (1.0, 3.95)
     assert (table["image"]["width"], table["image"]["patch"], table["tokens"]["vocabulary"]) == (768, 16, 30_522)
+
+
+@pytest.mark.parametrize(
+    ("tower", "batch", "dim"), [("resnet-50", 2048, 1024), ("vit-b32", 2048, 512), ("vit-b16", 1024, 512)]
+)
+def test_the_rows_of_softclips_table_have_its_hyper_parameters_and_differ_in_the_objective_alone(tower, batch, dim):
+    """Gao et al. 2024, Implementation Details: 32 epochs of CC3M, a tenth of them warm-up."""
+    base = load_run(f"softclip-{tower}").table
+    training, objective = base["training"], base["objective"]
+    assert (training["batch_size"], training["weight_decay"], base["space"]["dim"]) == (batch, 0.2, dim)
+    assert training["steps"] == pytest.approx(32 * 3_000_000 / batch, rel=1e-3)
+    assert training["warmup_steps"] * 10 == training["steps"]
+    assert (objective["beta"], objective["relation_weight"], objective["clip_weight"]) == (0.3, 1.0, 0.5)
+    assert (base["preprocess"]["size"], base["tokens"]["context"], base["data"]["detector"]["regions"]) == (224, 77, 10)
+    assert base["regions"]["blocks"] == (0 if tower == "resnet-50" else 3)
+    for row, name in LADDER.items():
+        table = load_run(f"{row}-{tower}").table
+        guided = name in ("clip_soft", "clip_soft_relation", "softclip")
+        assert (table["objective"]["name"], bool(table["regions"]["width"])) == (name, guided)
+        assert bool(table["data"]["detector"]["regions"]) == guided
+        chosen = {"name": "", "objective": {}, "regions": {}, "data": {}}
+        assert table | chosen == base | chosen
 
 
 @pytest.mark.parametrize("recipe", builtin_recipes())

@@ -8,6 +8,7 @@ from typing import Protocol
 from equipoise.encoders.encoder import ImageEncoder, TextEncoder
 from equipoise.encoders.precomputed import PrecomputedImage, PrecomputedText
 from equipoise.encoders.pretrained import TimmImage, TransformersText
+from equipoise.encoders.resnet import ResNet
 from equipoise.encoders.text import TextTransformer
 from equipoise.encoders.vit import ViT
 
@@ -33,6 +34,8 @@ IMAGE_ENCODERS: dict[str, ImageConfig | type[ImageConfig]] = {
     "vit-b32": ViT.Config(patch=32, width=768, layers=12, heads=12),
     "vit-b16": ViT.Config(patch=16, width=768, layers=12, heads=12),
     "vit-l14": ViT.Config(patch=14, width=1024, layers=24, heads=16),
+    "resnet-nano": ResNet.Config(layers=(1, 1, 1, 1), width=8, heads=4),
+    "resnet-50": ResNet.Config(layers=(3, 4, 6, 3), width=64, heads=32),
     "precomputed": PrecomputedImage.Config,
     "timm": TimmImage.Config,
 }
@@ -51,4 +54,4 @@ TEXT_ENCODERS: dict[str, TextConfig | type[TextConfig]] = {
     "transformers": TransformersText.Config,
 }
 
-__all__ = ["IMAGE_ENCODERS", "TEXT_ENCODERS", "ImageConfig", "TextConfig", "TextTransformer", "ViT"]
+__all__ = ["IMAGE_ENCODERS", "TEXT_ENCODERS", "ImageConfig", "ResNet", "TextConfig", "TextTransformer", "ViT"]

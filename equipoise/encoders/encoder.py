@@ -8,13 +8,13 @@ reads something else says so in `reads` and prepares its input itself.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from torch import Tensor, nn
 
 from equipoise.data.images import Preprocess
 from equipoise.data.tokens import Tokens
-from equipoise.types import UserError
+from equipoise.types import Features, UserError
 
 
 class Encoder(nn.Module):
@@ -41,6 +41,22 @@ class ImageEncoder(Encoder):
 
     def prepare(self, images: Any, preprocess: Preprocess) -> Tensor:
         return preprocess.for_evaluation(images)
+
+
+@runtime_checkable
+class HasRear(Protocol):
+    """An image encoder whose last part can also read tokens that are no part of a picture (`models/guides.py`)."""
+
+    width: int
+
+    def check_rear(self, blocks: int) -> None:
+        """Refuse, in a sentence, a number of blocks that it cannot pass them through."""
+
+    def rear_norm(self) -> nn.Module:
+        """What such tokens pass and pictures do not; it belongs to whoever brings them."""
+
+    def rear(self, tokens: Tensor, mask: Tensor, blocks: int, norm: nn.Module, classes_only: bool = False) -> Features:
+        """Tokens [N, L, w] and which of them are real [N, L], through `norm` and the last part."""
 
 
 class TextEncoder(Encoder):

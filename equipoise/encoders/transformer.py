@@ -48,25 +48,38 @@ def check_sizes(**sizes: float) -> None:
             raise UserError(f"{name} must be larger than 0, not {size}")
 
 
-class Attention(nn.Module):
+class BareAttention(nn.Module):
+    """Without a map behind it."""
+
     def __init__(self, width: int, heads: int):
         super().__init__()
         if width % heads:
             raise UserError(f"width {width} cannot be split into {heads} heads; choose heads that divide it")
         self.heads = heads
         self.qkv = nn.Linear(width, 3 * width)
-        self.out = nn.Linear(width, width)
 
     def forward(self, x: Tensor, layout: Layout) -> Tensor:
         qkv = self.qkv(x).unflatten(-1, (3, self.heads, -1))
-        return self.out(layout.attend(qkv).flatten(-2))
+        return layout.attend(qkv).flatten(-2)
 
     def read(self, x: Tensor, layout: Layout) -> Tensor:
         """The rows of `forward` that are read out, [N, m, w]: all tokens are seen, only those see."""
         (of_q, of_kv), (q_bias, kv_bias) = (p.tensor_split([x.shape[-1]]) for p in (self.qkv.weight, self.qkv.bias))
         q = F.linear(layout.read(x), of_q, q_bias).unflatten(-1, (self.heads, -1))
         kv = F.linear(x, of_kv, kv_bias).unflatten(-1, (2, self.heads, -1))
-        return self.out(layout.attend_to_read(q, kv).flatten(-2))
+        return layout.attend_to_read(q, kv).flatten(-2)
+
+
+class Attention(BareAttention):
+    def __init__(self, width: int, heads: int):
+        super().__init__(width, heads)
+        self.out = nn.Linear(width, width)
+
+    def forward(self, x: Tensor, layout: Layout) -> Tensor:
+        return self.out(super().forward(x, layout))
+
+    def read(self, x: Tensor, layout: Layout) -> Tensor:
+        return self.out(super().read(x, layout))
 
 
 class Block(nn.Module):

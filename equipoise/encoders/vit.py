@@ -85,9 +85,16 @@ class ViT(ImageEncoder):
         mask = torch.ones(tokens.shape[:2], dtype=torch.bool, device=x.device)
         return Features(classes=self.ln_post(classes), tokens=tokens, mask=mask)
 
-    def rear(self, tokens: Tensor, mask: Tensor, blocks: int, classes_only: bool = False) -> Features:
+    def check_rear(self, blocks: int) -> None:
+        if not 1 <= blocks <= self.config.layers:
+            raise UserError(f"blocks is {blocks}, but the image tower has {self.config.layers}; take 1 at least")
+
+    def rear_norm(self) -> nn.Module:
+        return nn.Identity()  # ln_pre is for patches and regions alike
+
+    def rear(self, tokens: Tensor, mask: Tensor, blocks: int, norm: nn.Module, classes_only: bool = False) -> Features:
         """Tokens [N, L, w] that are no patches: behind the class tokens, without positions, through the last blocks."""
-        x = self.ln_pre(torch.cat([self.class_token.expand(len(tokens), -1, -1), tokens], dim=1))
+        x = self.ln_pre(norm(torch.cat([self.class_token.expand(len(tokens), -1, -1), tokens], dim=1)))
         layout = Packed.of(F.pad(mask, (self.classes, 0), value=True), causal=False, classes=self.classes)
         x = self.transformer(layout.pack(x), layout, classes_only, last=blocks)
         if classes_only:

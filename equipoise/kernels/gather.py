@@ -39,6 +39,13 @@ def gather_rows(rows: Tensor) -> Tensor:
     return torch.cat(parts)
 
 
+def sum_over_ranks(tensor: Tensor) -> Tensor:
+    """The sum of all ranks' tensors, in place: give one that nobody else needs."""
+    if in_company():
+        dist.all_reduce(tensor)
+    return tensor
+
+
 def gather_batch(batch: Batch) -> Batch:
     """What an objective may ask of the whole batch: numbers, tokens, mask and side data of all ranks. Tensors that
     differ in width between ranks are padded with zeros. Pixels and features stay where they are: `images`, and

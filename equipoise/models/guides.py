@@ -4,10 +4,12 @@ Gao et al. 2022 (PyramidCLIP), §3.2 and the authors' model file; Gao et al. 202
 
     regions [N, R, w_r] --linear, no bias--> [N, R, w] --class tokens, ln_pre, last 3 of 12 blocks, ln_post-->
             the image tower's readout --> points        (no positions: a region's box is part of its features)
+    a ResNet: [N, R, w] --their mean before them, a LayerNorm of their own, the attention pool alone--> its readout
     tags, comma-joined --> the text tower and its readout --> points
 
-w_r = 2052 in the paper: 2048 of appearance, 4 of the box. Only the linear map is new; all else is shared, so the branch
-costs one matrix. Text encoders that read features cannot read tags; image encoders without a `rear` have no branch.
+w_r = 2052 in the paper: 2048 of appearance, 4 of the box. Only the linear map is new, with a ResNet the LayerNorm too;
+all else is shared, so the branch costs one matrix. What "rear" means is the encoder's to say (`encoders.HasRear`). Text
+encoders that read features cannot read tags; image encoders without a rear have no branch.
 """
 
 from __future__ import annotations
@@ -18,8 +20,7 @@ import torch
 from torch import Tensor, nn
 
 from equipoise.data.source import REGION_MASK, REGIONS, TAGS, TAGS_MASK
-from equipoise.encoders import ViT
-from equipoise.encoders.encoder import ImageEncoder
+from equipoise.encoders.encoder import HasRear, ImageEncoder
 from equipoise.types import Batch, Features, UserError
 
 
@@ -27,35 +28,37 @@ class Regions(nn.Module):
     @dataclass(frozen=True)
     class Config:
         width: int = 0  # of the regions' features; 0: no branch
-        blocks: int = 3  # the last ones of the image tower
+        blocks: int = 3  # the last ones of a ViT; 0 for a ResNet: the attention pool alone
 
         @property
         def cites(self) -> tuple[str, ...]:
             return ("gao2022pyramidclip",) if self.width else ()
 
         def __post_init__(self) -> None:
-            if self.width < 0 or self.blocks < 1:
-                raise UserError(f"width must be at least 0 and blocks at least 1, not {self.width} and {self.blocks}")
+            if self.width < 0 or self.blocks < 0:
+                raise UserError(f"width and blocks must be at least 0, not {self.width} and {self.blocks}")
 
         def build(self, encoder: ImageEncoder) -> Regions | None:
             if not self.width:
                 return None
-            if not isinstance(encoder, ViT):
-                raise UserError(f"{type(encoder).__name__} cannot read regions, only a ViT can; set regions.width to 0")
-            if self.blocks > encoder.config.layers:
-                raise UserError(f"blocks is {self.blocks}, but the image tower has {encoder.config.layers}")
-            return Regions(self, encoder.width)
+            if not isinstance(encoder, HasRear):
+                raise UserError(
+                    f"{type(encoder).__name__} cannot read regions, a ViT or a ResNet can; set regions.width to 0"
+                )
+            encoder.check_rear(self.blocks)
+            return Regions(self, encoder)
 
-    def __init__(self, config: Config, width: int):
+    def __init__(self, config: Config, encoder: HasRear):
         super().__init__()
         self.config = config
-        self.map = nn.Parameter(width**-0.5 * torch.randn(config.width, width))
+        self.map = nn.Parameter(encoder.width**-0.5 * torch.randn(config.width, encoder.width))
+        self.norm = encoder.rear_norm()
 
-    def forward(self, encoder: ViT, batch: Batch, classes_only: bool = False) -> Features:
+    def forward(self, encoder: HasRear, batch: Batch, classes_only: bool = False) -> Features:
         regions, mask = (required(batch, name) for name in (REGIONS, REGION_MASK))
         if regions.shape[-1] != self.config.width:
             raise UserError(f"regions are {regions.shape[-1]} wide, not {self.config.width}; set regions.width")
-        return encoder.rear(regions.to(self.map.dtype) @ self.map, mask, self.config.blocks, classes_only)
+        return encoder.rear(regions.to(self.map.dtype) @ self.map, mask, self.config.blocks, self.norm, classes_only)
 
 
 def tags_of(batch: Batch) -> tuple[Tensor, Tensor]:

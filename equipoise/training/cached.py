@@ -7,7 +7,8 @@ Gao et al. 2021, "Scaling Deep Contrastive Learning Batch Size under Memory Limi
     3. embed every micro-batch again, now differentiating the encoders with its part of the cache
 
 Plain accumulation of micro-batch losses would contrast each sample with its own micro-batch only, and scale the
-temperature's gradient by their number. Random parts of an encoder (patch dropout) draw the same in 3 as in 1.
+temperature's gradient by their number. Random parts of an encoder (patch dropout) draw the same in 3 as in 1; what an
+encoder remembers of its batches (batch norm's running statistics) it remembers once: 3 embeds by `again`.
 """
 
 from __future__ import annotations
@@ -25,9 +26,11 @@ Compare = Callable[[Embeddings], Loss]
 Alone = Callable[[], AbstractContextManager[None]]  # while in it, ranks do not exchange parameter gradients
 
 
-def cached_backward(embed: Embed, compare: Compare, batch: Batch, micro: int, alone: Alone) -> Loss:
+def cached_backward(
+    embed: Embed, compare: Compare, batch: Batch, micro: int, alone: Alone, again: Embed | None = None
+) -> Loss:
     """Fill the parameters' gradients as `compare(embed(batch)).total.backward()` would; returns that loss."""
-    parts = list(_micro_batches(batch, micro))
+    parts, again = list(_micro_batches(batch, micro)), again or embed
     states = []
     with torch.no_grad():
         seen = []
@@ -41,10 +44,10 @@ def cached_backward(embed: Embed, compare: Compare, batch: Batch, micro: int, al
         _restore(state, batch.index.device)
         rows = slice(number * micro, number * micro + len(part))
         if number == len(parts) - 1:
-            _differentiate(embed(part), leaves, rows)
+            _differentiate(again(part), leaves, rows)
         else:
             with alone():
-                _differentiate(embed(part), leaves, rows)
+                _differentiate(again(part), leaves, rows)
     return loss
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from equipoise.encoders.batch_norm import leaving_statistics
 from equipoise.kernels.gather import gather_batch, gather_points
 from equipoise.models.model import Model
 from equipoise.objectives import Objective
@@ -17,6 +18,7 @@ from equipoise.training.parallel import alone, same_temperature, together
 from equipoise.training.ranks import Ranks
 from equipoise.training.rows import is_spread, own_part, own_rows
 from equipoise.training.settings import Training
+from equipoise.training.statistics import prepare_statistics
 from equipoise.training.stored import Stored
 from equipoise.types import Batch, Embeddings, Loss
 
@@ -45,6 +47,7 @@ class Step:
         self.ranks = ranks or Ranks()
         if model.regions is not None and "regions" not in objective.trains:
             model.regions.requires_grad_(False)  # else DDP waits for a gradient that never comes
+        prepare_statistics(model, settings, self.ranks)
         self.module = together(model, self.ranks, settings.parallel, device)
         self.optimiser = make_optimiser(model, settings)
         self.forward = torch.compile(self.module) if settings.compile else self.module
@@ -86,7 +89,7 @@ class Step:
         micro = self.settings.micro_batch
         if micro and micro < len(batch):
             return cached_backward(
-                self._embed, lambda e: self._compare(e, batch), batch, micro, lambda: alone(self.module)
+                self._embed, lambda e: self._compare(e, batch), batch, micro, lambda: alone(self.module), self._again
             )
         loss = self._compare(self._embed(batch), batch)
         loss.total.backward()
@@ -95,6 +98,11 @@ class Step:
     def _embed(self, batch: Batch) -> Embeddings:
         with self.autocast:
             return self.forward(batch, self.objective.needs)
+
+    def _again(self, batch: Batch) -> Embeddings:
+        """As `_embed`, of a batch that was embedded before."""
+        with leaving_statistics(self.model):
+            return self._embed(batch)
 
     def _compare(self, embeddings: Embeddings, batch: Batch) -> Loss:
         """The loss of the whole batch, wherever its parts are."""

@@ -35,6 +35,40 @@ def guided(tiny_settings) -> tuple[Model, Batch]:
     return build_model(run, tokens).eval(), Batches(source, tokens, run.preprocess, batch_size=16, seed=0).batch(0)
 
 
+@pytest.fixture(scope="module")
+def guided_resnet(tiny_settings) -> tuple[Model, Batch]:
+    settings = [each for each in tiny_settings if not each.startswith("image.")]
+    run = load_run("softclip-resnet-scenes", [*settings, "preprocess.size=32", "training.batch_size=16"]).run
+    source = run.data.build("train")
+    tokens = Tokens.from_config(run.tokens, (c for i in range(len(source)) for c in source.pair(i).captions))
+    torch.manual_seed(0)
+    return build_model(run, tokens).eval(), Batches(source, tokens, run.preprocess, batch_size=16, seed=0).batch(0)
+
+
+def test_regions_pass_a_resnets_attention_pool_alone(guided_resnet):
+    """PyramidCLIP's branch for ResNets: their mean before the regions, a LayerNorm, the pool without positions."""
+    model, batch = guided_resnet
+    tower, expected = model.image_encoder, []
+    seen = model(batch, ("image", "text", "regions"))
+    for regions, real in zip(batch.side["regions"], batch.side["region_mask"], strict=True):
+        x = regions[real] @ model.regions.map
+        x = model.regions.norm(torch.cat([x.mean(0, keepdim=True), x]))
+        expected.append(tower.pool.attention(x[None], Even())[0, 0] @ model.image_readout.projection)
+    torch.testing.assert_close(seen.regions, model.space.project(torch.stack(expected)))
+
+
+def test_gradients_reach_the_map_the_norm_and_the_pool_but_no_convolution(guided_resnet):
+    model, batch = guided_resnet
+    model = copy.deepcopy(model)
+    torch.manual_seed(0)
+    points = model(batch, ("image", "text", "regions")).regions
+    (points * torch.randn_like(points)).sum().backward()
+    reached = {name for name, parameter in model.named_parameters() if parameter.grad is not None}
+    pool = {f"image_encoder.pool.attention.qkv.{kind}" for kind in ("weight", "bias")}
+    assert reached == {"regions.map", "regions.norm.weight", "regions.norm.bias", "image_readout.projection", *pool}
+    assert all(parameter.grad.any() for name, parameter in model.named_parameters() if name in reached)
+
+
 def test_regions_pass_only_the_rear(guided):
     """PyramidCLIP's branch, written out with the tower's own parts."""
     model, batch = guided
@@ -58,8 +92,9 @@ def test_tags_are_read_as_a_caption_is(guided):
     torch.testing.assert_close(tags, model.encode_text("red fish, blue star"))
 
 
-def test_padding_of_regions_changes_nothing(guided):
-    model, batch = guided
+@pytest.mark.parametrize("tower", ["guided", "guided_resnet"])
+def test_padding_of_regions_changes_nothing(tower, request):
+    model, batch = request.getfixturevalue(tower)
     regions, mask = batch.side["regions"], batch.side["region_mask"]
     wider = {**batch.side, "regions": F.pad(regions, (0, 0, 0, 3), value=7.0), "region_mask": F.pad(mask, (0, 3))}
     padded = Batch(batch.images, batch.tokens, batch.mask, batch.index, wider)

@@ -11,11 +11,12 @@ import pytest
 import torch
 from every_space import space_named
 from safetensors.torch import load_file
-from small_model import objective_named, random_batch, small_model, small_multi
+from small_model import objective_named, random_batch, small_model, small_multi, small_resnet_model
 
 from equipoise.models.model import Model
 from equipoise.training.settings import Training
 from equipoise.training.step import Step
+from equipoise.types import Batch
 
 WORKER = Path(__file__).parent / "two_ranks.py"
 WAYS = [
@@ -30,17 +31,24 @@ CASES = [
     *((objective, *way) for objective in ("clip", "softclip", "numbered") for way in WAYS),
     ("clip", "ddp", 4, "tiled", "multi"),
     ("clip", "fsdp", 0, "eager", "multi"),
+    ("clip", "ddp", 0, "tiled", "resnet"),  # batch norm: the statistics of the whole batch
+    ("softclip", "fsdp", 0, "eager", "resnet"),
 ]
 
 
 def model_of(space: str) -> Model:
-    return small_multi() if space == "multi" else small_model(space_named(space, 16))
+    named = {"multi": small_multi, "resnet": small_resnet_model}
+    return named[space]() if space in named else small_model(space_named(space, 16))
+
+
+def batch_of(space: str, seed: int) -> Batch:
+    return random_batch(12, seed, size=32 if space == "resnet" else 16)
 
 
 def one_rank(objective: str, space: str, steps: int = 3) -> tuple[list[float], dict[str, torch.Tensor]]:
     model = model_of(space).train()
     step = Step(model, objective_named(objective), Training(learning_rate=1e-2, warmup_steps=0), torch.device("cpu"))
-    losses = [step(random_batch(12, seed), seed).loss.total.item() for seed in range(1, steps + 1)]
+    losses = [step(batch_of(space, seed), seed).loss.total.item() for seed in range(1, steps + 1)]
     return losses, {name: t.detach() for name, t in model.state_dict().items()}
 
 

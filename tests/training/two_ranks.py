@@ -7,8 +7,8 @@ from pathlib import Path
 
 import torch
 from safetensors.torch import save_file
-from small_model import objective_named, part_of, random_batch
-from test_ranks import CASES, model_of
+from small_model import objective_named, part_of
+from test_ranks import CASES, batch_of, model_of
 
 from equipoise.training.joining import joined
 from equipoise.training.ranks import Ranks
@@ -21,7 +21,7 @@ def steps(objective: str, parallel: str, micro: int, impl: str, space: str, rank
     settings = Training(learning_rate=1e-2, warmup_steps=0, micro_batch=micro, parallel=parallel)
     model = model_of(space).train()
     step = Step(model, objective_named(objective, impl), settings, torch.device("cpu"), ranks)
-    batches = [part_of(random_batch(12, seed), *ranks.share) for seed in (1, 2, 3)]
+    batches = [part_of(batch_of(space, seed), *ranks.share) for seed in (1, 2, 3)]
     losses = [step(batch, seed).loss.total.item() for seed, batch in enumerate(batches, start=1)]
     return {"losses": torch.tensor(losses).double(), **gathered(model.state_dict(), ranks)}
 

@@ -1,0 +1,52 @@
+"""CLIP's attention pool: one layer of attention whose query is the mean of all tokens, in place of a mean over places.
+
+Radford et al. 2021, §2.4, "transformer-style" multi-head QKV attention conditioned on the global average of the image.
+
+    x = [mean(tokens), tokens] + positions        [N, 1 + L, w]
+    class = attention of x_0 to x                  [N, 1, w]; tokens, where wanted, are those of x_1 ... x_L
+
+CLIP's layer ends in a linear map to the embedding, with a bias b. Here that map is the readout's, which has none, and
+nothing is lost: the weights of attention sum to one, so what is added to every value is added to the class, and the
+bias of the values does the work of b (`models/open_clip.py` carries b over). Queries of all tokens give token features
+that live where the class does, for readouts that look at tokens.
+
+N pictures, L places or regions, w features, h heads.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from equipoise.encoders.layout import Even, Packed
+from equipoise.encoders.transformer import BareAttention
+from equipoise.types import Features
+
+
+class AttentionPool(nn.Module):
+    def __init__(self, places: int, width: int, heads: int):
+        super().__init__()
+        self.positions = nn.Parameter(width**-0.5 * torch.randn(1 + places, width))
+        self.attention = BareAttention(width, heads)
+        nn.init.normal_(self.attention.qkv.weight, std=width**-0.5)
+        nn.init.zeros_(self.attention.qkv.bias)
+
+    def forward(self, tokens: Tensor, classes_only: bool = False) -> Features:
+        """Of the places of a picture [N, L, w], in their order."""
+        x = torch.cat([tokens.mean(dim=1, keepdim=True), tokens], dim=1) + self.positions
+        if classes_only:
+            return Features(classes=self.attention.read(x, Even()))
+        classes, attended = self.attention(x, Even()).tensor_split([1], dim=1)
+        return Features(classes, attended, torch.ones(attended.shape[:2], dtype=torch.bool, device=x.device))
+
+    def without_positions(self, tokens: Tensor, mask: Tensor, norm: nn.Module, classes_only: bool = False) -> Features:
+        """Of tokens that are no places, some of them padding. Who has no real one is pooled from zero alone."""
+        real = mask[..., None].to(tokens.dtype)
+        mean = (tokens * real).sum(dim=1, keepdim=True) / real.sum(dim=1, keepdim=True).clamp(min=1)
+        layout = Packed.of(F.pad(mask, (1, 0), value=True), causal=False)
+        x = layout.pack(norm(torch.cat([mean, tokens], dim=1)))
+        if classes_only:
+            return Features(classes=self.attention.read(x, layout))
+        attended = self.attention(x, layout)
+        return Features(layout.read(attended), layout.unpack(attended)[:, 1:], mask)
