@@ -11,10 +11,10 @@ from equipoise.data.images import Preprocess
 from equipoise.encoders import TextTransformer, ViT
 from equipoise.models.model import Model
 from equipoise.models.temperature import Temperature
-from equipoise.objectives import OBJECTIVES, Objective, SoftCLIP
+from equipoise.objectives import CLIP, OBJECTIVES, Objective, SoftCLIP
 from equipoise.readouts import READOUTS
 from equipoise.spaces import ProductSphere, Space, Sphere
-from equipoise.targets import GUIDES
+from equipoise.targets import GUIDES, Softened
 from equipoise.types import Batch, Embeddings, Loss
 
 
@@ -87,9 +87,12 @@ class Numbered(Objective):
         return Loss(total, {"numbered": total})
 
 
+FURTHER = {"numbered": Numbered, "momentum": CLIP(target=Softened(guide=GUIDES["momentum"]))}
+
+
 def objective_named(name: str, impl: str = "eager") -> Objective:
     """An objective that asks no more of a model than images and texts."""
-    chosen = {**OBJECTIVES, "numbered": Numbered}[name]
+    chosen = {**OBJECTIVES, **FURTHER}[name]
     objective = chosen() if isinstance(chosen, type) else chosen
     own_guide = {"guide": GUIDES["image_text"]} if isinstance(objective, SoftCLIP) else {}
     return replace(objective, impl=impl, **own_guide)  # type: ignore[type-var]

@@ -121,7 +121,7 @@ class Model(nn.Module):
         takes those instead, [N, w] or [N, P, w] with a `mask` [N, P] where some tokens are padding."""
         if isinstance(images, (Image.Image, str, Path)):
             images = [images]
-        with _evaluating(self):
+        with evaluating(self):
             parts = [
                 self._encode_pictures(images[i : i + batch_size], None if mask is None else mask[i : i + batch_size])
                 for i in range(0, len(images), batch_size)
@@ -134,7 +134,7 @@ class Model(nn.Module):
     ) -> Tensor:
         """Strings to points [N, d]; a model that was trained on features takes those instead, as `encode_image`."""
         texts = [texts] if isinstance(texts, str) else texts
-        with _evaluating(self):
+        with evaluating(self):
             parts = [
                 self._encode_strings(texts[i : i + batch_size], None if mask is None else mask[i : i + batch_size])
                 for i in range(0, len(texts), batch_size)
@@ -150,7 +150,7 @@ class Model(nn.Module):
         return self._points(self.text_encoder, self.text_readout, ids.to(self.device), mask.to(self.device))
 
 
-class _evaluating:
+class evaluating:
     """Evaluation mode for a while: dropout off, then back as it was."""
 
     def __init__(self, module: nn.Module):

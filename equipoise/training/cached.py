@@ -27,7 +27,7 @@ Alone = Callable[[], AbstractContextManager[None]]  # while in it, ranks do not 
 
 def cached_backward(embed: Embed, compare: Compare, batch: Batch, micro: int, alone: Alone) -> Loss:
     """Fill the parameters' gradients as `compare(embed(batch)).total.backward()` would; returns that loss."""
-    parts = list(_micro_batches(batch, micro))
+    parts = list(micro_batches(batch, micro))
     states = []
     with torch.no_grad():
         seen = []
@@ -54,7 +54,7 @@ def _differentiate(embeddings: Embeddings, leaves: dict[str, Tensor], rows: slic
     torch.autograd.backward([points[role] for role in whole], [grad[rows] for grad in whole.values()])
 
 
-def _micro_batches(batch: Batch, micro: int) -> Iterator[Batch]:
+def micro_batches(batch: Batch, micro: int) -> Iterator[Batch]:
     for start in range(0, len(batch), micro):
         yield batch.map(lambda tensor, start=start: tensor[start : start + micro])  # type: ignore[misc]
 

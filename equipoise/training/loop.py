@@ -121,7 +121,7 @@ class _Run:
 
     def _step(self, batch: Batch) -> None:
         number = self.position.step + 1
-        facts = self.state.step(batch, number)
+        facts = self.state.step(batch, number, self.state.average)
         if self.state.average:
             self.state.average.update(self.state.model, number)
         self.position.step = number

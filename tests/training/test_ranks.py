@@ -14,6 +14,7 @@ from safetensors.torch import load_file
 from small_model import objective_named, random_batch, small_model, small_multi
 
 from equipoise.models.model import Model
+from equipoise.training.average import Average
 from equipoise.training.settings import Training
 from equipoise.training.step import Step
 
@@ -28,6 +29,8 @@ WAYS = [
 ]
 CASES = [
     *((objective, *way) for objective in ("clip", "softclip", "numbered") for way in WAYS),
+    ("momentum", "ddp", 4, "tiled", "sphere"),
+    ("momentum", "fsdp", 0, "eager", "product_sphere-inner"),
     ("clip", "ddp", 4, "tiled", "multi"),
     ("clip", "fsdp", 0, "eager", "multi"),
 ]
@@ -39,8 +42,12 @@ def model_of(space: str) -> Model:
 
 def one_rank(objective: str, space: str, steps: int = 3) -> tuple[list[float], dict[str, torch.Tensor]]:
     model = model_of(space).train()
-    step = Step(model, objective_named(objective), Training(learning_rate=1e-2, warmup_steps=0), torch.device("cpu"))
-    losses = [step(random_batch(12, seed), seed).loss.total.item() for seed in range(1, steps + 1)]
+    settings = Training(learning_rate=1e-2, warmup_steps=0, ema=0.5)
+    step, average = Step(model, objective_named(objective), settings, torch.device("cpu")), Average(model, 0.5)
+    losses = []
+    for number in range(1, steps + 1):
+        losses.append(step(random_batch(12, number), number, average).loss.total.item())
+        average.update(model, number)
     return losses, {name: t.detach() for name, t in model.state_dict().items()}
 
 
