@@ -9,6 +9,7 @@ from torch import Tensor
 
 from equipoise.data.images import Preprocess
 from equipoise.encoders import TextTransformer, ViT
+from equipoise.forms import Sigmoid
 from equipoise.models.model import Model
 from equipoise.models.temperature import Temperature
 from equipoise.objectives import CLIP, OBJECTIVES, Objective, SoftCLIP
@@ -30,7 +31,11 @@ def small_multi() -> Model:
 
 
 def small_model(
-    space: Space | None = None, temperature: Temperature | None = None, readout: str = "class_token", **vit: float
+    space: Space | None = None,
+    temperature: Temperature | None = None,
+    readout: str = "class_token",
+    bias: float | None = None,
+    **vit: float,
 ) -> Model:
     torch.manual_seed(0)
     model = Model(
@@ -41,6 +46,7 @@ def small_model(
         temperature=temperature or Temperature(),
         preprocess=Preprocess(size=16),
         tokens=FortyWords(),  # type: ignore[arg-type]
+        bias=bias,
     )
     return model.double()  # so that rounding hides no mistake
 
@@ -75,7 +81,13 @@ class Numbered(Objective):
         return ("image", "text")
 
     def __call__(
-        self, embeddings: Embeddings, batch: Batch | None = None, *, log_scale: Tensor | float, space: Space
+        self,
+        embeddings: Embeddings,
+        batch: Batch | None = None,
+        *,
+        log_scale: Tensor | float,
+        space: Space,
+        bias: Tensor | float | None = None,
     ) -> Loss:
         assert batch is not None
         assert len(batch.tokens) == len(batch.mask) == len(batch.index) == len(embeddings.image)
@@ -87,7 +99,11 @@ class Numbered(Objective):
         return Loss(total, {"numbered": total})
 
 
-FURTHER = {"numbered": Numbered, "momentum": CLIP(target=Softened(guide=GUIDES["momentum"]))}
+FURTHER = {
+    "numbered": Numbered,
+    "momentum": CLIP(target=Softened(guide=GUIDES["momentum"])),
+    "siglip": CLIP(form=Sigmoid(bias=-3.0, learned=True)),
+}
 
 
 def objective_named(name: str, impl: str = "eager") -> Objective:

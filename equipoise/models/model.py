@@ -43,6 +43,7 @@ class Model(nn.Module):
         preprocess: Preprocess,
         tokens: Tokens,
         regions: Regions.Config | None = None,
+        bias: float | None = None,
     ):
         super().__init__()
         self.space, self.temperature = space, temperature.within(space)
@@ -56,6 +57,7 @@ class Model(nn.Module):
         self.text_readout = readout.build(self.text_encoder.width, space)
         self.regions = (regions or Regions.Config()).build(self.image_encoder)
         self.logit_scale = temperature.parameter()
+        self.logit_bias = None if bias is None else nn.Parameter(torch.tensor(bias))  # of an objective that learns one
 
     def forward(self, batch: Batch, needs: Sequence[str] = ("image", "text")) -> Embeddings:
         """The roles an objective needs, and no more."""
@@ -104,6 +106,10 @@ class Model(nn.Module):
     def log_scale(self) -> Tensor:
         """t, bounded; logits are exp(t)·similarity."""
         return self.temperature.bounded(self.logit_scale)
+
+    def facts(self) -> dict[str, float]:
+        """What its parts have to say in the log, beside the temperature."""
+        return {} if self.logit_bias is None else {"bias": self.logit_bias.item()}
 
     @property
     def device(self) -> torch.device:

@@ -180,6 +180,7 @@ def _values(facts: StepFacts, model: Model, clock: Clock) -> dict[str, float]:
         "loss": facts.loss.total.item(),
         **(terms if len(terms) > 1 else {}),
         "temperature": float(model.log_scale.detach().exp()),
+        **model.facts(),
         "at_bound": float(model.temperature.at_bound(model.logit_scale)),
         "learning_rate": facts.learning_rate,
         "grad_norm": facts.grad_norm,

@@ -15,7 +15,7 @@ from equipoise.objectives import Objective
 from equipoise.training.average import Average
 from equipoise.training.cached import cached_backward, micro_batches
 from equipoise.training.optimiser import learning_rate, make_optimiser
-from equipoise.training.parallel import alone, same_temperature, together
+from equipoise.training.parallel import alone, same_stretch, together
 from equipoise.training.ranks import Ranks
 from equipoise.training.rows import is_spread, own_part, own_rows
 from equipoise.training.settings import Training
@@ -60,7 +60,7 @@ class Step:
             group["lr"] = rate * group["speed"]
         self.optimiser.zero_grad(set_to_none=True)
         loss = self._backward(batch, average)
-        same_temperature(self.model, self.ranks)
+        same_stretch(self.model, self.ranks)
         grad_norm = _total(nn.utils.clip_grad_norm_(self.model.parameters(), self.settings.clip_norm or math.inf))
         if not math.isfinite(grad_norm):
             raise NotFinite(f"the gradient became {grad_norm}")
@@ -118,7 +118,10 @@ class Step:
         """The loss of the whole batch, wherever its parts are."""
         roles = {**embeddings.roles(), **taught}
         whole = Embeddings(**{role: gather_points(points) for role, points in roles.items()})
-        loss = self.objective(whole, gather_batch(batch), log_scale=self.model.log_scale, space=self.model.space)
+        model = self.model
+        loss = self.objective(
+            whole, gather_batch(batch), log_scale=model.log_scale, space=model.space, bias=model.logit_bias
+        )
         _require_finite(loss)
         return loss
 

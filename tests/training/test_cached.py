@@ -37,6 +37,12 @@ def test_the_temperature_gets_its_gradient_once():
     torch.testing.assert_close(parts["logit_scale"], whole["logit_scale"], rtol=1e-10, atol=0)
 
 
+def test_a_learned_bias_gets_its_gradient_once():
+    whole, parts = gradients("siglip", 0, bias=-3.0)[1], gradients("siglip", 5, "tiled", bias=-3.0)[1]
+    assert whole["logit_bias"].abs() > 1e-3
+    torch.testing.assert_close(parts["logit_bias"], whole["logit_bias"], rtol=1e-10, atol=0)
+
+
 def test_random_patches_are_the_same_both_times():
     """With patch dropout the second pass must see what the first saw: gradients at the points the loss was taken at."""
     loss, parts = gradients("clip", 4, patch_dropout=0.5)

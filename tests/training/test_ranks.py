@@ -29,6 +29,8 @@ WAYS = [
 ]
 CASES = [
     *((objective, *way) for objective in ("clip", "softclip", "numbered") for way in WAYS),
+    ("siglip", "ddp", 4, "tiled", "siglip"),
+    ("siglip", "fsdp", 0, "eager", "siglip"),
     ("momentum", "ddp", 4, "tiled", "sphere"),
     ("momentum", "fsdp", 0, "eager", "product_sphere-inner"),
     ("clip", "ddp", 4, "tiled", "multi"),
@@ -37,6 +39,9 @@ CASES = [
 
 
 def model_of(space: str) -> Model:
+    """By the name of its space, or of what is special about it."""
+    if space == "siglip":
+        return small_model(bias=-3.0)
     return small_multi() if space == "multi" else small_model(space_named(space, 16))
 
 
