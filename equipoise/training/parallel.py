@@ -42,7 +42,11 @@ def together(model: Model, ranks: Ranks, parallel: str, device: torch.device) ->
     if parallel == "fsdp":
         return _sharded(model)
     nn.parallel.DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(model, NAMES)
-    return nn.parallel.DistributedDataParallel(model, device_ids=[device] if device.type == "cuda" else None)
+    return nn.parallel.DistributedDataParallel(
+        model,
+        device_ids=[device] if device.type == "cuda" else None,
+        find_unused_parameters=not model.image_readout.reads_classes,
+    )
 
 
 def alone(module: nn.Module) -> AbstractContextManager[Any]:
