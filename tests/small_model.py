@@ -13,7 +13,7 @@ from equipoise.forms import Sigmoid
 from equipoise.models.model import Model
 from equipoise.models.temperature import Temperature
 from equipoise.objectives import CLIP, OBJECTIVES, Objective, SoftCLIP
-from equipoise.readouts import READOUTS
+from equipoise.readouts import READOUTS, CodeBookReadout
 from equipoise.spaces import ProductSphere, Space, Sphere
 from equipoise.targets import GUIDES, Softened
 from equipoise.types import Batch, Embeddings, Loss
@@ -41,7 +41,7 @@ def small_model(
     model = Model(
         image=ViT.Config(patch=8, width=16, layers=2, heads=2, **vit),
         text=TextTransformer.Config(causal=readout == "class_token", width=16, layers=1, heads=2),
-        readout=READOUTS[readout](),
+        readout=CodeBookReadout.Config(codes=24) if readout == "code_book" else READOUTS[readout](),
         space=space or Sphere(16),
         temperature=temperature or Temperature(),
         preprocess=Preprocess(size=16),

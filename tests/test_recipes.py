@@ -68,7 +68,10 @@ def test_paper_scale_recipes_have_the_published_sizes() -> None:
     for recipe, published in (("clip-vit-b32", 87.8), ("clip-vit-b16", 86.2), ("clip-vit-l14", 304.0)):
         run = load_run(recipe).run
         with torch.device("meta"):
-            tower, readout = run.image.build(run.preprocess.size), run.readout.build(run.image.width, run.space, "image")
+            tower, readout = (
+                run.image.build(run.preprocess.size),
+                run.readout.build(run.image.width, run.space, "image"),
+            )
         assert (count_parameters(tower) + count_parameters(readout)) / 1e6 == pytest.approx(published, abs=0.1)
 
 

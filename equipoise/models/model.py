@@ -1,4 +1,4 @@
-"""A model: two encoders, two readouts, what these share, one space, one temperature; the tokeniser and preprocessing too.
+"""A model: two encoders, two readouts, what these share, one space, one temperature; tokeniser and preprocessing too.
 
     images --image encoder--> Features --readout--> vectors --space.project--> points
     texts  --text encoder---> Features --readout--> vectors --space.project--> points

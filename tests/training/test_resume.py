@@ -106,6 +106,19 @@ def test_a_learned_bias_is_trained_logged_saved_and_resumed(tmp_path):
     assert decay[id(run.model.logit_bias)] == 0
 
 
+def test_a_code_book_is_trained_logged_saved_and_resumed(tmp_path):
+    settings = ("readout.name=code_book", "readout.codes=24")
+    alone, run = small_run(tmp_path / "alone", *settings), small_run(tmp_path / "run", *settings)
+    alone.go()
+    run.go({5: sent(signal.SIGTERM)})
+    run.go(resume=True)
+    assert_same(run, alone)
+    records = [record for record in read_metrics(run.folder / "metrics.jsonl") if "loss" in record]
+    names = {"active_image", "active_text", "perplexity_image", "perplexity_text", "dead", "overlap"}
+    assert all({f"codes/{name}" for name in names} <= record.keys() for record in records)
+    assert all(1 <= record["codes/active_text"] <= 24 for record in records)
+
+
 def test_what_was_logged_after_the_checkpoint_is_logged_once(undisturbed, tmp_path):
     run = small_run(tmp_path / "run")
     run.go({5: sent(signal.SIGTERM)})
