@@ -25,6 +25,7 @@ FEW_LAYERS = ("image.layers=2", "text.layers=2")
 # ViT-L/14 takes 80 s and 7.5 GB. The family topology-* differs in space and readout alone, but for its large one.
 LARGE = "topology-multi-32x16"
 TOPOLOGIES = [name for name in builtin_recipes() if name.startswith("topology-")]
+CODE_BOOKS = [name for name in builtin_recipes() if name.startswith("fdt-vit-")]
 PAPER_SCALE = {
     "clip-vit-b32": (),
     "clip-vit-b16": FEW_LAYERS,
@@ -32,6 +33,7 @@ PAPER_SCALE = {
     **dict.fromkeys(TOPOLOGIES, ("image.layers=1", "text.layers=1")),
     "softclip-vit-b32": ("image.layers=4", "text.layers=2"),
     "softclip-vit-b16": ("image.layers=3", "text.layers=2"),
+    **dict.fromkeys(CODE_BOOKS, ("image.layers=1", "text.layers=1")),
 }
 OF_SCENES = [name for name in builtin_recipes() if isinstance(load_run(name).run.data, Scenes.Config)]
 SMALL = [name for name in OF_SCENES if name not in PAPER_SCALE]  # those that read files are tested beside their readers
@@ -57,10 +59,10 @@ def test_paper_scale_recipes_take_two_steps(recipe: str, depth: tuple[str, ...])
     model = build_model(run, tokens).train()
     step = Step(model, run.objective, run.training, torch.device("cpu"))
     batches = Batches(source, tokens, run.preprocess, batch_size=2, seed=0)
-    before = model.image_readout.projection.detach().clone()
+    before = next(model.image_readout.parameters()).detach().clone()
     losses = [step(batches.batch(number), number + 1).loss.total.item() for number in range(2)]
     assert all(0 < loss < 200 for loss in losses)
-    assert not torch.equal(model.image_readout.projection, before)
+    assert not torch.equal(next(model.image_readout.parameters()), before)
 
 
 def test_paper_scale_recipes_have_the_published_sizes() -> None:
@@ -104,6 +106,22 @@ def test_the_large_multi_has_the_published_hyper_parameters() -> None:
     assert (training["learning_rate"], training["betas"], training["epsilon"]) == (5e-4, [0.9, 0.998], 1e-8)
     assert (training["clip_norm"], table["temperature"]["max_scale"]) == (1.0, 3.95)
     assert (table["image"]["width"], table["image"]["patch"], table["tokens"]["vocabulary"]) == (768, 16, 30_522)
+
+
+def test_code_books_have_the_published_hyper_parameters() -> None:
+    """Chen et al. 2023, App. A (15M setting) and Table 7; 10M parameters more than CLIP (Table 17)."""
+    for recipe in CODE_BOOKS:
+        table = load_run(recipe).table
+        training = table["training"]
+        assert (training["batch_size"], training["learning_rate"], training["weight_decay"]) == (4096, 1e-3, 0.1)
+        assert (table["preprocess"]["size"], table["tokens"]["context"], table["space"]["dim"]) == (224, 77, 512)
+    sizes = {load_run(recipe).run.readout.codes for recipe in CODE_BOOKS}
+    assert sizes == {8192, 16_384, 24_576}
+    run = load_run("fdt-vit-b32").run
+    with torch.device("meta"):
+        towers = [run.readout.build(w, run.space, tower) for w, tower in ((768, "image"), (512, "text"))]
+        book = run.readout.shared(run.space)
+    assert sum(map(count_parameters, (*towers, book))) / 1e6 == pytest.approx(10, abs=0.5)
 
 
 @pytest.mark.parametrize("recipe", builtin_recipes())

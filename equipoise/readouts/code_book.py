@@ -49,7 +49,7 @@ class CodeBookReadout(Readout):
         cites: ClassVar[tuple[str, ...]] = ("chen2023fdt", "martins2016sparsemax")
 
         codes: int = 16_384
-        scale: float = 1.0  # of relevance, beside 1/√d
+        scale: float = 0.01  # of relevance, beside 1/√d
         pooling: str = "max"
         activation: str = "sparsemax"
         projection: str = "two_layers"

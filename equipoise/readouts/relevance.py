@@ -34,7 +34,7 @@ class _Pooled(torch.autograd.Function):
         pooled = queries.new_empty(len(queries), len(codes))
         best = torch.empty(pooled.shape, dtype=torch.int32, device=pooled.device)
         padded = not bool(mask.all())
-        for n, c in _tiles(*queries.shape[:2], len(codes)):
+        for n, c in _tiles(len(queries), queries.shape[1], len(codes)):
             scores = queries[n] @ codes[c].T  # [n, P, c]
             if padded:
                 scores.masked_fill_(~mask[n, :, None], -torch.inf)

@@ -74,8 +74,9 @@ def aloud(readout: CodeBookReadout, book: CodeBook, tokens: Tensor, mask: Tensor
 
 CASES = [
     {},
-    {"activation": "softmax"},
-    {"pooling": "mean"},
+    {"scale": 1.0},
+    {"activation": "softmax", "scale": 1.0},
+    {"pooling": "mean", "scale": 1.0},
     {"projection": "one_layer", "scale": 0.1},
     {"padding": "zero", "scale": 3.0},
 ]
