@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from equipoise.kernels import contrast
     from equipoise.models.model import Model
     from equipoise.models.temperature import Temperature
+    from equipoise.readouts import sparsemax
     from equipoise.runs import load
     from equipoise.spaces import Euclidean, ProductSphere, Sphere, geodesic_mix
     from equipoise.targets import Duplicates, Guide, OneHot, Smoothed, Softened
@@ -51,6 +52,7 @@ _HOME = {
     "load": "equipoise.runs",
     "matches": "equipoise.data.scenes",
     "objectives": "equipoise",
+    "sparsemax": "equipoise.readouts",
 }
 
 __all__ = [
@@ -77,6 +79,7 @@ __all__ = [
     "load",
     "matches",
     "objectives",
+    "sparsemax",
 ]
 
 

@@ -59,7 +59,8 @@ class Run:
             raise UserError(f"name is {self.name!r}; a run's folder is called so, so give a plain folder name")
         if not 0 <= self.seed < 2**63:
             raise UserError(f"seed is {self.seed}; choose a whole number from 0 to 2^63 - 1")
-        self.caption_tokens()  # so that a context too small is refused before anything is made
+        self.training.taught(self.objective.needs)  # so that a teacher that is missing, or
+        self.caption_tokens()  # a context too small, is refused before anything is made
 
     def caption_tokens(self) -> Tokens.Config:
         """The tokeniser's settings with the room that the class tokens leave to captions."""

@@ -101,7 +101,7 @@ def _model(name: str, wish: Wish) -> Sides:
     model = placed(load(name))
 
     def finish(readout: nn.Module) -> Finish:
-        return class_tokens if wish.before_projection else lambda features: model.space.project(readout(features))
+        return class_tokens if wish.before_projection else lambda features: model.read(readout, features)
 
     images = ImageSide(model.image_encoder, model.preprocess, finish(model.image_readout))
     texts = TextSide(model.text_encoder, model.tokens, finish(model.text_readout))

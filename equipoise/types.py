@@ -57,10 +57,15 @@ class Embeddings:
     tags: Tensor | None = None
     image_view2: Tensor | None = None
     text_view2: Tensor | None = None
+    momentum_image: Tensor | None = None  # as the moving average of the weights sees it
+    momentum_text: Tensor | None = None
 
     def roles(self) -> dict[str, Tensor]:
         """The roles that are filled, by name."""
         return {f.name: getattr(self, f.name) for f in fields(self) if getattr(self, f.name) is not None}
+
+
+MOMENTUM = {"momentum_image": "image", "momentum_text": "text"}  # roles of the weights' average, and whose they are
 
 
 @dataclass(frozen=True)

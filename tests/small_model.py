@@ -9,12 +9,13 @@ from torch import Tensor
 
 from equipoise.data.images import Preprocess
 from equipoise.encoders import ImageConfig, ResNet, TextTransformer, ViT
+from equipoise.forms import Sigmoid
 from equipoise.models.model import Model
 from equipoise.models.temperature import Temperature
-from equipoise.objectives import OBJECTIVES, Objective, SoftCLIP
-from equipoise.readouts import READOUTS
+from equipoise.objectives import CLIP, OBJECTIVES, Objective, SoftCLIP
+from equipoise.readouts import READOUTS, CodeBookReadout
 from equipoise.spaces import ProductSphere, Space, Sphere
-from equipoise.targets import GUIDES
+from equipoise.targets import GUIDES, Softened
 from equipoise.types import Batch, Embeddings, Loss
 
 
@@ -30,9 +31,13 @@ def small_multi() -> Model:
 
 
 def small_model(
-    space: Space | None = None, temperature: Temperature | None = None, readout: str = "class_token", **vit: float
+    space: Space | None = None,
+    temperature: Temperature | None = None,
+    readout: str = "class_token",
+    bias: float | None = None,
+    **vit: float,
 ) -> Model:
-    return _model(ViT.Config(patch=8, width=16, layers=2, heads=2, **vit), 16, space, temperature, readout)
+    return _model(ViT.Config(patch=8, width=16, layers=2, heads=2, **vit), 16, space, temperature, readout, bias)
 
 
 def small_resnet_model() -> Model:
@@ -46,16 +51,18 @@ def _model(
     space: Space | None = None,
     temperature: Temperature | None = None,
     readout: str = "class_token",
+    bias: float | None = None,
 ) -> Model:
     torch.manual_seed(0)
     model = Model(
         image=image,
         text=TextTransformer.Config(causal=readout == "class_token", width=16, layers=1, heads=2),
-        readout=READOUTS[readout](),
+        readout=CodeBookReadout.Config(codes=24) if readout == "code_book" else READOUTS[readout](),
         space=space or Sphere(16),
         temperature=temperature or Temperature(),
         preprocess=Preprocess(size=size),
         tokens=FortyWords(),  # type: ignore[arg-type]
+        bias=bias,
     )
     return model.double()  # so that rounding hides no mistake
 
@@ -90,7 +97,13 @@ class Numbered(Objective):
         return ("image", "text")
 
     def __call__(
-        self, embeddings: Embeddings, batch: Batch | None = None, *, log_scale: Tensor | float, space: Space
+        self,
+        embeddings: Embeddings,
+        batch: Batch | None = None,
+        *,
+        log_scale: Tensor | float,
+        space: Space,
+        bias: Tensor | float | None = None,
     ) -> Loss:
         assert batch is not None
         assert len(batch.tokens) == len(batch.mask) == len(batch.index) == len(embeddings.image)
@@ -102,9 +115,16 @@ class Numbered(Objective):
         return Loss(total, {"numbered": total})
 
 
+FURTHER = {
+    "numbered": Numbered,
+    "momentum": CLIP(target=Softened(guide=GUIDES["momentum"])),
+    "siglip": CLIP(form=Sigmoid(bias=-3.0, learned=True)),
+}
+
+
 def objective_named(name: str, impl: str = "eager") -> Objective:
     """An objective that asks no more of a model than images and texts."""
-    chosen = {**OBJECTIVES, "numbered": Numbered}[name]
+    chosen = {**OBJECTIVES, **FURTHER}[name]
     objective = chosen() if isinstance(chosen, type) else chosen
     own_guide = {"guide": GUIDES["image_text"]} if isinstance(objective, SoftCLIP) else {}
     return replace(objective, impl=impl, **own_guide)  # type: ignore[type-var]

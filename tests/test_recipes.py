@@ -40,6 +40,7 @@ SHALLOW = {
     ),
 }
 TOPOLOGIES = [name for name in builtin_recipes() if name.startswith("topology-")]
+CODE_BOOKS = [name for name in builtin_recipes() if name.startswith("fdt-vit-")]
 PAPER_SCALE = {
     "clip-vit-b32": (),
     "clip-vit-b16": FEW_LAYERS,
@@ -49,6 +50,7 @@ PAPER_SCALE = {
     "softclip-resnet-50": ("image.layers=[1, 1, 1, 1]", "text.layers=2"),
     "softclip-vit-b32": ("image.layers=4", "text.layers=2"),
     "softclip-vit-b16": ("image.layers=3", "text.layers=2"),
+    **dict.fromkeys(CODE_BOOKS, ("image.layers=1", "text.layers=1")),
 }
 OF_SCENES = [name for name in builtin_recipes() if isinstance(load_run(name).run.data, Scenes.Config)]
 SMALL = [name for name in OF_SCENES if name not in PAPER_SCALE]  # those that read files are tested beside their readers
@@ -74,10 +76,10 @@ def test_paper_scale_recipes_take_two_steps(recipe: str, depth: tuple[str, ...])
     model = build_model(run, tokens).train()
     step = Step(model, run.objective, run.training, torch.device("cpu"))
     batches = Batches(source, tokens, run.preprocess, batch_size=2, seed=0)
-    before = model.image_readout.projection.detach().clone()
+    before = next(model.image_readout.parameters()).detach().clone()
     losses = [step(batches.batch(number), number + 1).loss.total.item() for number in range(2)]
     assert all(0 < loss < 200 for loss in losses)
-    assert not torch.equal(model.image_readout.projection, before)
+    assert not torch.equal(next(model.image_readout.parameters()), before)
 
 
 def test_paper_scale_recipes_have_the_published_sizes() -> None:
@@ -87,7 +89,7 @@ def test_paper_scale_recipes_have_the_published_sizes() -> None:
         run = load_run(recipe).run
         with torch.device("meta"):
             tower = run.image.build(run.preprocess.size)
-            readout = run.readout.build(tower.width, run.space)
+            readout = run.readout.build(tower.width, run.space, "image")
         assert (count_parameters(tower) + count_parameters(readout)) / 1e6 == pytest.approx(millions, abs=0.1)
 
 
@@ -142,6 +144,22 @@ def test_the_rows_of_softclips_table_have_its_hyper_parameters_and_differ_in_the
         assert bool(table["data"]["detector"]["regions"]) == guided
         chosen = {"name": "", "objective": {}, "regions": {}, "data": {}}
         assert table | chosen == base | chosen
+
+
+def test_code_books_have_the_published_hyper_parameters() -> None:
+    """Chen et al. 2023, App. A (15M setting) and Table 7; 10M parameters more than CLIP (Table 17)."""
+    for recipe in CODE_BOOKS:
+        table = load_run(recipe).table
+        training = table["training"]
+        assert (training["batch_size"], training["learning_rate"], training["weight_decay"]) == (4096, 1e-3, 0.1)
+        assert (table["preprocess"]["size"], table["tokens"]["context"], table["space"]["dim"]) == (224, 77, 512)
+    sizes = {load_run(recipe).run.readout.codes for recipe in CODE_BOOKS}
+    assert sizes == {8192, 16_384, 24_576}
+    run = load_run("fdt-vit-b32").run
+    with torch.device("meta"):
+        towers = [run.readout.build(w, run.space, tower) for w, tower in ((768, "image"), (512, "text"))]
+        book = run.readout.shared(run.space)
+    assert sum(map(count_parameters, (*towers, book))) / 1e6 == pytest.approx(10, abs=0.5)
 
 
 @pytest.mark.parametrize("recipe", builtin_recipes())

@@ -60,6 +60,15 @@ class Form(ABC):
     reductions: ClassVar[Mapping[str, Reduction]]
     norm_names: ClassVar[tuple[str, ...]] = ()
 
+    @property
+    def learned_bias(self) -> float | None:
+        """Where a learned bias of the logits starts; None for a form that learns none."""
+        return None
+
+    def shifted(self, logits: Tensor, bias: Tensor) -> Tensor:
+        """Logits with the learned bias, where the form has one."""
+        return logits if self.learned_bias is None else logits + bias
+
     def start(self, n_rows: int, n_cols: int, like: Tensor) -> Statistics:
         return empty(self.reductions, n_rows, n_cols, like)
 

@@ -5,7 +5,8 @@ Zhai et al. 2023, "Sigmoid Loss for Language Image Pre-Training", Alg. 1.
     L = -1/N Σ_ij log σ(y_ij x_ij) = 1/N Σ_ij [ softplus(x_ij) - p_ij x_ij ],   x = z + b,   y = 2p - 1
 
 z [N, M] logits exp(t)·s(u, v); p the target, 1 for a match and 0 otherwise (shares between are allowed); b the bias.
-The paper learns b from -10; here it is a setting. `cross_entropy` lets the pairs of a row compete; this does not.
+The paper learns b from -10. Here it is a setting or, if `learned`, starts there as a parameter of the model, which
+`contrast` has added to z already. `cross_entropy` lets the pairs of a row compete; this does not.
 """
 
 from __future__ import annotations
@@ -27,9 +28,14 @@ class Sigmoid(SingleSweep):
     reductions: ClassVar[Mapping[str, Reduction]] = {"cost": SUM}
 
     bias: float = -10.0
+    learned: bool = False
+
+    @property
+    def learned_bias(self) -> float | None:
+        return self.bias if self.learned else None
 
     def partial(self, logits: Tensor, target: TargetBlock, norms: Statistics | None = None) -> Statistics:
-        x = logits + self.bias
+        x = logits + self._fixed
         rows, cols = (_cost(x, p).sum(dim) for p, dim in ((target.by_row, 1), (target.by_col, 0)))
         return Statistics({"cost": rows}, {"cost": cols}, (logits.shape[0], logits.shape[1]))
 
@@ -38,11 +44,15 @@ class Sigmoid(SingleSweep):
         return both_ways / (2 * statistics.shape[0])
 
     def grad(self, logits: Tensor, target: TargetBlock, statistics: Statistics) -> Tensor:
-        grad = (logits + self.bias).sigmoid_()
+        grad = (logits + self._fixed).sigmoid_()
         for p in (target.by_row, target.by_col):
             if p is not None:
                 grad.sub_(p, alpha=0.5)
         return grad.div_(statistics.shape[0])
+
+    @property
+    def _fixed(self) -> float:
+        return 0.0 if self.learned else self.bias
 
 
 def _cost(x: Tensor, p: Tensor | None) -> Tensor:

@@ -1,15 +1,16 @@
 """One function for every space × target × form: loss and exact gradients of a contrast between two sets of points.
 
-    contrast(u, v, space=..., target=..., form=..., log_scale=t)
+    contrast(u, v, space=..., target=..., form=..., log_scale=t, bias=b)
 
 means, whatever computes it,
 
     logits = exp(t) * space.similarity(u, v);  form.finish(form.partial(logits, target.block(all rows, all columns)))
 
-with the norms of whole rows and columns found first where form or target need them. `impl="eager"` does just that
-under autograd and stores N × M matrices. `impl="tiled"` visits blocks, keeps a few numbers a row and a column, and
-recomputes each block for the gradient: memory is linear in N. `"auto"` takes eager while its matrices are small and
-tiled beyond. Where the target is made of tensors (a guide's points), they get their gradients too.
+with b added to the logits where the form learns a bias, and the norms of whole rows and columns found first where form
+or target need them. `impl="eager"` does just that under autograd and stores N × M matrices. `impl="tiled"` visits
+blocks, keeps a few numbers a row and a column, and recomputes each block for the gradient: memory is linear in N.
+`"auto"` takes eager while its matrices are small and tiled beyond. Where the target is made of tensors (a guide's
+points), they get their gradients too.
 """
 
 from __future__ import annotations
@@ -38,29 +39,42 @@ def contrast(
     target: Target,
     form: Form,
     log_scale: Tensor | float = 0.0,
+    bias: Tensor | float | None = None,
     impl: str = "auto",
     tile: int = TILE,
 ) -> Tensor:
-    """The loss of points `rows` [N, d] against points `cols` [M, d]: a scalar, differentiable in both and log_scale."""
+    """The loss of points `rows` [N, d] against points `cols` [M, d]: a scalar, differentiable in both, log_scale and
+    bias; a form that learns a bias must be given one, others take none."""
     _check(rows, cols, space, impl)
-    log_scale = torch.as_tensor(log_scale, dtype=rows.dtype, device=rows.device)
+    _check_bias(form, bias)
+    log_scale, b = (
+        torch.as_tensor(x, dtype=rows.dtype, device=rows.device) for x in (log_scale, 0.0 if bias is None else bias)
+    )
     if impl == "auto":
         impl = "eager" if len(rows) * len(cols) <= EAGER_LIMIT else "tiled"
     target = target.sized(len(rows), len(cols))
     form.check(target)
     if impl == "eager":
-        return _eager(rows, cols, log_scale, space, target, form)
+        return _eager(rows, cols, log_scale, b, space, target, form)
     if isinstance(form, SingleSweep) and not target.guided:
-        return tiled(rows, cols, log_scale, space, target, form, tile)
-    return swept(rows, cols, log_scale, space, target, form, min(tile, SWEPT_TILE))
+        return tiled(rows, cols, log_scale, b, space, target, form, tile)
+    return swept(rows, cols, log_scale, b, space, target, form, min(tile, SWEPT_TILE))
 
 
-def _eager(rows: Tensor, cols: Tensor, log_scale: Tensor, space: Space, target: Target, form: Form) -> Tensor:
+def _eager(
+    rows: Tensor, cols: Tensor, log_scale: Tensor, bias: Tensor, space: Space, target: Target, form: Form
+) -> Tensor:
     everything = range(len(rows)), range(len(cols))
-    logits = log_scale.exp() * space.similarity(rows, cols)
+    logits = form.shifted(log_scale.exp() * space.similarity(rows, cols), bias)
     scores = target.scores(*everything, logits)
     norms = norms_of(form, target, logits, scores)
     return form.finish(form.partial(logits, known_block(target, *everything, logits, scores, norms), norms))
+
+
+def _check_bias(form: Form, bias: Tensor | float | None) -> None:
+    if (bias is None) != (form.learned_bias is None):
+        wish = "learns its bias; give bias=..." if bias is None else "learns no bias; leave bias out"
+        raise UserError(f"the form {type(form).__name__} {wish}, or set the form's `learned` otherwise")
 
 
 def _check(rows: Tensor, cols: Tensor, space: Space, impl: str) -> None:

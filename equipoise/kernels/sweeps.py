@@ -26,9 +26,11 @@ from equipoise.targets import Scores, Target, TargetBlock
 GUIDE = "guide"  # the name of a guided target's own norms
 
 
-def swept(rows: Tensor, cols: Tensor, log_scale: Tensor, space: Space, target: Target, form: Form, tile: int) -> Tensor:
+def swept(
+    rows: Tensor, cols: Tensor, log_scale: Tensor, bias: Tensor, space: Space, target: Target, form: Form, tile: int
+) -> Tensor:
     parts = space, target, form, tile
-    return _Swept.apply(parts, rows, cols, log_scale, *target.tensors())  # type: ignore[no-untyped-call]
+    return _Swept.apply(parts, rows, cols, log_scale, bias, *target.tensors())  # type: ignore[no-untyped-call]
 
 
 def norms_of(form: Form, target: Target, logits: Tensor, scores: Scores | None) -> Statistics:
@@ -86,11 +88,11 @@ class _Swept(torch.autograd.Function):
 
 
 class _Sweep:
-    """One way over all blocks. tensors: rows, cols, log_scale, and the target's own."""
+    """One way over all blocks. tensors: rows, cols, log_scale, bias, and the target's own."""
 
     def __init__(self, space: Space, target: Target, form: Form, tile: int, tensors: tuple[Tensor, ...]):
         self.space, self.form, self.tile = space, form, tile
-        self.tensors, self.target = tensors, target.on(tensors[3:])
+        self.tensors, self.target = tensors, target.on(tensors[4:])
         self.shape = len(tensors[0]), len(tensors[1])
         names = (*form.norm_names, *((GUIDE,) if target.guided else ()))
         self.norm_rules = {name: LOG_SUM_EXP for name in names}
@@ -100,8 +102,9 @@ class _Sweep:
 
     def entries(self, r: range, c: range) -> tuple[Tensor, Scores | None]:
         """The logits and the target's scores of a block."""
-        rows, cols, log_scale = self.tensors[:3]
-        logits = log_scale.exp() * self.space.similarity(rows[r.start : r.stop], cols[c.start : c.stop])
+        rows, cols, log_scale, bias = self.tensors[:4]
+        stretched = log_scale.exp() * self.space.similarity(rows[r.start : r.stop], cols[c.start : c.stop])
+        logits = self.form.shifted(stretched, bias)
         return logits, self.target.scores(r, c, logits)
 
     def norms(self, r: range, c: range, logits: Tensor, scores: Scores | None) -> Statistics:

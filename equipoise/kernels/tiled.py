@@ -19,9 +19,16 @@ from equipoise.targets import Target
 
 
 def tiled(
-    rows: Tensor, cols: Tensor, log_scale: Tensor, space: Space, target: Target, form: SingleSweep, tile: int
+    rows: Tensor,
+    cols: Tensor,
+    log_scale: Tensor,
+    bias: Tensor,
+    space: Space,
+    target: Target,
+    form: SingleSweep,
+    tile: int,
 ) -> Tensor:
-    return _Tiled.apply(rows, cols, log_scale, space, target, form, tile)  # type: ignore[no-untyped-call]
+    return _Tiled.apply(rows, cols, log_scale, bias, space, target, form, tile)  # type: ignore[no-untyped-call]
 
 
 class _Tiled(torch.autograd.Function):
@@ -31,6 +38,7 @@ class _Tiled(torch.autograd.Function):
         rows: Tensor,
         cols: Tensor,
         log_scale: Tensor,
+        bias: Tensor,
         space: Space,
         target: Target,
         form: SingleSweep,
@@ -39,31 +47,35 @@ class _Tiled(torch.autograd.Function):
         statistics = form.start(len(rows), len(cols), rows)
         scale = log_scale.exp()
         for r, c in blocks(len(rows), len(cols), tile):
-            logits = scale * space.similarity(rows[r.start : r.stop], cols[c.start : c.stop])
+            similarity = space.similarity(rows[r.start : r.stop], cols[c.start : c.stop])
+            logits = form.shifted(scale * similarity, bias)
             form.merge(statistics.at(r, c), form.partial(logits, target.block(r, c, logits)))
-        ctx.save_for_backward(rows, cols, log_scale, *statistics.rows.values(), *statistics.cols.values())
+        ctx.save_for_backward(rows, cols, log_scale, bias, *statistics.rows.values(), *statistics.cols.values())
         ctx.parts = space, target, form, tile
         return form.finish(statistics)
 
     @staticmethod
     def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor | None, ...]:
         space, target, form, tile = ctx.parts
-        rows, cols, log_scale, *kept = ctx.saved_tensors
+        rows, cols, log_scale, bias, *kept = ctx.saved_tensors
         names, shape = list(form.reductions), (len(rows), len(cols))
         row_values, col_values = kept[: len(names)], kept[len(names) :]
         statistics = Statistics(
             dict(zip(names, row_values, strict=True)), dict(zip(names, col_values, strict=True)), shape
         )
         scale = log_scale.exp()
-        grads = torch.zeros_like(rows), torch.zeros_like(cols), torch.zeros_like(log_scale)
+        grads = torch.zeros_like(rows), torch.zeros_like(cols), torch.zeros_like(log_scale), torch.zeros_like(bias)
         for r, c in blocks(*shape, tile):
             with torch.enable_grad():
                 block_rows = rows[r.start : r.stop].detach().requires_grad_()
                 block_cols = cols[c.start : c.stop].detach().requires_grad_()
                 similarity = space.similarity(block_rows, block_cols)
-            logits = scale * similarity.detach()
+            stretched = scale * similarity.detach()
+            logits = form.shifted(stretched, bias)
             grad = form.grad(logits, target.block(r, c, logits), statistics.at(r, c))
-            grads[2].add_(torch.sum(grad * logits))
+            grads[2].add_(torch.sum(grad * stretched))
+            if form.learned_bias is not None:
+                grads[3].add_(grad.sum())
             grad_rows, grad_cols = torch.autograd.grad(similarity, (block_rows, block_cols), grad.mul_(scale))
             grads[0][r.start : r.stop] += grad_rows
             grads[1][c.start : c.stop] += grad_cols

@@ -1,4 +1,4 @@
-"""A model: two encoders, two readouts, one space, one temperature, with the tokeniser and preprocessing they expect.
+"""A model: two encoders, two readouts, what these share, one space, one temperature; tokeniser and preprocessing too.
 
     images --image encoder--> Features --readout--> vectors --space.project--> points
     texts  --text encoder---> Features --readout--> vectors --space.project--> points
@@ -24,7 +24,7 @@ from equipoise.models.spread import Spread, in_turn
 from equipoise.models.temperature import Temperature
 from equipoise.readouts import ReadoutConfig
 from equipoise.spaces import Space
-from equipoise.types import Batch, Embeddings, UserError
+from equipoise.types import Batch, Embeddings, Features, UserError
 
 ImageLike = Image.Image | str | Path
 
@@ -43,6 +43,7 @@ class Model(nn.Module):
         preprocess: Preprocess,
         tokens: Tokens,
         regions: Regions.Config | None = None,
+        bias: float | None = None,
     ):
         super().__init__()
         self.space, self.temperature = space, temperature.within(space)
@@ -52,10 +53,12 @@ class Model(nn.Module):
         self.text_encoder = text.build(tokens.size, tokens.context + classes - 1, classes)  # texts start with one
         if self.text_encoder.reads == "words" and isinstance(tokens, NoTokens):
             raise UserError("this model's texts are words, but it has no tokeniser; give tokens.kind or tokenizer.json")
-        self.image_readout = readout.build(self.image_encoder.width, space)
-        self.text_readout = readout.build(self.text_encoder.width, space)
+        self.image_readout = readout.build(self.image_encoder.width, space, "image")
+        self.text_readout = readout.build(self.text_encoder.width, space, "text")
+        self.shared = readout.shared(space)
         self.regions = (regions or Regions.Config()).build(self.image_encoder)
         self.logit_scale = temperature.parameter()
+        self.logit_bias = None if bias is None else nn.Parameter(torch.tensor(bias))  # of an objective that learns one
 
     def forward(self, batch: Batch, needs: Sequence[str] = ("image", "text")) -> Embeddings:
         """The roles an objective needs, and no more."""
@@ -84,15 +87,17 @@ class Model(nn.Module):
     def _region_points(self, batch: Batch) -> Tensor:
         assert self.regions is not None
         features = self.regions(self.image_encoder, batch, classes_only=not self.image_readout.reads_tokens)
-        return self._project(self.image_readout(features))
+        return self.read(self.image_readout, features)
 
     def _tag_points(self, batch: Batch) -> Tensor:
         return self._points(self.text_encoder, self.text_readout, *tags_of(batch))
 
     def _points(self, encoder: nn.Module, readout: nn.Module, *inputs: Tensor) -> Tensor:
-        return self._project(readout(encoder(*inputs, classes_only=not readout.reads_tokens)))
+        return self.read(readout, encoder(*inputs, classes_only=not readout.reads_tokens))
 
-    def _project(self, vectors: Tensor) -> Tensor:
+    def read(self, readout: nn.Module, features: Features) -> Tensor:
+        """What an encoder read, through the readout of its tower, to points."""
+        vectors = readout(features, self.shared)
         return self.space.project(vectors.float() if vectors.dtype in {torch.bfloat16, torch.float16} else vectors)
 
     def load_pretrained(self) -> None:
@@ -104,6 +109,11 @@ class Model(nn.Module):
     def log_scale(self) -> Tensor:
         """t, bounded; logits are exp(t)·similarity."""
         return self.temperature.bounded(self.logit_scale)
+
+    def facts(self) -> dict[str, float]:
+        """What its parts have to say in the log, beside the temperature."""
+        bias = {} if self.logit_bias is None else {"bias": self.logit_bias.item()}
+        return {**bias, **(self.shared.facts() if self.shared else {})}
 
     @property
     def device(self) -> torch.device:
@@ -121,7 +131,7 @@ class Model(nn.Module):
         takes those instead, [N, w] or [N, P, w] with a `mask` [N, P] where some tokens are padding."""
         if isinstance(images, (Image.Image, str, Path)):
             images = [images]
-        with _evaluating(self):
+        with evaluating(self):
             parts = [
                 self._encode_pictures(images[i : i + batch_size], None if mask is None else mask[i : i + batch_size])
                 for i in range(0, len(images), batch_size)
@@ -134,7 +144,7 @@ class Model(nn.Module):
     ) -> Tensor:
         """Strings to points [N, d]; a model that was trained on features takes those instead, as `encode_image`."""
         texts = [texts] if isinstance(texts, str) else texts
-        with _evaluating(self):
+        with evaluating(self):
             parts = [
                 self._encode_strings(texts[i : i + batch_size], None if mask is None else mask[i : i + batch_size])
                 for i in range(0, len(texts), batch_size)
@@ -150,7 +160,7 @@ class Model(nn.Module):
         return self._points(self.text_encoder, self.text_readout, ids.to(self.device), mask.to(self.device))
 
 
-class _evaluating:
+class evaluating:
     """Evaluation mode for a while: dropout off, then back as it was."""
 
     def __init__(self, module: nn.Module):

@@ -36,6 +36,10 @@ class CLIP(Objective):
         self.form.check(self.target)
 
     @property
+    def learned_bias(self) -> float | None:
+        return self.form.learned_bias
+
+    @property
     def needs(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(("image", "text", *self.target.needs)))
 
@@ -44,7 +48,13 @@ class CLIP(Objective):
         return tuple(dict.fromkeys(("image", "text", *self.target.trains)))
 
     def __call__(
-        self, embeddings: Embeddings, batch: Batch | None = None, *, log_scale: Tensor | float, space: Space
+        self,
+        embeddings: Embeddings,
+        batch: Batch | None = None,
+        *,
+        log_scale: Tensor | float,
+        space: Space,
+        bias: Tensor | float | None = None,
     ) -> Loss:
         contrastive = contrast(
             embeddings.image,
@@ -53,6 +63,7 @@ class CLIP(Objective):
             target=self.target.bind(embeddings, batch, log_scale=log_scale, space=space),
             form=self.form,
             log_scale=log_scale,
+            bias=bias,
             impl=self.impl,
         )
         return Loss(contrastive, {"contrastive": contrastive})

@@ -21,7 +21,18 @@ class Objective(ABC):
         """Those of them that a gradient flows back into."""
         return self.needs
 
+    @property
+    def learned_bias(self) -> float | None:
+        """Where a bias of the logits starts that the model is to learn; None where there is none."""
+        return None
+
     @abstractmethod
     def __call__(
-        self, embeddings: Embeddings, batch: Batch | None = None, *, log_scale: Tensor | float, space: Space
+        self,
+        embeddings: Embeddings,
+        batch: Batch | None = None,
+        *,
+        log_scale: Tensor | float,
+        space: Space,
+        bias: Tensor | float | None = None,
     ) -> Loss: ...

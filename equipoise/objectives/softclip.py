@@ -64,7 +64,13 @@ class SoftCLIP(Objective):
         return tuple(dict.fromkeys(("image", "text", *roles)))
 
     def __call__(
-        self, embeddings: Embeddings, batch: Batch | None = None, *, log_scale: Tensor | float, space: Space
+        self,
+        embeddings: Embeddings,
+        batch: Batch | None = None,
+        *,
+        log_scale: Tensor | float,
+        space: Space,
+        bias: Tensor | float | None = None,
     ) -> Loss:
         def compare(target: HardTarget | Softened, form: Form) -> Tensor:
             at_hand = target.bind(embeddings, batch, log_scale=log_scale, space=space)
@@ -75,6 +81,7 @@ class SoftCLIP(Objective):
                 target=at_hand,
                 form=form,
                 log_scale=log_scale,
+                bias=bias,
                 impl=self.impl,
             )
 

@@ -4,11 +4,25 @@ from __future__ import annotations
 
 from equipoise.readouts.class_token import ClassToken
 from equipoise.readouts.class_tokens import ClassTokens
-from equipoise.readouts.readout import Readout, ReadoutConfig
+from equipoise.readouts.code_book import CodeBookReadout
+from equipoise.readouts.codes import CodeBook
+from equipoise.readouts.readout import Readout, ReadoutConfig, Shared
+from equipoise.readouts.sparsemax import sparsemax
 
 READOUTS: dict[str, type[ReadoutConfig]] = {
     "class_token": ClassToken.Config,
     "class_tokens": ClassTokens.Config,
+    "code_book": CodeBookReadout.Config,
 }
 
-__all__ = ["READOUTS", "ClassToken", "ClassTokens", "Readout", "ReadoutConfig"]
+__all__ = [
+    "READOUTS",
+    "ClassToken",
+    "ClassTokens",
+    "CodeBook",
+    "CodeBookReadout",
+    "Readout",
+    "ReadoutConfig",
+    "Shared",
+    "sparsemax",
+]

@@ -15,7 +15,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from equipoise.readouts.readout import Readout
+from equipoise.readouts.readout import Readout, Shared
 from equipoise.spaces import Space
 from equipoise.types import Features
 
@@ -28,12 +28,15 @@ class ClassToken(Readout):
         def class_tokens(self, space: Space) -> int:
             return 1
 
-        def build(self, width: int, space: Space) -> ClassToken:
+        def build(self, width: int, space: Space, tower: str) -> ClassToken:
             return ClassToken(width, space.dim)
+
+        def shared(self, space: Space) -> None:
+            return None
 
     def __init__(self, width: int, dim: int):
         super().__init__()
         self.projection = nn.Parameter(width**-0.5 * torch.randn(width, dim))
 
-    def forward(self, features: Features) -> Tensor:
+    def forward(self, features: Features, shared: Shared | None = None) -> Tensor:
         return features.classes[:, 0] @ self.projection

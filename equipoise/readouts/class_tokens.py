@@ -19,7 +19,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from equipoise.readouts.readout import Readout
+from equipoise.readouts.readout import Readout, Shared
 from equipoise.spaces import Space
 from equipoise.types import Features, UserError
 
@@ -32,15 +32,18 @@ class ClassTokens(Readout):
         def class_tokens(self, space: Space) -> int:
             return _spheres(space)[1]
 
-        def build(self, width: int, space: Space) -> ClassTokens:
+        def build(self, width: int, space: Space, tower: str) -> ClassTokens:
             return ClassTokens(width, *_spheres(space))
+
+        def shared(self, space: Space) -> None:
+            return None
 
     def __init__(self, width: int, n: int, m: int):
         super().__init__()
         self.m = m
         self.projection = nn.Parameter(width**-0.5 * torch.randn(width, n))
 
-    def forward(self, features: Features) -> Tensor:
+    def forward(self, features: Features, shared: Shared | None = None) -> Tensor:
         if (there := features.classes.shape[1]) != self.m:
             raise UserError(
                 f"samples have {there} class tokens, but the space has {self.m} spheres; "

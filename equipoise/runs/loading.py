@@ -38,4 +38,5 @@ def build_model(run: Run, tokens: Tokens) -> Model:
         preprocess=run.preprocess,
         tokens=tokens,
         regions=run.regions,
+        bias=run.objective.learned_bias,
     )

@@ -1,6 +1,7 @@
 """Guides: similarities of other kinds that say how strongly pairs should match.
 
 Gao et al. 2024 (SoftCLIP), Eq. 6-7, and Table "source of softened targets"; Li et al. 2021 (ALBEF), Eq. 6 (`across`).
+He et al. 2020 (MoCo), Eq. 2: the teacher may be the moving average of the model itself (`momentum`).
 
     score by row    exp(t) · s(r_i, r_j)        r, a [N, d] points or vectors of the same samples
     score by column exp(t) · s(a_i, a_j)
@@ -8,8 +9,9 @@ Gao et al. 2024 (SoftCLIP), Eq. 6-7, and Table "source of softened targets"; Li 
 
 `by_row` and `by_col` name roles of the embeddings (then s is the model's space) or side data of the batch (vectors of
 any width: then s is their cosine). t is the model's log-temperature, as in the paper; `scale` fixes exp(t) instead,
-which vectors from elsewhere may need. Gradients flow into guides unless `stop_gradient`; the paper does not say, but
-calls its targets "variable distributions".
+which vectors from elsewhere may need. The roles `momentum_image` and `momentum_text` are the batch as the moving
+average of the weights sees it, without gradients (`training.ema`); ALBEF's decay is 0.995, its β 0.4. Gradients flow
+into guides unless `stop_gradient`; the paper does not say, but calls its targets "variable distributions".
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ import torch
 from torch import Tensor
 
 from equipoise.spaces import Space, Sphere
-from equipoise.types import Batch, Embeddings, UserError
+from equipoise.types import MOMENTUM, Batch, Embeddings, UserError
 
 ROLES = tuple(part.name for part in fields(Embeddings))
 
@@ -42,7 +44,8 @@ class Guide:
 
     @property
     def cites(self) -> tuple[str, ...]:
-        return ("li2021albef",) if self.across else ("gao2024softclip",)
+        average = ("he2020moco",) if set(self.needs) & set(MOMENTUM) else ()
+        return (*(("li2021albef",) if self.across else ("gao2024softclip",)), *average)
 
     @property
     def needs(self) -> tuple[str, ...]:
@@ -107,4 +110,5 @@ GUIDES: dict[str, Guide] = {
     "image_text": Guide(by_row="image", by_col="text"),
     "vectors": Guide(by_row="image_vectors", by_col="text_vectors"),
     "teacher": Guide(by_row="teacher_image", by_col="teacher_text", across=True),
+    "momentum": Guide(by_row="momentum_image", by_col="momentum_text", across=True, stop_gradient=True),
 }

@@ -3,6 +3,9 @@
 Polyak & Juditsky 1992, with exponential weights and a short start so that early weights are soon forgotten:
 
     average ← d·average + (1 - d)·weights,   d = min(decay, (1 + k)/(10 + k)) at step k
+
+It may also teach: an objective that needs the roles `momentum_...` is given the points it makes of each batch, in
+evaluation mode and without gradients (He et al. 2020, MoCo, Eq. 2; Li et al. 2021, ALBEF, §3.3).
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ def cached_backward(
     embed: Embed, compare: Compare, batch: Batch, micro: int, alone: Alone, again: Embed | None = None
 ) -> Loss:
     """Fill the parameters' gradients as `compare(embed(batch)).total.backward()` would; returns that loss."""
-    parts, again = list(_micro_batches(batch, micro)), again or embed
+    parts, again = list(micro_batches(batch, micro)), again or embed
     states = []
     with torch.no_grad():
         seen = []
@@ -57,7 +57,7 @@ def _differentiate(embeddings: Embeddings, leaves: dict[str, Tensor], rows: slic
     torch.autograd.backward([points[role] for role in whole], [grad[rows] for grad in whole.values()])
 
 
-def _micro_batches(batch: Batch, micro: int) -> Iterator[Batch]:
+def micro_batches(batch: Batch, micro: int) -> Iterator[Batch]:
     for start in range(0, len(batch), micro):
         yield batch.map(lambda tensor, start=start: tensor[start : start + micro])  # type: ignore[misc]
 

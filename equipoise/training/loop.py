@@ -121,7 +121,7 @@ class _Run:
 
     def _step(self, batch: Batch) -> None:
         number = self.position.step + 1
-        facts = self.state.step(batch, number)
+        facts = self.state.step(batch, number, self.state.average)
         if self.state.average:
             self.state.average.update(self.state.model, number)
         self.position.step = number
@@ -180,6 +180,7 @@ def _values(facts: StepFacts, model: Model, clock: Clock) -> dict[str, float]:
         "loss": facts.loss.total.item(),
         **(terms if len(terms) > 1 else {}),
         "temperature": float(model.log_scale.detach().exp()),
+        **model.facts(),
         "at_bound": float(model.temperature.at_bound(model.logit_scale)),
         "learning_rate": facts.learning_rate,
         "grad_norm": facts.grad_norm,

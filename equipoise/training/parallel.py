@@ -1,8 +1,8 @@
 """Wrapping a model so that several ranks train it together.
 
 DDP keeps a whole model on every rank; FSDP2 (`fully_shard`) keeps some rows of every tensor (`rows.py`). Both average
-parameter gradients over ranks, which `kernels/gather.py` accounts for. The temperature stays outside both: every rank
-computes the loss of the whole batch, so its gradient is complete everywhere.
+parameter gradients over ranks, which `kernels/gather.py` accounts for. Temperature and bias stay outside both: every
+rank computes the loss of the whole batch, so their gradients are complete everywhere.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from equipoise.models.model import Model
 from equipoise.training.ranks import Ranks
 from equipoise.types import UserError
 
-TEMPERATURE = ("logit_scale", ".logit_scale")  # DDP knows a parameter of the outermost module by the second name
+STRETCH = ("logit_scale", "logit_bias")
+NAMES = (*STRETCH, *(f".{name}" for name in STRETCH))  # DDP knows parameters of the outermost module by the second ones
 ENCODING = ("_encode_pictures", "_encode_strings")  # ways into a model beside `forward`
 
 
@@ -40,8 +41,12 @@ def together(model: Model, ranks: Ranks, parallel: str, device: torch.device) ->
         return model
     if parallel == "fsdp":
         return _sharded(model)
-    nn.parallel.DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(model, TEMPERATURE)
-    return nn.parallel.DistributedDataParallel(model, device_ids=[device] if device.type == "cuda" else None)
+    nn.parallel.DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(model, NAMES)
+    return nn.parallel.DistributedDataParallel(
+        model,
+        device_ids=[device] if device.type == "cuda" else None,
+        find_unused_parameters=not model.image_readout.reads_classes,
+    )
 
 
 def alone(module: nn.Module) -> AbstractContextManager[Any]:
@@ -49,10 +54,15 @@ def alone(module: nn.Module) -> AbstractContextManager[Any]:
     return module.no_sync() if isinstance(module, nn.parallel.DistributedDataParallel) else nullcontext()
 
 
-def same_temperature(model: Model, ranks: Ranks) -> None:
-    """Its gradient is computed on every rank; one of them counts, so that rounding cannot drive the ranks apart."""
-    if ranks.world > 1 and model.logit_scale.grad is not None:
-        dist.broadcast(model.logit_scale.grad, src=0)
+def same_stretch(model: Model, ranks: Ranks) -> None:
+    """Gradients that every rank computes whole; those of one count, so that rounding cannot drive the ranks apart."""
+    for parameter in _stretch(model) if ranks.world > 1 else ():
+        if parameter.grad is not None:
+            dist.broadcast(parameter.grad, src=0)
+
+
+def _stretch(model: Model) -> list[nn.Parameter]:
+    return [parameter for parameter in (model.logit_scale, model.logit_bias) if parameter is not None]
 
 
 def _sharded(model: Model) -> Model:
@@ -61,7 +71,7 @@ def _sharded(model: Model) -> Model:
     for tower in (model.image_encoder, model.text_encoder):
         for block in tower.blocks():
             fully_shard(block)
-    fully_shard(model, ignored_params={model.logit_scale}, reshard_after_forward=True)
+    fully_shard(model, ignored_params=set(_stretch(model)), reshard_after_forward=True)
     for method in ENCODING:
         register_fsdp_forward_method(model, method)
     return model

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 
 from equipoise.training.device import torch_device
-from equipoise.types import UserError
+from equipoise.types import MOMENTUM, UserError
 
 PRECISIONS = ("auto", "float32", "bf16")
 PARALLELS = ("ddp", "fsdp")
@@ -63,6 +64,16 @@ class Training:
             raise UserError(f"ema must be in [0, 1), not {self.ema}")
         if not all(0 <= beta < 1 for beta in self.betas):
             raise UserError(f"betas must be two numbers in [0, 1), not {self.betas}")
+
+    def taught(self, needs: Sequence[str]) -> list[str]:
+        """Those of the roles an objective needs that the average makes; a sentence where there is none to make them."""
+        roles = [role for role in needs if role in MOMENTUM]
+        if roles and not self.ema:
+            raise UserError(
+                f"the objective needs {', '.join(roles)}, made by the moving average of the weights, but training.ema "
+                "is 0; set it to 0.995, say, or choose another guide"
+            )
+        return roles
 
     @property
     def cites(self) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
@@ -10,17 +11,18 @@ from torch import Tensor, nn
 
 from equipoise.encoders.batch_norm import leaving_statistics
 from equipoise.kernels.gather import gather_batch, gather_points
-from equipoise.models.model import Model
+from equipoise.models.model import Model, evaluating
 from equipoise.objectives import Objective
-from equipoise.training.cached import cached_backward
+from equipoise.training.average import Average
+from equipoise.training.cached import cached_backward, micro_batches
 from equipoise.training.optimiser import learning_rate, make_optimiser
-from equipoise.training.parallel import alone, same_temperature, together
+from equipoise.training.parallel import alone, same_stretch, together
 from equipoise.training.ranks import Ranks
 from equipoise.training.rows import is_spread, own_part, own_rows
 from equipoise.training.settings import Training
 from equipoise.training.statistics import prepare_statistics
 from equipoise.training.stored import Stored
-from equipoise.types import Batch, Embeddings, Loss
+from equipoise.types import MOMENTUM, Batch, Embeddings, Loss
 
 
 class NotFinite(ArithmeticError):
@@ -41,6 +43,8 @@ class Step:
         self, model: Model, objective: Objective, settings: Training, device: torch.device, ranks: Ranks | None = None
     ):
         self.model, self.objective, self.settings = model, objective, settings
+        self.taught = settings.taught(objective.needs)
+        self.needs = [role for role in objective.needs if role not in self.taught]
         self.autocast = settings.autocast(device)
         for tower in (model.image_encoder, model.text_encoder):
             tower.recompute_activations(settings.recompute_activations)
@@ -52,13 +56,14 @@ class Step:
         self.optimiser = make_optimiser(model, settings)
         self.forward = torch.compile(self.module) if settings.compile else self.module
 
-    def __call__(self, batch: Batch, number: int) -> StepFacts:
+    def __call__(self, batch: Batch, number: int, average: Average | None = None) -> StepFacts:
+        """Step `number` from 1; `average` is that of the weights so far, for an objective that it teaches."""
         rate = learning_rate(number - 1, self.settings)
         for group in self.optimiser.param_groups:
             group["lr"] = rate * group["speed"]
         self.optimiser.zero_grad(set_to_none=True)
-        loss = self._backward(batch)
-        same_temperature(self.model, self.ranks)
+        loss = self._backward(batch, average)
+        same_stretch(self.model, self.ranks)
         grad_norm = _total(nn.utils.clip_grad_norm_(self.model.parameters(), self.settings.clip_norm or math.inf))
         if not math.isfinite(grad_norm):
             raise NotFinite(f"the gradient became {grad_norm}")
@@ -84,30 +89,52 @@ class Step:
         groups = self.optimiser.state_dict()["param_groups"]
         self.optimiser.load_state_dict({"state": moments, "param_groups": groups})
 
-    def _backward(self, batch: Batch) -> Loss:
+    def _backward(self, batch: Batch, average: Average | None = None) -> Loss:
         """Gradients of the whole batch's loss, through one pass or through micro-batches."""
         micro = self.settings.micro_batch
+        taught = self._teach(batch, average) if self.taught else {}
         if micro and micro < len(batch):
             return cached_backward(
-                self._embed, lambda e: self._compare(e, batch), batch, micro, lambda: alone(self.module), self._again
+                self._embed,
+                lambda e: self._compare(e, batch, taught),
+                batch,
+                micro,
+                lambda: alone(self.module),
+                self._again,
             )
-        loss = self._compare(self._embed(batch), batch)
+        loss = self._compare(self._embed(batch), batch, taught)
         loss.total.backward()
         return loss
 
     def _embed(self, batch: Batch) -> Embeddings:
         with self.autocast:
-            return self.forward(batch, self.objective.needs)
+            return self.forward(batch, self.needs)
 
     def _again(self, batch: Batch) -> Embeddings:
         """As `_embed`, of a batch that was embedded before."""
         with leaving_statistics(self.model):
             return self._embed(batch)
 
-    def _compare(self, embeddings: Embeddings, batch: Batch) -> Loss:
+    @torch.no_grad()
+    def _teach(self, batch: Batch, average: Average | None) -> dict[str, Tensor]:
+        """The batch as the average sees it. It comes before the forward pass, whose weights must stay as they are."""
+        assert average is not None, "an objective that the average teaches needs it in every step"
+        seen: dict[str, list[Tensor]] = {role: [] for role in self.taught}
+        with average.applied_to(self.model), evaluating(self.model), self.autocast:
+            for part in micro_batches(batch, self.settings.micro_batch or len(batch)):
+                points = self.model(part, [MOMENTUM[role] for role in self.taught]).roles()
+                for role in self.taught:
+                    seen[role].append(points[MOMENTUM[role]])
+        return {role: torch.cat(parts) for role, parts in seen.items()}
+
+    def _compare(self, embeddings: Embeddings, batch: Batch, taught: Mapping[str, Tensor]) -> Loss:
         """The loss of the whole batch, wherever its parts are."""
-        whole = Embeddings(**{role: gather_points(points) for role, points in embeddings.roles().items()})
-        loss = self.objective(whole, gather_batch(batch), log_scale=self.model.log_scale, space=self.model.space)
+        roles = {**embeddings.roles(), **taught}
+        whole = Embeddings(**{role: gather_points(points) for role, points in roles.items()})
+        model = self.model
+        loss = self.objective(
+            whole, gather_batch(batch), log_scale=model.log_scale, space=model.space, bias=model.logit_bias
+        )
         _require_finite(loss)
         return loss
 

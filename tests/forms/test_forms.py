@@ -33,6 +33,29 @@ def test_sigmoid_loss_equals_the_paper_read_aloud(impl):
     assert float(got) == pytest.approx(expected, abs=1e-12)
 
 
+@pytest.mark.parametrize("target", [OneHot(), Smoothed()])
+def test_a_learned_bias_has_the_gradient_of_finite_differences_in_tiles_too(target):
+    u, v = points()
+
+    def loss(bias: torch.Tensor, impl: str) -> torch.Tensor:
+        form = eq.Sigmoid(learned=True)
+        return eq.contrast(u, v, space=SPACE, target=target, form=form, log_scale=1.3, bias=bias, impl=impl, tile=3)
+
+    bias = torch.tensor(-2.5, dtype=torch.float64, requires_grad=True)
+    fixed = eq.contrast(u, v, space=SPACE, target=target, form=eq.Sigmoid(-2.5), log_scale=1.3)
+    for impl in ("eager", "tiled"):
+        assert float(loss(bias, impl).detach()) == pytest.approx(float(fixed), abs=1e-12)
+        assert torch.autograd.gradcheck(lambda b, impl=impl: loss(b, impl), bias)
+
+
+def test_a_bias_belongs_to_a_form_that_learns_one():
+    u, v = points()
+    with pytest.raises(eq.UserError, match=r"learns its bias; give bias="):
+        eq.contrast(u, v, space=SPACE, target=OneHot(), form=eq.Sigmoid(learned=True))
+    with pytest.raises(eq.UserError, match="CrossEntropy learns no bias"):
+        eq.contrast(u, v, space=SPACE, target=OneHot(), form=eq.CrossEntropy(), bias=torch.tensor(0.0))
+
+
 def test_kl_and_cross_entropy_differ_by_the_entropy_of_a_fixed_target():
     u, v = points()
     alpha, n = 0.2, 7

@@ -37,6 +37,20 @@ def test_the_temperature_gets_its_gradient_once():
     torch.testing.assert_close(parts["logit_scale"], whole["logit_scale"], rtol=1e-10, atol=0)
 
 
+@pytest.mark.parametrize("micro", [1, 5])
+def test_micro_batches_equal_the_whole_through_a_code_book(micro):
+    whole, parts = gradients("clip", 0, readout="code_book")[1], gradients("clip", micro, readout="code_book")[1]
+    assert whole["shared.codes"].abs().sum() > 1e-3
+    for name, grad in whole.items():
+        torch.testing.assert_close(parts[name], grad, rtol=0, atol=1e-12)
+
+
+def test_a_learned_bias_gets_its_gradient_once():
+    whole, parts = gradients("siglip", 0, bias=-3.0)[1], gradients("siglip", 5, "tiled", bias=-3.0)[1]
+    assert whole["logit_bias"].abs() > 1e-3
+    torch.testing.assert_close(parts["logit_bias"], whole["logit_bias"], rtol=1e-10, atol=0)
+
+
 def test_random_patches_are_the_same_both_times():
     """With patch dropout the second pass must see what the first saw: gradients at the points the loss was taken at."""
     loss, parts = gradients("clip", 4, patch_dropout=0.5)

@@ -14,6 +14,7 @@ from safetensors.torch import load_file
 from small_model import objective_named, random_batch, small_model, small_multi, small_resnet_model
 
 from equipoise.models.model import Model
+from equipoise.training.average import Average
 from equipoise.training.settings import Training
 from equipoise.training.step import Step
 from equipoise.types import Batch
@@ -29,6 +30,13 @@ WAYS = [
 ]
 CASES = [
     *((objective, *way) for objective in ("clip", "softclip", "numbered") for way in WAYS),
+    ("siglip", "ddp", 4, "tiled", "siglip"),
+    ("siglip", "fsdp", 0, "eager", "siglip"),
+    ("clip", "ddp", 4, "tiled", "code_book"),
+    ("clip", "ddp", 0, "eager", "code_book"),
+    ("momentum", "fsdp", 4, "eager", "code_book"),
+    ("momentum", "ddp", 4, "tiled", "sphere"),
+    ("momentum", "fsdp", 0, "eager", "product_sphere-inner"),
     ("clip", "ddp", 4, "tiled", "multi"),
     ("clip", "fsdp", 0, "eager", "multi"),
     ("clip", "ddp", 0, "tiled", "resnet"),  # batch norm: the statistics of the whole batch
@@ -37,6 +45,11 @@ CASES = [
 
 
 def model_of(space: str) -> Model:
+    """By the name of its space, or of what is special about it."""
+    if space == "siglip":
+        return small_model(bias=-3.0)
+    if space == "code_book":
+        return small_model(readout="code_book")
     named = {"multi": small_multi, "resnet": small_resnet_model}
     return named[space]() if space in named else small_model(space_named(space, 16))
 
@@ -47,8 +60,12 @@ def batch_of(space: str, seed: int) -> Batch:
 
 def one_rank(objective: str, space: str, steps: int = 3) -> tuple[list[float], dict[str, torch.Tensor]]:
     model = model_of(space).train()
-    step = Step(model, objective_named(objective), Training(learning_rate=1e-2, warmup_steps=0), torch.device("cpu"))
-    losses = [step(batch_of(space, seed), seed).loss.total.item() for seed in range(1, steps + 1)]
+    settings = Training(learning_rate=1e-2, warmup_steps=0, ema=0.5)
+    step, average = Step(model, objective_named(objective), settings, torch.device("cpu")), Average(model, 0.5)
+    losses = []
+    for number in range(1, steps + 1):
+        losses.append(step(batch_of(space, number), number, average).loss.total.item())
+        average.update(model, number)
     return losses, {name: t.detach() for name, t in model.state_dict().items()}
 
 
@@ -69,5 +86,6 @@ def test_two_ranks_equal_one(objective, parallel, micro, impl, space, two_ranks)
     losses, weights = one_rank(objective, space)
     two = load_file(two_ranks / f"{objective}-{parallel}-{micro}-{impl}-{space}.safetensors")
     torch.testing.assert_close(two.pop("losses"), torch.tensor(losses).double(), rtol=0, atol=1e-10)
+    weights.pop("shared.usage", None)  # each process notes that of its own part
     for name, tensor in weights.items():
         torch.testing.assert_close(two[name], tensor, rtol=0, atol=1e-9, msg=lambda text, name=name: f"{name}: {text}")

@@ -17,6 +17,7 @@ from equipoise.data.tokens import Tokens
 from equipoise.models.folder import model_folder, step_folders, step_number
 from equipoise.training.interrupt import SIGNALS, Interrupt
 from equipoise.training.metrics import read_metrics
+from equipoise.training.step import Step
 from equipoise.types import UserError
 
 LAST = "checkpoints/step-00000008"
@@ -88,6 +89,34 @@ def test_a_run_without_an_average_resumes_too(tmp_path):
     run.go({5: sent(signal.SIGTERM)})
     run.go(resume=True)
     assert_same(run, alone)
+
+
+def test_a_learned_bias_is_trained_logged_saved_and_resumed(tmp_path):
+    settings = ("objective.form.name=sigmoid", "objective.form.learned=true", "objective.form.bias=-4")
+    alone, run = small_run(tmp_path / "alone", *settings), small_run(tmp_path / "run", *settings)
+    alone.go()
+    run.go({5: sent(signal.SIGTERM)})
+    run.go(resume=True)
+    assert_same(run, alone)
+    course = [record["bias"] for record in read_metrics(run.folder / "metrics.jsonl") if "bias" in record]
+    assert len(course) == 8
+    assert len(set(course)) == 8
+    groups = Step(run.model, run.loaded.run.objective, run.loaded.run.training, torch.device("cpu")).optimiser
+    decay = {id(p): group["weight_decay"] for group in groups.param_groups for p in group["params"]}
+    assert decay[id(run.model.logit_bias)] == 0
+
+
+def test_a_code_book_is_trained_logged_saved_and_resumed(tmp_path):
+    settings = ("readout.name=code_book", "readout.codes=24")
+    alone, run = small_run(tmp_path / "alone", *settings), small_run(tmp_path / "run", *settings)
+    alone.go()
+    run.go({5: sent(signal.SIGTERM)})
+    run.go(resume=True)
+    assert_same(run, alone)
+    records = [record for record in read_metrics(run.folder / "metrics.jsonl") if "loss" in record]
+    names = {"active_image", "active_text", "perplexity_image", "perplexity_text", "dead", "overlap"}
+    assert all({f"codes/{name}" for name in names} <= record.keys() for record in records)
+    assert all(1 <= record["codes/active_text"] <= 24 for record in records)
 
 
 def test_what_was_logged_after_the_checkpoint_is_logged_once(undisturbed, tmp_path):

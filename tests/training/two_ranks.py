@@ -10,6 +10,7 @@ from safetensors.torch import save_file
 from small_model import objective_named, part_of
 from test_ranks import CASES, batch_of, model_of
 
+from equipoise.training.average import Average
 from equipoise.training.joining import joined
 from equipoise.training.ranks import Ranks
 from equipoise.training.rows import gathered
@@ -18,11 +19,15 @@ from equipoise.training.step import Step
 
 
 def steps(objective: str, parallel: str, micro: int, impl: str, space: str, ranks: Ranks) -> dict[str, torch.Tensor]:
-    settings = Training(learning_rate=1e-2, warmup_steps=0, micro_batch=micro, parallel=parallel)
+    settings = Training(learning_rate=1e-2, warmup_steps=0, micro_batch=micro, parallel=parallel, ema=0.5)
     model = model_of(space).train()
     step = Step(model, objective_named(objective, impl), settings, torch.device("cpu"), ranks)
+    average = Average(model, 0.5)
     batches = [part_of(batch_of(space, seed), *ranks.share) for seed in (1, 2, 3)]
-    losses = [step(batch, seed).loss.total.item() for seed, batch in enumerate(batches, start=1)]
+    losses = []
+    for number, batch in enumerate(batches, start=1):
+        losses.append(step(batch, number, average).loss.total.item())
+        average.update(model, number)
     return {"losses": torch.tensor(losses).double(), **gathered(model.state_dict(), ranks)}
 
 

@@ -1,0 +1,132 @@
+"""A code book that both towers share: a sample is a weighted sum of a few of its C codes, "finite discrete tokens".
+
+Chen et al. 2023, "Revisiting Multimodal Representation in Contrastive Learning: From Patch and Token Embeddings to
+Finite Discrete Tokens", Eq. 4-10.
+
+    q_j = projection(token_j)                        one projection a tower, patches or words, no class token
+    r_c = scale/√d · max_{j real} <q_j, c_c>         (4, 6); or the mean
+    w   = sparsemax(r)                               (8); or softmax (5, 7)
+    vector = Σ_c w_c c_c                             (9, 10); the space projects it
+
+c [C, d] codes, d the dimension of the space, N(0, 1) at the start, trained and decayed as other matrices.
+The paper has no scale and one layer, Linear and GELU (`projection = "one_layer"`). The authors' code has LayerNorm,
+Linear, GELU, LayerNorm, Linear and divides by √d and by a further 1,000 (`scale = 0.001`); `scale` decides how many
+codes are active, see docs/codes.md for the choice of its default. Their code sets the relevance of padding to 0 instead
+of leaving it out, so that no code's relevance to a text is below 0: `padding = "zero"` does so for every text (theirs
+spares one that fills the whole context).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from equipoise.readouts.codes import CodeBook
+from equipoise.readouts.readout import Readout, Shared
+from equipoise.readouts.relevance import pooled_relevance
+from equipoise.readouts.sparsemax import sparsemax
+from equipoise.spaces import Space
+from equipoise.types import Features, UserError
+
+SETTINGS = {
+    "pooling": ("max", "mean"),
+    "activation": ("sparsemax", "softmax"),
+    "projection": ("two_layers", "one_layer"),
+    "padding": ("out", "zero"),
+}
+
+
+class CodeBookReadout(Readout):
+    reads_tokens = True
+    reads_classes = False
+
+    @dataclass(frozen=True)
+    class Config:
+        cites: ClassVar[tuple[str, ...]] = ("chen2023fdt", "martins2016sparsemax")
+
+        codes: int = 16_384
+        scale: float = 0.01  # of relevance, beside 1/√d
+        pooling: str = "max"
+        activation: str = "sparsemax"
+        projection: str = "two_layers"
+        padding: str = "out"
+
+        def __post_init__(self) -> None:
+            for name, known in SETTINGS.items():
+                if getattr(self, name) not in known:
+                    raise UserError(f"{name} must be one of {', '.join(known)}, not {getattr(self, name)!r}")
+            if self.codes < 2:
+                raise UserError(
+                    f"codes is {self.codes}, but with fewer than 2 every sample is the same; give thousands"
+                )
+            if not 0 < self.scale < math.inf:
+                raise UserError(f"scale must be positive, not {self.scale}")
+            if self.padding == "zero" and self.pooling != "max":
+                raise UserError(
+                    "padding zero is a floor under the largest relevance; set pooling to max, or padding to out"
+                )
+
+        def class_tokens(self, space: Space) -> int:
+            return 1  # towers have it all the same
+
+        def build(self, width: int, space: Space, tower: str) -> CodeBookReadout:
+            return CodeBookReadout(self, width, space.dim, tower)
+
+        def shared(self, space: Space) -> CodeBook:
+            return CodeBook(self.codes, space.dim)
+
+    def __init__(self, config: Config, width: int, dim: int, tower: str):
+        super().__init__()
+        self.config, self.tower, self.scale = config, tower, config.scale / math.sqrt(dim)
+        first = nn.Linear(width, dim)
+        further = (nn.LayerNorm(dim), nn.Linear(dim, dim))
+        self.projection = (
+            nn.Sequential(nn.LayerNorm(width), first, nn.GELU(), *further)
+            if config.projection == "two_layers"
+            else nn.Sequential(first, nn.GELU())
+        )
+
+    def forward(self, features: Features, shared: Shared | None = None) -> Tensor:
+        assert isinstance(shared, CodeBook)
+        weights = self.weights(features, shared)
+        if self.training and torch.is_grad_enabled():
+            shared.note(self.tower, weights.detach())
+        with torch.autocast(weights.device.type, enabled=False):
+            return weights @ shared.codes
+
+    def weights(self, features: Features, book: CodeBook) -> Tensor:
+        """The share of every code in every sample [N, C]. In full precision, for a share is what is left of scores."""
+        tokens, mask = _real_tokens(features)
+        queries = self.projection(tokens)
+        with torch.autocast(tokens.device.type, enabled=False):
+            relevance = self._relevance(queries.to(book.codes.dtype) * self.scale, mask, book.codes)
+            return sparsemax(relevance) if self.config.activation == "sparsemax" else relevance.softmax(-1)
+
+    def _relevance(self, queries: Tensor, mask: Tensor, codes: Tensor) -> Tensor:
+        if self.config.pooling == "mean":  # of products, which is the product with the mean
+            real = mask[..., None].to(queries.dtype)
+            return (queries * real).sum(1) / real.sum(1) @ codes.T
+        relevance = pooled_relevance(queries, mask, codes)
+        return relevance.clamp(min=0) if self.config.padding == "zero" and self.tower == "text" else relevance
+
+
+def _real_tokens(features: Features) -> tuple[Tensor, Tensor]:
+    """Tokens [N, P, w] and their mask, at least one real in each sample, or a sentence."""
+    tokens, mask = features.tokens, features.mask
+    if tokens is None:
+        raise UserError(
+            "the code book reads patches or words, but this encoder gives class tokens alone; change either"
+        )
+    if mask is None:
+        return tokens, torch.ones(tokens.shape[:2], dtype=torch.bool, device=tokens.device)
+    if not tokens.shape[1] or not bool(mask.any(1).all()):
+        number = int(mask.any(1).logical_not().nonzero()[0, 0])
+        raise UserError(
+            f"sample {number} of a batch has no tokens but padding, so the code book has nothing to read; "
+            "remove it from the data, or set readout.name to class_token"
+        )
+    return tokens, mask
