@@ -89,11 +89,11 @@ class RegionSource(Source, Protocol):
     def has_regions(self) -> bool: ...
 
     def regions(self, indices: Sequence[int]) -> tuple[Tensor, Tensor]:
-        """Features [N, R, w] and which are real, bool [N, R]: at least one an image."""
+        """Features [N, R, w] and which are real, bool [N, R]; none of an image that no regions are known of."""
         ...
 
     def tags(self, index: int) -> tuple[str, ...]:
-        """The regions' names."""
+        """The regions' names; none where none are known."""
         ...
 
 

@@ -11,9 +11,10 @@ Gao et al. 2024 (SoftCLIP): KL, Eq. 10-11; negatives alone, Eq. 12-14; symmetric
 z [N, M] logits exp(t)·s(u, v); p, p' the target by row and by column. With `among = "negatives"` both distributions
 leave the matches out and are renormalised (Eq. 12); since scores are all that is left of a softened target there, β
 plays no part. Rows without negatives (a batch of one) cost nothing. A row whose sample has no guide keeps its hard
-target, to which only KL is finite: it costs KL whatever the divergence, and nothing among negatives. Everything is a difference of logarithms, so
-nothing underflows; the prediction's gradient is that of `cross_entropy` for kl, which differs by the target's entropy.
-The symmetric form and the negatives need a target that gives everybody a share. The paper found JS unstable.
+target, to which only KL is finite: it costs KL whatever the divergence, and nothing among negatives.
+Everything is a difference of logarithms, so nothing underflows; the prediction's gradient is that of `cross_entropy`
+for kl, which differs by the target's entropy. The symmetric form and the negatives need a target that gives everybody
+a share. The paper found JS unstable.
 """
 
 from __future__ import annotations
