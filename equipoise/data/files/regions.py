@@ -82,7 +82,8 @@ class RegionFiles:
     def _open(self) -> list[Arrays]:
         if self._parts is None:
             self._parts = [_checked(read_arrays(path, (*TENSORS, *WORDS))) for path in self._paths]
-            widths = {int(part.tensors["features"].shape[1]) for part in self._parts}
+            parts = [part for part in self._parts if len(part.tensors["features"])] or self._parts
+            widths = {int(part.tensors["features"].shape[1]) for part in parts}
             if len(widths) > 1:
                 raise UserError(f"{self.folder}: regions are {_listed(widths)} numbers wide; all must be of one width")
             self.width = widths.pop()
