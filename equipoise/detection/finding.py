@@ -46,7 +46,7 @@ def find_regions(
     describe: Describe = ByModel(model) if model else pixels
     for part, (source, patterns) in parts.items():
         records, home = source.records(patterns), folder / part if len(parts) > 1 else folder
-        looking = Looking(detector, describe, _namer(wish, names, words, model, records, settings.most))
+        looking = Looking(detector, describe, _namer(names, words, model, records, settings.most))
         note = {"data": [*patterns], "root": source.root, **_made_by(wish)}
         paths = detect(records, looking, home, note, settings, source.max_bad)
         summarise(records, home, paths)
@@ -62,9 +62,7 @@ def _detector(wish: Wish, most: int) -> tuple[Detector, tuple[str, ...]]:
     return open_detector(Path(wish.detector), names), names
 
 
-def _namer(
-    wish: Wish, names: Sequence[str], words: Sequence[str], model: Model | None, records: Records, most: int
-) -> Name:
+def _namer(names: Sequence[str], words: Sequence[str], model: Model | None, records: Records, most: int) -> Name:
     """Words of the vocabulary if there is one, else the detector's names if it has any, else the captions' phrases."""
     if words and model is not None:
         return ByVocabulary(model, words)

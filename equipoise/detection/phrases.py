@@ -1,10 +1,12 @@
 """Names of things from captions: noun phrases by counting, with no tagger and no word list but the function words.
 
-In English a noun phrase runs from a determiner to a noun, and its words (adjectives, nouns) follow determiners now and
-then, which finite verbs and prepositions hardly ever do; and nouns end such runs, where adjectives are followed by one:
+In English a noun phrase runs from a determiner over its adjectives to a noun. Its words follow determiners, or words
+that do and that some other word must follow (modifiers); finite verbs and prepositions hardly ever stand there:
 
-    nominal(w)   count(determiner w) / count(w) >= AFTER_DETERMINER; a rare word, if it stands behind a nominal one
-    phrase       a run of up to LONGEST nominal words, cut behind its last word that ends half of its runs or more
+    modifier(w)  nominal, and count(w at the end of a clause or before a function word) < CLOSES · count(w)
+    nominal(w)   count(w behind a determiner or a modifier) >= LEADS · count(w), from determiners on in ROUNDS rounds;
+                 a rare word, if it stands behind a nominal one and does not end as participles do
+    phrase       a run of up to LONGEST nominal words, cut behind its last word that ends most of its runs
 
 A caption's words are all this knows: where the caption is wrong, the tags are.
 """
@@ -31,27 +33,36 @@ picture pictures image images photo photograph view front background foreground 
 """
 DETERMINERS = frozenset(_DETERMINERS.split())
 FUNCTION_WORDS = DETERMINERS | frozenset(_OTHERS.split())
-AFTER_DETERMINER = 0.05
-ENDS_RUNS = 0.5
+LEADS, CLOSES, ROUNDS = 0.05, 0.2, 4
+ENDS_RUNS = 0.6
 RARE = 5  # occurrences below which a word's own counts say nothing
 LONGEST = 3
+PARTICIPLES = ("ing", "ed")
 
 
 @dataclass(frozen=True)
 class Phrases:
     counts: Counter[str]
-    after_determiner: Counter[str]
+    led: Counter[str]  # behind a determiner or a modifier
     ends: Counter[str]  # of runs
     in_runs: Counter[str]
 
     @classmethod
     def learned(cls, captions: Sequence[str]) -> Phrases:
         """Two readings of all captions: which words are nominal, then which of them end runs."""
-        found = cls(Counter(), Counter(), Counter(), Counter())
-        for caption in captions:
-            words = _words(caption)
-            found.counts.update(words)
-            found.after_determiner.update(word for before, word in pairwise(words) if before in DETERMINERS)
+        follows = Counter(pair for caption in captions for pair in pairwise([*_words(caption), "."]))
+        counts, closes, led = Counter[str](), Counter[str](), Counter[str]()
+        for (word, after), count in follows.items():
+            counts[word] += count
+            closes[word] += count * _is_function(after)
+        leaders = DETERMINERS
+        for _ in range(ROUNDS):
+            led = Counter[str]()
+            for (before, word), count in follows.items():
+                led[word] += count * (before in leaders and not _is_function(word))
+            modifiers = (w for w in led if led[w] >= LEADS * counts[w] > 0 and closes[w] < CLOSES * counts[w])
+            leaders = DETERMINERS | frozenset(modifiers)
+        found = cls(counts, led, Counter(), Counter())
         for caption in captions:
             for run in found._runs(_words(caption)):
                 found.ends[run[-1]] += 1
@@ -88,14 +99,18 @@ class Phrases:
                 run = []
 
     def _nominal(self, word: str, behind_nominal: bool) -> bool:
-        if word in FUNCTION_WORDS or not word[0].isalpha():
+        if _is_function(word):
             return False
         if behind_nominal and self.counts[word] < RARE:
-            return True
-        return self.after_determiner[word] >= AFTER_DETERMINER * max(1, self.counts[word])
+            return not word.endswith(PARTICIPLES)
+        return self.led[word] >= LEADS * max(1, self.counts[word])
 
     def _ends_runs(self, word: str) -> bool:
         return self.in_runs[word] < RARE or self.ends[word] >= ENDS_RUNS * self.in_runs[word]
+
+
+def _is_function(word: str) -> bool:
+    return word in FUNCTION_WORDS or not word[0].isalpha()
 
 
 def _words(caption: str) -> list[str]:

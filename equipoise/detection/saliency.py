@@ -3,10 +3,11 @@
 Two cues of Alexe, Deselaers and Ferrari 2012, "Measuring the Objectness of Image Windows", §2: colour contrast (CC),
 and multi-scale saliency (MS) in a simple form, with the map S of `spectral.py` at one scale.
 
-    score(box) = CC · MS · share^POWER        CC = χ²(h(box), h(ring))        MS = max(0, mean S in box - in ring)
+    score(box) = CC · MS · share^POWER · seen      CC = χ²(h(box), h(ring))      MS = max(0, mean S in box - in ring)
 
 h colour histograms of sum 1; χ²(a, b) = ½ Σ_k (a_k - b_k)² / (a_k + b_k) in [0, 1]; the ring is what a box THETA times
-as long and wide adds, inside the image; share is the box's part of the image: a few pixels are always unlike the rest.
+as long and wide adds, inside the image; share is the box's part of the image: a few pixels are always unlike the rest;
+seen is the part of the ring that is inside: little is known of a box at the edge, where S is high for no reason.
 Every box between the lines of a GRID × GRID lattice is scored, which integral images make a few sums each; the best
 that overlap no better one by more than OVERLAP (intersection over union) are kept. The paper draws its windows, learns
 its parameters and has two cues more.
@@ -33,7 +34,7 @@ OVERLAP = 0.4
 
 def salient_boxes(images: Tensor, most: int) -> tuple[Tensor, Tensor]:
     """uint8 [N, 3, H, W] -> boxes [N, most, 4] as x0, y0, x1, y1 in [0, 1] and scores [N, most], the best first."""
-    boxes, outer = _lattice()
+    boxes, outer, full = _lattice()
     small = F.interpolate(images.float(), (SIDE, SIDE), mode="bilinear", antialias=True)
     colours = _integral(_colours(small))
     unexpected = _integral(F.avg_pool2d(spectral_residual(small.mean(1))[:, None], SIDE // GRID))
@@ -43,7 +44,7 @@ def salient_boxes(images: Tensor, most: int) -> tuple[Tensor, Tensor]:
         size, ring = inside.sum(1), (around - inside).sum(1)  # in cells, for a cell's colours sum to 1
         score = _contrast(inside, around - inside) * (size / GRID**2).pow(POWER)
         within, without = _sums(surprise, boxes)[:, 0], _sums(surprise, outer)[:, 0]
-        score = score * (within / size - (without - within) / ring.clamp(min=1)).clamp(min=0)
+        score = score * (ring / full) * (within / size - (without - within) / ring.clamp(min=1)).clamp(min=0)
         chosen = distinct(boxes.float(), score, most)
         kept.append(boxes[chosen].float() / GRID)
         scores.append(score[chosen])
@@ -70,15 +71,16 @@ def overlaps(boxes: Tensor, box: Tensor) -> Tensor:
 
 
 @cache
-def _lattice() -> tuple[Tensor, Tensor]:
-    """All boxes in cells [B, 4], and each with its surroundings, rounded to whole cells and cut at the edge."""
+def _lattice() -> tuple[Tensor, Tensor, Tensor]:
+    """All boxes in cells [B, 4], each with its surroundings, rounded to whole cells and cut at the edge, and how many
+    cells the ring would have without an edge [B]."""
     line = torch.arange(GRID + 1)
     x0, y0, x1, y1 = torch.cartesian_prod(line, line, line, line).unbind(1)
     boxes = torch.stack([x0, y0, x1, y1], 1)[(x1 - x0 >= LEAST) & (y1 - y0 >= LEAST)]
     sides = boxes[:, 2:] - boxes[:, :2]
     margin = (sides * ((THETA - 1) / 2)).round().long().clamp(min=1)
     outer = torch.cat([boxes[:, :2] - margin, boxes[:, 2:] + margin], 1).clamp(0, GRID)
-    return boxes, outer
+    return boxes, outer, (sides + 2 * margin).prod(1) - sides.prod(1)
 
 
 def _colours(images: Tensor) -> Tensor:
