@@ -18,6 +18,7 @@ from equipoise.data_commands import add_data_commands
 from equipoise.embed_command import add_embed_command
 from equipoise.lab_commands import add_lab_commands
 from equipoise.probe_command import add_probe_command
+from equipoise.regions_command import add_regions_command
 from equipoise.types import UserError
 
 STOPPED, MISTAKE = 130, 2
@@ -132,6 +133,7 @@ def _parser() -> argparse.ArgumentParser:
 
     _scenes_commands(commands)
     add_data_commands(commands, _command)
+    add_regions_command(commands, _command)
     return parser
 
 

@@ -105,7 +105,7 @@ def _model(name: str, wish: Wish) -> Sides:
 
     images = ImageSide(model.image_encoder, model.preprocess, finish(model.image_readout))
     texts = TextSide(model.text_encoder, model.tokens, finish(model.text_readout))
-    return Sides(images, texts, _digest(model_folder(Path(name)) / WEIGHTS), model)
+    return Sides(images, texts, digest_of(model_folder(Path(name)) / WEIGHTS), model)
 
 
 def _timm(name: str, wish: Wish) -> Sides:
@@ -114,7 +114,7 @@ def _timm(name: str, wish: Wish) -> Sides:
     preprocess, resized = timm_preprocess(name)
     encoder = TimmImage.Config(name, wish.weights, pretrained=not wish.weights).build(preprocess.size)
     encoder.load_pretrained()
-    digest = _digest(Path(wish.weights)) if wish.weights else ""
+    digest = digest_of(Path(wish.weights)) if wish.weights else ""
     return Sides(ImageSide(placed(encoder), preprocess, resized=resized), None, digest)
 
 
@@ -128,7 +128,7 @@ def _transformers(name: str, wish: Wish) -> Sides:
     tokens = Tokens.load(folder, min(room, LONGEST))
     encoder = TransformersText.Config(str(folder), pretrained=True).build(tokens.size, tokens.context)
     encoder.load_pretrained()
-    return Sides(None, TextSide(placed(encoder), tokens), _digest(*sorted(folder.glob("*.safetensors"))))
+    return Sides(None, TextSide(placed(encoder), tokens), digest_of(*sorted(folder.glob("*.safetensors"))))
 
 
 def _fetched(name: str) -> str:
@@ -147,7 +147,7 @@ def placed(encoder: E) -> E:
     return encoder.to("cuda" if torch.cuda.is_available() else "cpu")
 
 
-def _digest(*files: Path) -> str:
+def digest_of(*files: Path) -> str:
     digest = hashlib.sha256()
     for file in files:
         with file.open("rb") as stream:

@@ -108,7 +108,7 @@ def embed(
     for side in (images, texts):
         if side is not None:
             side.encoder.eval()
-    _claim(folder, {**note, "records": len(source), "per_shard": settings.per_shard, "half": settings.half})
+    claim(folder, {**note, "records": len(source), "per_shard": settings.per_shard, "half": settings.half})
     bad = Tally(source.max_bad if isinstance(source, CroppingSource) else 0.0)
     paths = []
     with Progress(len(source), "embedding") as progress:
@@ -161,13 +161,18 @@ class _Shard:
             words["captions"] = captions
         if self.pairs and all(pair.label is not None for pair in self.pairs):
             words["label"] = [pair.label for pair in self.pairs]
-        write_text(path.with_suffix(".json"), json.dumps(words, ensure_ascii=False))
-        with replacing(path) as temporary:
-            try:
-                save_file({**tensors, "image_of_text": torch.tensor(self.owners, dtype=torch.long)}, temporary)
-            except SafetensorError as error:  # how safetensors reports a full disk
-                raise OSError(str(error)) from error
-            shutil.copymode(path.with_suffix(".json"), temporary)  # safetensors keeps its files to their owner
+        write_arrays(path, {**tensors, "image_of_text": torch.tensor(self.owners, dtype=torch.long)}, words)
+
+
+def write_arrays(path: Path, tensors: Mapping[str, Tensor], words: Mapping[str, list[Any]]) -> None:
+    """Tensors to a file and lists of words to the .json beside it, which comes first: a file that is there is whole."""
+    write_text(path.with_suffix(".json"), json.dumps(words, ensure_ascii=False))
+    with replacing(path) as temporary:
+        try:
+            save_file(dict(tensors), temporary)
+        except SafetensorError as error:  # how safetensors reports a full disk
+            raise OSError(str(error)) from error
+        shutil.copymode(path.with_suffix(".json"), temporary)  # safetensors keeps its files to their owner
 
 
 def _encoded(
@@ -195,9 +200,9 @@ def _tell(faults: Sequence[Fault]) -> None:
         warnings.warn(f"left out {fault}", stacklevel=2)
 
 
-def _claim(folder: Path, note: Mapping[str, Any]) -> None:
+def claim(folder: Path, note: Mapping[str, Any], name: str = NOTE) -> None:
     """Only features of one making in one folder."""
-    file = folder / NOTE
+    file = folder / name
     if not file.exists():
         write_text(file, json.dumps(note, indent=2, ensure_ascii=False) + "\n")
         return

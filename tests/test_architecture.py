@@ -41,6 +41,8 @@ ORDER = (
     "audit_command",
     "inspection",
     "data_commands",
+    "detection",
+    "regions_command",
     "cli",
 )
 CORE = ("spaces", "targets", "forms", "kernels", "objectives", "encoders", "readouts", "models", "training")

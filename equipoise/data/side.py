@@ -3,6 +3,7 @@
     caption, key, label   fingerprints: equal numbers mean equal words; a sample without a label is like no other
     regions, region_mask  features of parts of the image [N, R, w] and which of the R are real [N, R]
     tags, tags_mask       the names of these parts, joined by commas, as token ids [N, context]
+    has_regions, has_tags bool [N], False where nothing is known of a sample: a guide leaves its row alone
 
 Regions and tags are there where the source offers them; every row is as long on every process.
 """
@@ -15,8 +16,10 @@ from hashlib import blake2b
 import torch
 from torch import Tensor
 
-from equipoise.data.source import REGION_MASK, REGIONS, TAGS, TAGS_MASK, Pair, RegionSource, Source
+from equipoise.data.source import HAS, REGION_MASK, REGIONS, TAGS, TAGS_MASK, Pair, RegionSource, Source
 from equipoise.data.tokens import Tokens
+
+NOTHING = "nothing"  # read where there are no tags, for a text tower has to read something
 
 
 def side_data(
@@ -26,6 +29,7 @@ def side_data(
     side = {"caption": fingerprints(captions), **names([pair.key for pair in pairs], [pair.label for pair in pairs])}
     if isinstance(source, RegionSource) and source.has_regions:
         side[REGIONS], side[REGION_MASK] = source.regions(indices)
+        side[HAS + REGIONS] = side[REGION_MASK].any(1)
     return side
 
 
@@ -39,9 +43,10 @@ def tag_data(source: Source, pairs: Sequence[Pair], indices: Sequence[int], toke
     """The names of the regions as token ids."""
     if not isinstance(source, RegionSource) or not source.has_regions:
         return {}
-    sentences = [", ".join(source.tags(index)) or "nothing" for index in indices]
-    ids, mask = tokens(sentences, [f"{pair.key} (its tags)" for pair in pairs], pad_to_context=True)
-    return {TAGS: ids, TAGS_MASK: mask}
+    sentences = [", ".join(source.tags(index)) for index in indices]
+    names = [f"{pair.key} (its tags)" for pair in pairs]
+    ids, mask = tokens([sentence or NOTHING for sentence in sentences], names, pad_to_context=True)
+    return {TAGS: ids, TAGS_MASK: mask, HAS + TAGS: torch.tensor([bool(sentence) for sentence in sentences])}
 
 
 def fingerprints(texts: Iterable[str]) -> Tensor:

@@ -21,6 +21,7 @@ from equipoise.types import Batch
 IMAGE_MASK = "image_mask"  # in a batch's `side`: bool [N, P], True where a token of an image is real
 REGIONS, REGION_MASK = "regions", "region_mask"  # there too: [N, R, w] features of parts of an image, bool [N, R]
 TAGS, TAGS_MASK = "tags", "tags_mask"  # and their names as token ids [N, L], bool [N, L]
+HAS = "has_"  # before such a name: bool [N], False where a sample has none of it
 
 
 @dataclass(frozen=True)
@@ -88,11 +89,11 @@ class RegionSource(Source, Protocol):
     def has_regions(self) -> bool: ...
 
     def regions(self, indices: Sequence[int]) -> tuple[Tensor, Tensor]:
-        """Features [N, R, w] and which are real, bool [N, R]: at least one an image."""
+        """Features [N, R, w] and which are real, bool [N, R]; none of an image that no regions are known of."""
         ...
 
     def tags(self, index: int) -> tuple[str, ...]:
-        """The regions' names."""
+        """The regions' names; none where none are known."""
         ...
 
 

@@ -10,9 +10,11 @@ Gao et al. 2024 (SoftCLIP): KL, Eq. 10-11; negatives alone, Eq. 12-14; symmetric
 
 z [N, M] logits exp(t)·s(u, v); p, p' the target by row and by column. With `among = "negatives"` both distributions
 leave the matches out and are renormalised (Eq. 12); since scores are all that is left of a softened target there, β
-plays no part. Rows without negatives (a batch of one) cost nothing. Everything is a difference of logarithms, so
-nothing underflows; the prediction's gradient is that of `cross_entropy` for kl, which differs by the target's entropy.
-The symmetric form and the negatives need a target that gives everybody a share. The paper found JS unstable.
+plays no part. Rows without negatives (a batch of one) cost nothing. A row whose sample has no guide keeps its hard
+target, to which only KL is finite: it costs KL whatever the divergence, and nothing among negatives.
+Everything is a difference of logarithms, so nothing underflows; the prediction's gradient is that of `cross_entropy`
+for kl, which differs by the target's entropy. The symmetric form and the negatives need a target that gives everybody
+a share. The paper found JS unstable.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ import torch
 from torch import Tensor
 
 from equipoise.forms.form import SUM, Form, Reduction, Statistics
-from equipoise.targets import Scores, Target, TargetBlock
+from equipoise.targets import Scores, Target, TargetBlock, log_zero
 from equipoise.types import UserError
 
 
@@ -83,41 +85,40 @@ class Divergence(Form):
     def partial(self, logits: Tensor, target: TargetBlock, norms: Statistics | None = None) -> Statistics:
         assert norms is not None
         log_q = logits - norms.rows["logits"][:, None], logits - norms.cols["logits"]
-        log_p = _log_shares(target, logits) if self.among == "all" else _among_negatives(target.scores, norms)
+        log_p = target.log_shares(logits) if self.among == "all" else _among_negatives(target.scores, norms)
         positive = target.scores.positive if self.among == "negatives" and target.scores else None
-        rows, cols = (self._cost(p, q, positive).sum(dim) for p, q, dim in zip(log_p, log_q, (1, 0), strict=True))
+        known = _known(target.scores)
+        rows, cols = (
+            self._cost(p, q, positive, guided).sum(dim)
+            for p, q, guided, dim in zip(log_p, log_q, known, (1, 0), strict=True)
+        )
         return Statistics({"cost": rows}, {"cost": cols}, (logits.shape[0], logits.shape[1]))
 
     def finish(self, statistics: Statistics) -> Tensor:
         return (statistics.rows["cost"].mean() + statistics.cols["cost"].mean()) / 2
 
-    def _cost(self, log_p: Tensor, log_q: Tensor, left_out: Tensor | None) -> Tensor:
+    def _cost(self, log_p: Tensor, log_q: Tensor, left_out: Tensor | None, guided: Tensor | None) -> Tensor:
         if left_out is not None:  # where both are alike nothing is lost
             log_p, log_q = log_p.masked_fill(left_out, 0), log_q.masked_fill(left_out, 0)
-        return DIVERGENCES[self.kind](log_p, log_q)
+        if guided is None:
+            return DIVERGENCES[self.kind](log_p, log_q)
+        cost = DIVERGENCES[self.kind](torch.where(guided, log_p, log_q), log_q)
+        return cost if self.among == "negatives" else cost + _kl(log_p, log_q).masked_fill(guided, 0)
 
 
-def _floor(like: Tensor) -> float:
-    """A logarithm of zero that can be reckoned with: its exponential is 0, its differences are finite."""
-    return torch.finfo(like.dtype).min / 4
+def _known(scores: Scores | None) -> tuple[Tensor | None, Tensor | None]:
+    """Which rows [R, 1] and which columns [1, C] have a guide."""
+    if scores is None or scores.known is None:
+        return None, None
+    return scores.known[0][:, None], scores.known[1][None]
 
 
 def _without(values: Tensor, left_out: Tensor | None) -> Tensor:
-    return values if left_out is None else values.masked_fill(left_out, _floor(values))
+    return values if left_out is None else values.masked_fill(left_out, log_zero(values))
 
 
 def _log_sum(values: Tensor, left_out: Tensor | None, dim: int) -> Tensor:
     return torch.logsumexp(_without(values, left_out), dim)
-
-
-def _log_shares(target: TargetBlock, like: Tensor) -> tuple[Tensor, Tensor]:
-    if target.logs is not None:
-        return target.logs
-    nothing = torch.full_like(like, _floor(like))
-    by_row, by_col = (
-        nothing if share is None else share.log().clamp(min=_floor(like)) for share in (target.by_row, target.by_col)
-    )
-    return by_row, by_col
 
 
 def _among_negatives(scores: Scores | None, norms: Statistics) -> tuple[Tensor, Tensor]:

@@ -72,6 +72,6 @@ def required(batch: Batch, name: str) -> Tensor:
     if name not in batch.side:
         raise UserError(
             f"the objective looks at {name}, but the data has none; choose another guide (objective.guide.name), "
-            "or data that has regions (data.detector.regions for scenes)"
+            "or data that has regions (data.detector.regions for scenes, data.regions for files)"
         )
     return batch.side[name]

@@ -8,7 +8,7 @@ from equipoise.targets.hard import HARD_TARGETS
 from equipoise.targets.one_hot import OneHot
 from equipoise.targets.smoothed import Smoothed
 from equipoise.targets.softened import Softened
-from equipoise.targets.target import HardTarget, Scores, Target, TargetBlock
+from equipoise.targets.target import HardTarget, Scores, Target, TargetBlock, log_zero
 
 TARGETS: dict[str, Target | type[Target]] = {
     "one_hot": OneHot,
@@ -32,4 +32,5 @@ __all__ = [
     "Softened",
     "Target",
     "TargetBlock",
+    "log_zero",
 ]

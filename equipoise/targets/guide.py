@@ -11,7 +11,9 @@ He et al. 2020 (MoCo), Eq. 2: the teacher may be the moving average of the model
 any width: then s is their cosine). t is the model's log-temperature, as in the paper; `scale` fixes exp(t) instead,
 which vectors from elsewhere may need. The roles `momentum_image` and `momentum_text` are the batch as the moving
 average of the weights sees it, without gradients (`training.ema`); ALBEF's decay is 0.995, its β 0.4. Gradients flow
-into guides unless `stop_gradient`; the paper does not say, but calls its targets "variable distributions".
+into guides unless `stop_gradient`; the paper does not say, but calls its targets "variable distributions". A sample
+that lacks what the guide looks at (`has_regions` in the side data, and the like for every name) has a row without
+guide, which keeps its hard target.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from dataclasses import dataclass, fields, replace
 import torch
 from torch import Tensor
 
+from equipoise.data.source import HAS
 from equipoise.spaces import Space, Sphere
 from equipoise.types import MOMENTUM, Batch, Embeddings, UserError
 
@@ -64,9 +67,13 @@ class Guide:
                 raise UserError(
                     f"{self.by_row!r} and {self.by_col!r} live in different spaces; they cannot be compared"
                 )
-            both = Kinship(row[0], col[0], t, row[1])
+            known = _both(_known(self.by_row, batch), _known(self.by_col, batch))
+            both = Kinship(row[0], col[0], t, row[1], known)
             return both, both
-        return Kinship(row[0], row[0], t, row[1]), Kinship(col[0], col[0], t, col[1])
+        return (
+            Kinship(row[0], row[0], t, row[1], _known(self.by_row, batch)),
+            Kinship(col[0], col[0], t, col[1], _known(self.by_col, batch)),
+        )
 
     def _vectors(self, name: str, embeddings: Embeddings, batch: Batch | None, space: Space) -> tuple[Tensor, Space]:
         if name in ROLES:
@@ -92,6 +99,7 @@ class Kinship:
     right: Tensor
     log_scale: Tensor
     space: Space
+    known: Tensor | None = None  # bool [N], False for samples the guide knows nothing of; None where there are none
 
     def tensors(self) -> tuple[Tensor, Tensor, Tensor]:
         return self.left, self.right, self.log_scale
@@ -103,6 +111,15 @@ class Kinship:
     def block(self, rows: range, cols: range) -> Tensor:
         left, right = self.left[rows.start : rows.stop], self.right[cols.start : cols.stop]
         return self.log_scale.exp() * self.space.similarity(left, right)
+
+
+def _known(name: str, batch: Batch | None) -> Tensor | None:
+    known = None if batch is None else batch.side.get(HAS + name)
+    return None if known is None or bool(known.all()) else known
+
+
+def _both(one: Tensor | None, other: Tensor | None) -> Tensor | None:
+    return other if one is None else one if other is None else one & other
 
 
 GUIDES: dict[str, Guide] = {

@@ -8,6 +8,7 @@ y [N, M] the hard target `of`; g, g' the guide's scores (`guide.py`): of regions
 A second guide may be mixed in: g = γ g₁ + (1 - γ) g₂, so that the softmax stays one softmax; the paper mixes whole
 losses, which `objectives.SoftCLIP` does. Everything is kept as logarithms: log p̃ = log β + g - lse off the matches,
 finite however small β or the share is. Off the matches p̃ renormalised does not depend on β at all.
+A row whose sample the guide knows nothing of is y_i, and so is such a column.
 """
 
 from __future__ import annotations
@@ -107,7 +108,16 @@ class SoftenedBy(Target):
             reduce(torch.add, (weight * kinship.block(rows, cols) for weight, kinship in guides))
             for guides in (self.rows, self.cols)
         )
-        return Scores(by_row, by_col, self.of.positive(rows, cols, like.device))
+        return Scores(by_row, by_col, self.of.positive(rows, cols, like.device), known=self._known(rows, cols))
+
+    def _known(self, rows: range, cols: range) -> tuple[Tensor, Tensor] | None:
+        """Whether all guides know these rows, these columns."""
+        sides = [[kin.known for _, kin in guides if kin.known is not None] for guides in (self.rows, self.cols)]
+        if not any(sides):
+            return None
+        everybody = torch.ones(len(self.rows[0][1].left), dtype=torch.bool, device=self.rows[0][1].left.device)
+        by_row, by_col = (reduce(torch.logical_and, side, everybody) for side in sides)
+        return by_row[rows.start : rows.stop], by_col[cols.start : cols.stop]
 
     def block(self, rows: range, cols: range, like: Tensor, scores: Scores | None = None) -> TargetBlock:
         assert scores is not None
@@ -118,6 +128,12 @@ class SoftenedBy(Target):
             self._mixed(hard.by_row, scores.by_row - scores.row_norms[:, None]),
             self._mixed(hard.by_col, scores.by_col - scores.col_norms),
         )
+        if scores.known is not None:
+            plain = hard.log_shares(like)
+            logs = (
+                torch.where(scores.known[0][:, None], logs[0], plain[0]),
+                torch.where(scores.known[1], logs[1], plain[1]),
+            )
         return TargetBlock(logs=logs, scores=scores)
 
     def _mixed(self, hard: Tensor | None, log_guide: Tensor) -> Tensor:

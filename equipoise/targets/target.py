@@ -28,6 +28,8 @@ class Scores(NamedTuple):
     positive: Tensor | None  # bool [R, C]: who is no negative; None where all are
     row_norms: Tensor | None = None  # [R] log Σ_j exp by_row over the whole rows, once they are known
     col_norms: Tensor | None = None  # [C]
+    known: tuple[Tensor, Tensor] | None = None  # bool [R] and [C]: False where a row, a column has no guide and keeps
+    # its hard target; None where all have
 
 
 class TargetBlock:
@@ -50,6 +52,20 @@ class TargetBlock:
     @property
     def by_col(self) -> Tensor | None:
         return self._shares[1] if self.logs is None else self.logs[1].exp()
+
+    def log_shares(self, like: Tensor) -> tuple[Tensor, Tensor]:
+        """The logarithms, `log_zero` where there is no share."""
+        if self.logs is not None:
+            return self.logs
+        zero = log_zero(like)
+        nothing = torch.full_like(like, zero)
+        by_row, by_col = (nothing if share is None else share.log().clamp(min=zero) for share in self._shares)
+        return by_row, by_col
+
+
+def log_zero(like: Tensor) -> float:
+    """A logarithm of zero that can be reckoned with: its exponential is 0, its differences are finite."""
+    return torch.finfo(like.dtype).min / 4
 
 
 class Target(ABC):

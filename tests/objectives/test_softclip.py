@@ -6,7 +6,7 @@ import math
 
 import pytest
 import torch
-from softclip_by_hand import softclip
+from softclip_by_hand import DIVERGENCES, negatives, probabilities, softclip, softened
 from torch import Tensor
 
 import equipoise as eq
@@ -194,3 +194,50 @@ def test_the_steps_of_table_5_are_presets():
     for name, value in wanted.items():
         total = OBJECTIVES[name](embeddings, log_scale=T, space=SPACE).total
         assert float(total) == pytest.approx(value, abs=1e-10)
+
+
+@pytest.mark.parametrize("impl", ["eager", "tiled"])
+@pytest.mark.parametrize("kind", ["kl", "symmetric_kl", "js"])
+def test_a_row_without_guide_stays_one_hot(kind, impl):
+    """It costs the cross-entropy, and nothing among negatives; the other rows cost what they cost."""
+    n = 7
+    u, v, r, a = points(n)
+    has = {"regions": torch.arange(n) != 1, "tags": (torch.arange(n) != 0) & (torch.arange(n) != 4)}
+    side = with_side(n, **{f"has_{name}": known for name, known in has.items()})
+    soft = relation = 0.0
+    for guide, known, rows, cols in ((r, has["regions"], u, v), (a, has["tags"], v, u)):
+        wanted = softened(probabilities(guide, guide, math.exp(T)), 0.3)
+        found = probabilities(rows, cols, math.exp(T))
+        for i in range(n):
+            if known[i]:
+                soft += DIVERGENCES[kind](wanted[i], found[i]) / (2 * n)
+                relation += DIVERGENCES[kind](negatives(wanted)[i], negatives(found)[i]) / (2 * n)
+            else:
+                soft -= math.log(found[i][i]) / (2 * n)
+    got = terms(SoftCLIP(divergence=kind, impl=impl), u, v, r, a, batch=side)
+    assert (got["soft"], got["relation"]) == pytest.approx((soft, relation), abs=1e-12)
+
+
+@pytest.mark.parametrize("impl", ["eager", "tiled"])
+def test_rows_without_guide_have_exact_gradients(impl):
+    def total(*tensors: Tensor) -> Tensor:
+        *roles, t = tensors
+        known = torch.tensor([True, False, True, True, False])
+        side = with_side(5, has_regions=known, has_tags=~known)
+        projected = Embeddings(*map(SPACE.project, roles))
+        return SoftCLIP(impl=impl)(projected, side, log_scale=t, space=SPACE).total
+
+    inputs = [x.requires_grad_() for x in (*points(5), torch.tensor(1.0, dtype=torch.float64))]
+    assert torch.autograd.gradcheck(total, inputs)
+
+
+def test_without_any_guide_softclip_is_clip():
+    nobody = torch.zeros(6, dtype=torch.bool)
+    side = with_side(6, has_regions=nobody, has_tags=nobody)
+    found = terms(SoftCLIP(), *points(6), batch=side)
+    assert found["soft"] == pytest.approx(found["contrastive"], abs=1e-12)
+    assert found["relation"] == 0
+    u, v, r, a = (x.float().requires_grad_() for x in points(6))
+    loss = SoftCLIP()(Embeddings(u, v, r, a), side, log_scale=math.log(100.0), space=SPACE)
+    loss.total.backward()
+    assert all(x.grad is None or x.grad.isfinite().all() for x in (u, v, r, a))

@@ -30,6 +30,7 @@ from equipoise.data.badness import BadRecords, Fault
 from equipoise.data.files.class_shards import ClassShards
 from equipoise.data.files.folders import Folders
 from equipoise.data.files.pictures import Pictures
+from equipoise.data.files.regions import same_width
 from equipoise.data.files.settings import FileSettings
 from equipoise.data.files.shards import Shards
 from equipoise.data.files.table import Table
@@ -61,6 +62,7 @@ class Mixture:
             if not self.parts:
                 raise UserError("data.parts is empty; write a table [data.parts.NAME] for each part of the mixture")
             sources = [part.build(split) for part in self.parts.values()]
+            same_width([source.found for source in sources if source.found is not None])
             sizes = [len(source) for source in sources]
             weights = self.weights if self.weights and split == "train" else sizes
             return Mixture(tuple(self.parts), sources, repeats(sizes, weights))
@@ -80,6 +82,25 @@ class Mixture:
 
     def pair(self, index: int) -> Pair:
         return self.sources[self._source[index]].pair(int(self._record[index]))
+
+    @property
+    def has_regions(self) -> bool:
+        return any(source.has_regions for source in self.sources)
+
+    def regions(self, indices: Sequence[int]) -> tuple[Tensor, Tensor]:
+        """Of each part its own; a part without any gives none."""
+        found = [source.found for source in self.sources if source.found is not None]
+        features = torch.zeros(len(indices), max(part.most for part in found), found[0].width)
+        mask = torch.zeros(features.shape[:2], dtype=torch.bool)
+        for source, places, records in self._by_source(indices):
+            if source.found is not None:
+                own, real = source.regions(records)
+                features[places, : own.shape[1]], mask[places, : own.shape[1]] = own, real
+        return features, mask
+
+    def tags(self, index: int) -> tuple[str, ...]:
+        source = self.sources[self._source[index]]
+        return source.tags(int(self._record[index])) if source.has_regions else ()
 
     def images(self, indices: Sequence[int], size: int, device: torch.device | str = "cpu") -> Tensor:
         pixels = torch.empty(len(indices), 3, size, size, dtype=torch.uint8)

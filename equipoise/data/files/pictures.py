@@ -11,20 +11,34 @@ from torch import Tensor
 from equipoise.data.badness import BadRecord, BadRecords, Fault
 from equipoise.data.encoded import Encoded, encoded
 from equipoise.data.files.records import Records, Subset
+from equipoise.data.files.regions import RegionFiles
 from equipoise.data.source import Boxes, Pair
 
 
 class Pictures:
-    """A source that cuts its own crops. `class_names` makes it a labelled one."""
+    """A source that cuts its own crops. `class_names` makes it a labelled one, `found` one with regions and tags."""
 
     def __init__(self, records: Records, max_bad: float = 0.01):
         self.records, self.max_bad = records, max_bad
+        self.found: RegionFiles | None = None
 
     def __len__(self) -> int:
         return len(self.records)
 
     def pair(self, index: int) -> Pair:
         return self.records.pair(index)
+
+    @property
+    def has_regions(self) -> bool:
+        return self.found is not None
+
+    def regions(self, indices: Sequence[int]) -> tuple[Tensor, Tensor]:
+        assert self.found is not None
+        return self.found.regions([self.records.key(index) for index in indices])
+
+    def tags(self, index: int) -> tuple[str, ...]:
+        assert self.found is not None
+        return self.found.tags(self.records.key(index))
 
     def encoded(self, index: int) -> Encoded:
         """The picture with its header read. Raises BadRecord."""

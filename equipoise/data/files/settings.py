@@ -3,6 +3,7 @@
 train, validation, test     patterns of files, each one or a list, relative to `root`
 validation_share            held out of `train` where `validation` is not given
 max_bad                     the share of records that may be unusable
+regions                     a folder that `equipoise regions` wrote, relative to `root` too
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
@@ -18,6 +20,7 @@ from equipoise.data.badness import ADVICE, Fault, Tally
 from equipoise.data.files.paths import Patterns, as_tuple
 from equipoise.data.files.pictures import Pictures, decodable
 from equipoise.data.files.records import Records, Subset, held_out
+from equipoise.data.files.regions import RegionFiles, require_regions
 from equipoise.types import UserError
 
 SPLITS = ("train", "validation", "test")
@@ -31,6 +34,7 @@ class FileSettings(ABC):
     root: str = ""
     validation_share: float = 0.05  # of the training records, where there are no files for validation
     max_bad: float = 0.01  # share of records that may be unusable
+    regions: str = ""  # a folder of regions and tags
 
     def __post_init__(self) -> None:
         if not 0 < self.validation_share < 1:
@@ -63,7 +67,12 @@ class FileSettings(ABC):
         if not len(records):
             raise UserError(f"data.{split}: no usable record was found in {', '.join(patterns)}; check the files")
         self._tell(split, part, len(records))
-        return self.source(records, patterns)
+        source = self.source(records, patterns)
+        if self.regions:
+            source.found = RegionFiles(Path(self.root) / self.regions)
+            if split == "train":
+                require_regions(source.found, [records.key(index) for index in range(len(records))])
+        return source
 
     def files_of(self, split: str) -> tuple[tuple[str, ...], str]:
         """The patterns of a split, and whether all their records are meant, those held out, or those kept."""

@@ -1,0 +1,150 @@
+"""A detector over records, its findings written to files that training reads: what `equipoise regions` does.
+
+Files are those of `data/files/regions.py`, each under its name only when it is whole; an existing one is skipped, so a
+run that was stopped goes on where it left off and ends with the same bytes. `regions.json` says what made them; other
+data, another detector or other settings never land in the same folder. A picture that cannot be read has no regions.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from equipoise.data.badness import BadRecord, Tally
+from equipoise.data.encoded import Encoded, encoded
+from equipoise.data.files.records import Records
+from equipoise.data.files.regions import BOX
+from equipoise.data.source import Pair
+from equipoise.detection.detector import Detector, Found
+from equipoise.detection.features import Describe, region_features
+from equipoise.detection.tags import Name
+from equipoise.embedding import claim, write_arrays
+from equipoise.training.progress import Progress
+from equipoise.types import UserError
+
+NOTE = "regions.json"
+
+
+@dataclass(frozen=True)
+class Detection:
+    most: int = 10  # regions of a picture
+    least_score: float = 0.0
+    per_file: int = 1000  # records
+    batch_size: int = 32  # pictures in memory at once
+
+    def __post_init__(self) -> None:
+        for name in ("most", "per_file", "batch_size"):
+            if getattr(self, name) < 1:
+                raise UserError(f"{name} must be at least 1, not {getattr(self, name)}")
+
+
+@dataclass(frozen=True)
+class Looking:
+    """Who finds, describes and names."""
+
+    detector: Detector
+    describe: Describe
+    name: Name
+
+
+def detect(
+    records: Records, looking: Looking, folder: Path, note: Mapping[str, Any], settings: Detection, max_bad: float
+) -> list[Path]:
+    """Writes the files that are not there yet; gives the paths of all."""
+    _require_one_each(records)
+    kept = {name: value for name, value in vars(settings).items() if name != "batch_size"}  # which changes nothing
+    claim(folder, {**note, "records": len(records), **kept}, NOTE)
+    bad, paths = Tally(max_bad), []
+    with Progress(len(records), "looking") as progress:
+        for number, start in enumerate(range(0, len(records), settings.per_file)):
+            stop = min(start + settings.per_file, len(records))
+            path = folder / f"{number:05d}.safetensors"
+            paths.append(path)
+            if path.exists():
+                progress.update(stop)
+                continue
+            file = _File()
+            for first in range(start, stop, settings.batch_size):
+                batch = range(first, min(first + settings.batch_size, stop))
+                _look(records, batch, looking, settings, file, bad)
+                progress.update(batch.stop)
+            file.write(path)
+    return paths
+
+
+class _File:
+    """What one file will hold."""
+
+    def __init__(self) -> None:
+        self.parts: dict[str, list[Tensor]] = {"features": [], "boxes": [], "scores": []}
+        self.words: dict[str, list[Any]] = {"keys": [], "tags": []}
+        self.ends: list[int] = []
+
+    def add(self, key: str, tags: Sequence[str], found: Found | None, features: Tensor | None) -> None:
+        self.words["keys"].append(key)
+        self.words["tags"].append(list(tags))
+        count = 0 if found is None else len(found.boxes)
+        self.ends.append((self.ends[-1] if self.ends else 0) + count)
+        if found is not None and features is not None and count:
+            half = features.half()
+            if not half.isfinite().all():
+                raise UserError(f"record {key}: features of its regions do not fit in float16; scale the detector's")
+            self.parts["features"].append(half)
+            self.parts["boxes"].append(found.boxes)
+            self.parts["scores"].append(found.scores)
+
+    def write(self, path: Path) -> None:
+        nothing = {"features": torch.zeros(0, BOX + 1).half(), "boxes": torch.zeros(0, BOX), "scores": torch.zeros(0)}
+        tensors = {name: torch.cat(parts) if parts else nothing[name] for name, parts in self.parts.items()}
+        write_arrays(path, {**tensors, "ends": torch.tensor(self.ends, dtype=torch.long)}, self.words)
+
+
+def _look(records: Records, batch: range, looking: Looking, settings: Detection, file: _File, bad: Tally) -> None:
+    pictures: dict[int, Tensor] = {}
+    pairs = {index: records.pair(index) for index in batch}
+    for index in batch:
+        try:
+            pictures[index] = shown(encoded(records.image(index), records.place(index)), looking.detector.longest)
+            bad.add(1, ())
+        except BadRecord as error:
+            for fault in bad.add(1, (error.fault,)):
+                warnings.warn(f"no regions for {fault}", stacklevel=4)
+    found = looking.detector([*pictures.values()], [pairs[index] for index in pictures])
+    seen = {index: each.best(settings.most, settings.least_score) for index, each in zip(pictures, found, strict=True)}
+    for index in batch:
+        file.add(pairs[index].key, *_described(pairs[index], pictures.get(index), seen.get(index), looking))
+
+
+def _described(
+    pair: Pair, image: Tensor | None, found: Found | None, looking: Looking
+) -> tuple[tuple[str, ...], Found | None, Tensor | None]:
+    if image is None or found is None:
+        return (), None, None
+    features = region_features(image, found, looking.describe) if len(found.boxes) else None
+    return looking.name(pair, image, found), found, features
+
+
+def shown(picture: Encoded, longest: int) -> Tensor:
+    """uint8 [3, H, W], its longer side at most so many pixels."""
+    scale = min(1.0, longest / max(picture.height, picture.width))
+    sides = (max(1, round(picture.width * scale)), max(1, round(picture.height * scale)))
+    image = picture.resized((0, 0, picture.width, picture.height), sides)
+    return torch.from_numpy(np.array(image)).permute(2, 0, 1)
+
+
+def _require_one_each(records: Records) -> None:
+    """Regions are found by keys, so no two records may share one."""
+    if not len(records):
+        raise UserError("there are no usable records to look at; `equipoise data check` says what is wrong with them")
+    seen: dict[str, int] = {}
+    for index in range(len(records)):
+        if (first := seen.setdefault(records.key(index), index)) != index:
+            places = f"{records.place(first)} and {records.place(index)}"
+            raise UserError(f"{places} have the same key, by which regions are found; rename one of them")

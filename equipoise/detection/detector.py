@@ -1,0 +1,82 @@
+"""What every detector answers: parts of a picture, how sure it is of them, and what it knows of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from equipoise.data.source import Pair
+from equipoise.detection.saliency import salient_boxes
+from equipoise.types import UserError
+
+
+@dataclass(frozen=True)
+class Found:
+    """The regions of one picture, the surest first."""
+
+    boxes: Tensor  # [R, 4] as x0, y0, x1, y1 in [0, 1]
+    scores: Tensor  # [R]
+    labels: tuple[str, ...] = ()  # one a region, or none at all where the detector has no names
+    features: Tensor | None = None  # [R, w], where it gives any
+
+    def best(self, most: int, least_score: float) -> Found:
+        """Up to so many regions of some size, none less sure than that."""
+        real = (self.scores >= least_score) & (self.boxes[:, 2:] > self.boxes[:, :2]).all(1)
+        order = self.scores.argsort(descending=True, stable=True)
+        kept = order[real[order]][:most]
+        labels = tuple(self.labels[number] for number in kept.tolist()) if self.labels else ()
+        features = None if self.features is None else self.features[kept]
+        return replace(self, boxes=self.boxes[kept], scores=self.scores[kept], labels=labels, features=features)
+
+
+class Detector(Protocol):
+    @property
+    def longest(self) -> int:
+        """Pixels of the longer side of the pictures it wants to see."""
+        ...
+
+    def __call__(self, images: Sequence[Tensor], pairs: Sequence[Pair]) -> list[Found]:
+        """Pictures uint8 [3, H, W], each of its own size, and what is known of them."""
+        ...
+
+
+@dataclass(frozen=True)
+class Salient:
+    """Boxes that stand out; needs no file."""
+
+    most: int = 10
+    longest: int = 128
+
+    def __call__(self, images: Sequence[Tensor], pairs: Sequence[Pair]) -> list[Found]:
+        found = (salient_boxes(image[None], self.most) for image in images)
+        return [Found(boxes[0], scores[0]) for boxes, scores in found]
+
+
+@dataclass(frozen=True)
+class Given:
+    """The boxes and tags that the data has already, in its .json; the largest count as the surest."""
+
+    longest: int = 224
+
+    def __call__(self, images: Sequence[Tensor], pairs: Sequence[Pair]) -> list[Found]:
+        found = []
+        for pair in pairs:
+            boxes = torch.tensor(pair.boxes, dtype=torch.float32).view(-1, 4).clamp(0, 1)
+            found.append(Found(boxes, (boxes[:, 2:] - boxes[:, :2]).prod(1), pair.tags if pair.boxes else ()))
+        return found
+
+
+def checked(boxes: Tensor, scores: Tensor, size: tuple[int, int], where: str) -> tuple[Tensor, Tensor]:
+    """Boxes in pixels of a picture of height and width `size` -> in [0, 1]; refuses what are no boxes."""
+    if boxes.ndim != 2 or boxes.shape[1] != 4 or scores.shape != boxes.shape[:1]:
+        shapes = f"{list(boxes.shape)} and {list(scores.shape)}"
+        raise UserError(f"{where}: boxes and scores of a picture must be [R, 4] and [R], not {shapes}; export it anew")
+    sides = torch.tensor([size[1], size[0], size[1], size[0]])
+    relative = boxes.float() / sides
+    if not (relative.isfinite().all() and scores.isfinite().all()):
+        raise UserError(f"{where}: some boxes or scores are not finite; check the detector")
+    return relative.clamp(0, 1), scores.float()

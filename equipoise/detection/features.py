@@ -1,0 +1,52 @@
+"""What a region looks like, as numbers: w of its appearance, then the 4 of its box.
+
+the detector's own     whatever it gives, 2048 for the detectors of the paper
+pixels                 the box averaged down to 8 × 8, 192 numbers, as for scenes
+a model                its points of the boxes, each cut out and read as an image of its own
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from PIL import Image
+from torch import Tensor
+
+from equipoise.data.scenes.detector import appearance
+from equipoise.detection.detector import Found
+from equipoise.models.model import Model
+
+Describe = Callable[[Tensor, Tensor], Tensor]  # a picture uint8 [3, H, W] and boxes [R, 4] in [0, 1] -> [R, w]
+
+
+def region_features(image: Tensor, found: Found, describe: Describe) -> Tensor:
+    """[R, w + 4]; the detector's own appearance where it gives one."""
+    shown = describe(image, found.boxes) if found.features is None else found.features.float()
+    return torch.cat([shown, found.boxes], dim=1)
+
+
+def pixels(image: Tensor, boxes: Tensor) -> Tensor:
+    corners = [tuple(box) for box in boxes.tolist()]
+    return appearance(image[None], [corners], len(corners))[0][0, :, :-4]
+
+
+@dataclass(frozen=True)
+class ByModel:
+    model: Model
+
+    def __call__(self, image: Tensor, boxes: Tensor) -> Tensor:
+        with torch.no_grad():
+            return self.model.encode_image(cut_out(image, boxes)).float().cpu()
+
+
+def cut_out(image: Tensor, boxes: Tensor) -> list[Image.Image]:
+    """The boxes as pictures of at least one pixel."""
+    whole = Image.fromarray(image.permute(1, 2, 0).numpy())
+    scale = torch.tensor([whole.width, whole.height, whole.width, whole.height])
+    cuts = []
+    for x0, y0, x1, y1 in (boxes * scale).round().int().tolist():
+        left, top = min(x0, whole.width - 1), min(y0, whole.height - 1)
+        cuts.append(whole.crop((left, top, max(x1, left + 1), max(y1, top + 1))))
+    return cuts

@@ -1,0 +1,49 @@
+"""Names for the regions of a picture: the detector's own, from captions, or from a vocabulary that a model matches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from equipoise.data.source import Pair
+from equipoise.detection.detector import Found
+from equipoise.detection.features import cut_out
+from equipoise.detection.phrases import Phrases
+from equipoise.models.model import Model
+
+Name = Callable[[Pair, Tensor, Found], tuple[str, ...]]  # a pair, its picture uint8 [3, H, W] and what was found in it
+
+
+def by_label(_pair: Pair, _image: Tensor, found: Found) -> tuple[str, ...]:
+    """The detector's own names, each once, the surest first."""
+    return tuple(dict.fromkeys(found.labels))
+
+
+@dataclass(frozen=True)
+class ByCaption:
+    """Noun phrases of the captions; these name the picture's things whether they were found or not."""
+
+    phrases: Phrases
+    most: int
+
+    def __call__(self, pair: Pair, image: Tensor, found: Found) -> tuple[str, ...]:
+        return self.phrases.of(pair.captions, self.most)
+
+
+class ByVocabulary:
+    """For each region the word that a model finds most similar to it."""
+
+    def __init__(self, model: Model, words: Sequence[str]):
+        self.model, self.words = model, tuple(words)
+        with torch.no_grad():
+            self.points = model.encode_text(list(self.words))
+
+    def __call__(self, pair: Pair, image: Tensor, found: Found) -> tuple[str, ...]:
+        if not len(found.boxes):
+            return ()
+        with torch.no_grad():
+            similar = self.model.similarity(self.model.encode_image(cut_out(image, found.boxes)), self.points)
+        return tuple(dict.fromkeys(self.words[number] for number in similar.argmax(1).tolist()))
