@@ -59,7 +59,9 @@ def main() -> None:
     if options.one:
         measure(options.one, options.samples, options.tokens[0], *sizes)
         return
-    print("| P | tiled, bytes | materialised, bytes | ratio | tiled, s | materialised, s | gradient lengths differ by |")
+    print(
+        "| P | tiled, bytes | materialised, bytes | ratio | tiled, s | materialised, s | gradient lengths differ by |"
+    )
     print("|---|---|---|---|---|---|---|")
     for tokens in options.tokens:
         cases = [[*sys.argv, "--one", way, "--tokens", str(tokens)] for way in WAYS]

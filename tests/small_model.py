@@ -41,7 +41,7 @@ def small_model(
     model = Model(
         image=ViT.Config(patch=8, width=16, layers=2, heads=2, **vit),
         text=TextTransformer.Config(causal=readout == "class_token", width=16, layers=1, heads=2),
-        readout=CodeBookReadout.Config(codes=24) if readout == "code_book" else READOUTS[readout](),
+        readout=CodeBookReadout.Config(codes=24, scale=1.0) if readout == "code_book" else READOUTS[readout](),
         space=space or Sphere(16),
         temperature=temperature or Temperature(),
         preprocess=Preprocess(size=16),
