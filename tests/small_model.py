@@ -57,7 +57,7 @@ def _model(
     model = Model(
         image=image,
         text=TextTransformer.Config(causal=readout == "class_token", width=16, layers=1, heads=2),
-        readout=CodeBookReadout.Config(codes=24) if readout == "code_book" else READOUTS[readout](),
+        readout=CodeBookReadout.Config(codes=24, scale=1.0) if readout == "code_book" else READOUTS[readout](),
         space=space or Sphere(16),
         temperature=temperature or Temperature(),
         preprocess=Preprocess(size=size),

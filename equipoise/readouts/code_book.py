@@ -10,10 +10,10 @@ Finite Discrete Tokens", Eq. 4-10.
 
 c [C, d] codes, d the dimension of the space, N(0, 1) at the start, trained and decayed as other matrices.
 The paper has no scale and one layer, Linear and GELU (`projection = "one_layer"`). The authors' code has LayerNorm,
-Linear, GELU, LayerNorm, Linear and divides by √d and by a further 1,000 (`scale = 0.001`); `scale` decides how many
-codes are active, see docs/codes.md for the choice of its default. Their code sets the relevance of padding to 0 instead
-of leaving it out, so that no code's relevance to a text is below 0: `padding = "zero"` does so for every text (theirs
-spares one that fills the whole context).
+Linear, GELU, LayerNorm, Linear and divides by √d and by a further 1,000, as here. The scale decides how many codes are
+active; 1 does not learn at all, see docs/codes.md for what was tried. Their code sets the relevance of padding to 0
+instead of leaving it out, so that no code's relevance to a text is below 0: `padding = "zero"` does so for every text
+(theirs spares one that fills the whole context).
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class CodeBookReadout(Readout):
         cites: ClassVar[tuple[str, ...]] = ("chen2023fdt", "martins2016sparsemax")
 
         codes: int = 16_384
-        scale: float = 0.01  # of relevance, beside 1/√d
+        scale: float = 0.001  # of relevance, beside 1/√d
         pooling: str = "max"
         activation: str = "sparsemax"
         projection: str = "two_layers"

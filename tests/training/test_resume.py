@@ -107,7 +107,7 @@ def test_a_learned_bias_is_trained_logged_saved_and_resumed(tmp_path):
 
 
 def test_a_code_book_is_trained_logged_saved_and_resumed(tmp_path):
-    settings = ("readout.name=code_book", "readout.codes=24")
+    settings = ("readout.name=code_book", "readout.codes=24", "readout.scale=1.0")
     alone, run = small_run(tmp_path / "alone", *settings), small_run(tmp_path / "run", *settings)
     alone.go()
     run.go({5: sent(signal.SIGTERM)})
