@@ -66,6 +66,12 @@ def test_svg_follows_the_page():
         assert text == svg(draw(chart, RECORDS), chart.title)  # the same data give the same bytes
 
 
+def test_what_a_model_tells_of_itself_is_drawn_where_it_tells_it():
+    told = [{"step": n, "bias": -10.0 + n, "codes/active_image": n, "codes/dead": 0.1} for n in (1, 2, 3)]
+    shown = [chart.title for chart in charts() if draw(chart, told) is not None]
+    assert shown == ["Bias of the logits", "Active codes", "Codes shared and dead"]
+
+
 def test_png_stands_alone():
     image = Image.open(io.BytesIO(png(draw(charts()[1], RECORDS))))
     assert image.getpixel((0, 0))[:3] == (255, 255, 255)
