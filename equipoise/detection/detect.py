@@ -10,6 +10,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,8 @@ class Detection:
         for name in ("most", "per_file", "batch_size"):
             if getattr(self, name) < 1:
                 raise UserError(f"{name} must be at least 1, not {getattr(self, name)}")
+        if not isfinite(self.least_score):
+            raise UserError(f"least_score is {self.least_score}; give a number")
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import torch
 from torch import Tensor
@@ -47,6 +47,8 @@ class Detector(Protocol):
 @dataclass(frozen=True)
 class Salient:
     """Boxes that stand out; needs no file."""
+
+    cites: ClassVar[tuple[str, ...]] = ("alexe2012objectness", "hou2007spectral")
 
     most: int = 10
     longest: int = 128

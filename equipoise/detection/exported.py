@@ -5,16 +5,14 @@ its input has four axes; one of fixed size gets pictures of that size. It answer
 scores [R] and, if it likes, features [R, w]: as a dictionary, a list of one, outputs of these names (ONNX), or in this
 order. TorchScript is called with a list of pictures, as torchvision's scripted detectors are.
 
-A file runs its own program: give only files you trust. A pickled model (torch.save) is never opened, for that would run
-any Python it names.
+A file runs its own program: give only files you trust (`programs.py`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -22,12 +20,8 @@ from torch.nn import functional as F
 
 from equipoise.data.source import Pair
 from equipoise.detection.detector import Found, checked
+from equipoise.detection.programs import READERS, Program, Size
 from equipoise.types import UserError
-
-NAMES = ("boxes", "labels", "scores", "features")
-Answer = Mapping[str, Tensor]
-Program = Callable[[Tensor], Answer]  # one picture [3, H, W]
-Size = tuple[int, int] | None  # height and width, where they are fixed
 
 
 @dataclass(frozen=True)
@@ -67,85 +61,13 @@ class Exported:
 
 def open_detector(path: Path, names: Sequence[str] = ()) -> Exported:
     if path.suffix not in READERS:
-        raise UserError(f"{path}: a detector is a file ending in {', '.join(READERS)}; export it as one of these")
+        raise UserError(f"{path}: a detector is salient, given, or a file ending in {', '.join(READERS)}; give one")
     if not path.is_file():
         raise UserError(f"{path}: there is no such file; give a detector's file, or --detector salient")
     program, size = READERS[path.suffix](path)
     return Exported(path, program, size, tuple(names))
 
 
-def _torchscript(path: Path) -> tuple[Program, Size]:
-    try:
-        module = torch.jit.load(str(path), map_location="cpu").eval()
-    except (RuntimeError, ValueError) as error:
-        raise UserError(
-            f"{path}: this is no TorchScript ({_first_line(error)}); a pickled model is not opened, for that would run "
-            "its code: export it with torch.jit.script(model).save(...)"
-        ) from None
-    return lambda image: _named(module([image]), path), None
-
-
-def _exported(path: Path) -> tuple[Program, Size]:
-    try:
-        program = torch.export.load(path)
-    except Exception as error:  # a zip file, JSON and weights, each with errors of its own
-        raise UserError(f"{path}: this is no torch.export program ({_first_line(error)}); export it anew") from None
-    inputs = [node.meta["val"] for node in program.graph.nodes if node.name in program.graph_signature.user_inputs]
-    shape = list(inputs[0].shape)
-    module = program.module()
-    return lambda image: _named(module(image if len(shape) == 3 else image[None]), path), _fixed(shape)
-
-
-def _onnx(path: Path) -> tuple[Program, Size]:
-    try:
-        import onnxruntime
-    except ImportError as error:
-        raise UserError(f"{path}: this needs onnxruntime; install it with: pip install 'equipoise[onnx]'") from error
-    try:
-        session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
-    except Exception as error:  # onnxruntime has a class of its own for each fault
-        raise UserError(f"{path}: this is no ONNX model ({_first_line(error)}); export it anew") from None
-    entry, outputs = session.get_inputs()[0], [output.name for output in session.get_outputs()]
-
-    def run(image: Tensor) -> Answer:
-        given = image if len(entry.shape) == 3 else image[None]
-        values = [torch.from_numpy(value) for value in session.run(None, {entry.name: given.numpy()})]
-        by_name = dict(zip(outputs, values, strict=True))
-        return by_name if "boxes" in by_name else _named(tuple(values), path)
-
-    return run, _fixed(entry.shape)
-
-
-def _named(answer: Any, path: Path) -> Answer:
-    """Torchvision's ways to answer, as one: (losses, [{...}]), [{...}], {...} or values in order."""
-    if isinstance(answer, tuple) and len(answer) == 2 and isinstance(answer[1], list):
-        answer = answer[1]
-    if isinstance(answer, list) and len(answer) == 1 and isinstance(answer[0], Mapping):
-        answer = answer[0]
-    if isinstance(answer, Mapping):
-        return {name: value for name, value in answer.items() if name in NAMES}
-    if isinstance(answer, (tuple, list)) and 3 <= len(answer) <= 4:
-        return dict(zip(NAMES, answer, strict=False))
-    raise UserError(f"{path}: the detector answers neither a dictionary nor {', '.join(NAMES)} in order; export it so")
-
-
 def _alone(value: Tensor, axes: int) -> Tensor:
     """Without the axis of a batch of one."""
     return value[0] if value.ndim == axes + 1 and len(value) == 1 else value
-
-
-def _fixed(shape: Sequence[object]) -> Size:
-    height, width = shape[-2:]
-    return (height, width) if isinstance(height, int) and isinstance(width, int) else None
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0][:100]
-
-
-READERS: dict[str, Callable[[Path], tuple[Program, Size]]] = {
-    ".pt": _torchscript,
-    ".ts": _torchscript,
-    ".pt2": _exported,
-    ".onnx": _onnx,
-}

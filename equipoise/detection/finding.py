@@ -37,6 +37,8 @@ def find_regions(
     wish: Wish, data: str, overrides: Sequence[str], split: str | None, folder: Path, settings: Detection
 ) -> None:
     """Look at all pictures of a path, or of a recipe's split, and write what was found to `folder`."""
+    if wish.labels and wish.detector in ("salient", "given"):
+        raise UserError(f"--labels names the classes of a detector from a file; {wish.detector} has none, leave it out")
     parts = find_parts(data, overrides, split)
     model = placed(load(wish.model)) if wish.model else None
     detector, names = _detector(wish, settings.most)
@@ -46,6 +48,10 @@ def find_regions(
     describe: Describe = ByModel(model) if model else pixels
     for part, (source, patterns) in parts.items():
         records, home = source.records(patterns), folder / part if len(parts) > 1 else folder
+        if wish.detector == "given" and not any(records.pair(index).boxes for index in range(len(records))):
+            raise UserError(
+                f"no record of {', '.join(patterns)} has boxes with tags in its .json; use --detector salient"
+            )
         looking = Looking(detector, describe, _namer(names, words, model, records, settings.most))
         note = {"data": [*patterns], "root": source.root, **_made_by(wish)}
         paths = detect(records, looking, home, note, settings, source.max_bad)

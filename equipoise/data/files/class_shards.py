@@ -61,7 +61,7 @@ class ClassRecords(ShardRecords):
         self.names, self.templates = names, templates
 
     def pair(self, index: int) -> Pair:
-        files = self.side_files(index)
+        files = self.text_files(index)
         name = self.names[class_of(files, len(self.names))]
         side = read_side(files.get("json", b"{}"))
         return pair_with(self.key(index), filled(self.templates, name), {**side, "label": name})

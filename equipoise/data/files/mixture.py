@@ -90,10 +90,11 @@ class Mixture:
     def regions(self, indices: Sequence[int]) -> tuple[Tensor, Tensor]:
         """Of each part its own; a part without any gives none."""
         found = [source.found for source in self.sources if source.found is not None]
-        features = torch.zeros(len(indices), max(part.most for part in found), found[0].width)
+        width = max((part.width for part in found if part.most), default=found[0].width)
+        features = torch.zeros(len(indices), max(1, *(part.most for part in found)), width)
         mask = torch.zeros(features.shape[:2], dtype=torch.bool)
         for source, places, records in self._by_source(indices):
-            if source.found is not None:
+            if source.found is not None and source.found.most:
                 own, real = source.regions(records)
                 features[places, : own.shape[1]], mask[places, : own.shape[1]] = own, real
         return features, mask

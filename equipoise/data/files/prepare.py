@@ -1,9 +1,9 @@
 """Data re-encoded once to the resolution it is trained at, as shards, so that each epoch reads and decodes less.
 
 The shorter side of each image becomes `size` where it is longer; an upright JPEG that is small already keeps its bytes.
-What lies beside an image in a shard (`.txt`, `.json`, `.cls`) is copied as it is. A record that cannot be decoded is
-left out and named in `left_out.json`. A shard appears under its name only when it is whole: a run that was stopped
-goes on where it left off.
+What lies beside an image in a shard (`.txt`, `.json`, `.cls`, regions) is copied as it is. A record that cannot be
+decoded is left out and named in `left_out.json`. A shard appears under its name only when it is whole: a run that was
+stopped goes on where it left off.
 """
 
 from __future__ import annotations

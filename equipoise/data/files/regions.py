@@ -13,6 +13,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -24,11 +25,40 @@ TENSORS, WORDS = ("features", "boxes", "scores", "ends"), ("keys", "tags")
 BOX = 4  # numbers, the last ones of a region's features
 
 
+class Regions(Protocol):
+    """Regions and tags of records, by their keys."""
+
+    @property
+    def home(self) -> str:
+        """Where they are, for a person."""
+        ...
+
+    most: int  # regions of an image
+    width: int  # numbers of a region
+
+    def regions(self, keys: Sequence[str]) -> tuple[Tensor, Tensor]:
+        """Features [N, R, w] and which are real [N, R]; R is the same whoever asks."""
+        ...
+
+    def tags(self, key: str) -> tuple[str, ...]: ...
+
+    def count(self, key: str) -> int: ...
+
+
+def padded(each: Sequence[Tensor], most: int, width: int) -> tuple[Tensor, Tensor]:
+    """Features [R_i, w] of images -> [N, R, w] and which are real [N, R], R at least 1."""
+    features = torch.zeros(len(each), max(1, most), width)
+    mask = torch.zeros(features.shape[:2], dtype=torch.bool)
+    for place, own in enumerate(each):
+        features[place, : len(own)], mask[place, : len(own)] = own, True
+    return features, mask
+
+
 class RegionFiles:
     """A folder of regions. Files are mapped into memory, in each process anew."""
 
     def __init__(self, folder: Path):
-        self.folder = folder
+        self.folder, self.home = folder, str(folder)
         self._paths = sorted(folder.glob("*.safetensors"))
         if not self._paths:
             raise UserError(f"{folder}: there are no regions in it; write them with `equipoise regions`")
@@ -62,13 +92,7 @@ class RegionFiles:
         return tensors["features"][start:end].float(), tensors["scores"][start:end]
 
     def regions(self, keys: Sequence[str]) -> tuple[Tensor, Tensor]:
-        """Features [N, R, w] and which are real [N, R]; R is the same whoever asks."""
-        features = torch.zeros(len(keys), max(1, self.most), self.width)
-        mask = torch.zeros(features.shape[:2], dtype=torch.bool)
-        for place, key in enumerate(keys):
-            own, _ = self.of(key)
-            features[place, : len(own)], mask[place, : len(own)] = own, True
-        return features, mask
+        return padded([self.of(key)[0] for key in keys], self.most, self.width)
 
     def tags(self, key: str) -> tuple[str, ...]:
         if key not in self._rows:
@@ -90,22 +114,22 @@ class RegionFiles:
         return self._parts
 
 
-def require_regions(found: RegionFiles, keys: Sequence[str]) -> None:
+def require_regions(found: Regions, keys: Sequence[str]) -> None:
     """Says how many records lack regions or tags; that all of them do is a mistake."""
     without_regions = sum(not found.count(key) for key in keys)
     without_tags = sum(not found.tags(key) for key in keys)
     if without_regions == without_tags == len(keys):
-        raise UserError(f"{found.folder} has no regions of this data (of {keys[0]}, for instance); give its own folder")
+        raise UserError(f"{found.home} has no regions of this data (of {keys[0]}, for instance); give its own folder")
     for what, count in (("regions", without_regions), ("tags", without_tags)):
         if count:
-            said = f"{count:,} of {len(keys):,} records have no {what} in {found.folder}"
+            said = f"{count:,} of {len(keys):,} records have no {what} in {found.home}"
             warnings.warn(f"{said}; where {what} guide a target, their rows stay one-hot", stacklevel=4)
 
 
-def same_width(found: Sequence[RegionFiles]) -> None:
+def same_width(found: Sequence[Regions]) -> None:
     """Refuses regions that cannot be put in one batch."""
-    if len(widths := {part.width for part in found}) > 1:
-        folders = " and ".join(str(part.folder) for part in found)
+    if len(widths := {part.width for part in found if part.most}) > 1:
+        folders = " and ".join(part.home for part in found)
         raise UserError(f"the regions of {folders} are {_listed(widths)} numbers wide; all must be of one width")
 
 

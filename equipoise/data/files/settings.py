@@ -3,7 +3,7 @@
 train, validation, test     patterns of files, each one or a list, relative to `root`
 validation_share            held out of `train` where `validation` is not given
 max_bad                     the share of records that may be unusable
-regions                     a folder that `equipoise regions` wrote, relative to `root` too
+regions                     a folder that `equipoise regions` wrote, relative to `root`; "inside": beside the pictures
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from equipoise.data.files.paths import Patterns, as_tuple
 from equipoise.data.files.pictures import Pictures, decodable
 from equipoise.data.files.records import Records, Subset, held_out
 from equipoise.data.files.regions import RegionFiles, require_regions
+from equipoise.data.files.regions_inside import INSIDE, RegionsInside
 from equipoise.types import UserError
 
 SPLITS = ("train", "validation", "test")
@@ -34,7 +35,7 @@ class FileSettings(ABC):
     root: str = ""
     validation_share: float = 0.05  # of the training records, where there are no files for validation
     max_bad: float = 0.01  # share of records that may be unusable
-    regions: str = ""  # a folder of regions and tags
+    regions: str = ""  # a folder of regions and tags, or "inside"
 
     def __post_init__(self) -> None:
         if not 0 < self.validation_share < 1:
@@ -63,13 +64,16 @@ class FileSettings(ABC):
             records = Subset(records, np.flatnonzero(away if part == "held out" else ~away))
         if split != "train":
             records = decodable(records)
+        inside = RegionsInside(records) if self.regions == INSIDE else None
+        if inside:
+            records = inside.records
         self._require_sound(total, records.faults, patterns)
         if not len(records):
             raise UserError(f"data.{split}: no usable record was found in {', '.join(patterns)}; check the files")
         self._tell(split, part, len(records))
         source = self.source(records, patterns)
         if self.regions:
-            source.found = RegionFiles(Path(self.root) / self.regions)
+            source.found = inside or RegionFiles(Path(self.root) / self.regions)
             if split == "train":
                 require_regions(source.found, [records.key(index) for index in range(len(records))])
         return source

@@ -22,14 +22,15 @@ from equipoise.data.files.text import BadText, has_surrogates
 from equipoise.files import write_text
 from equipoise.types import UserError
 
-SIDE_FILES = ("txt", "json", "cls")
+TEXT_FILES = ("txt", "json", "cls")
+SIDE_FILES = (*TEXT_FILES, "regions.npy", "regions.npz")
 KINDS = ("image", *SIDE_FILES)
 MISSING = (-1, -1)
-VERSION = 1  # of the index files
+VERSION = 2  # of the index files
 
 Span = tuple[int, int]  # offset, size
 Files = dict[str, Span]  # by file ending, or "image" whatever its kind
-Check = Callable[[dict[str, bytes]], None]  # of the side files; raises BadText
+Check = Callable[[dict[str, bytes]], None]  # of the files of text; raises BadText
 
 
 @dataclass(frozen=True)
@@ -84,7 +85,7 @@ def _indexed(path: Path, stamp: Span, check: Check) -> Shard:
             place = f"{path}, record {key}"
             try:
                 _require_image(files)
-                check({name: handle.read(files[name], place) for name in SIDE_FILES if name in files})
+                check({name: handle.read(files[name], place) for name in TEXT_FILES if name in files})
             except BadText as error:
                 faults.append(Fault(place, str(error)))
             else:

@@ -5,7 +5,8 @@
     train = "laion/{00000..00099}.tar"
 
 A `.txt` holds one caption a line. With `caption_key` captions come from the `.json` instead. Other things in the
-`.json` go along with the pair: `label`, `tags` with their `boxes`, the rest as `truth`.
+`.json` go along with the pair: `label`, `tags` with their `boxes`, the rest as `truth`. `regions = "inside"` reads
+`KEY.regions.npy` (or `.npz`) beside the picture as well.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from pathlib import Path
 from equipoise.data.files.paths import find_files
 from equipoise.data.files.records import pair_with
 from equipoise.data.files.settings import FileSettings
-from equipoise.data.files.shard import SIDE_FILES, Check, Shard, open_shard
+from equipoise.data.files.shard import SIDE_FILES, TEXT_FILES, Check, Shard, open_shard
 from equipoise.data.files.text import BadText, captions_under, read_captions, read_side
 from equipoise.data.source import Pair
 
@@ -63,11 +64,15 @@ class ShardRecords:
         return shard.place(number)
 
     def pair(self, index: int) -> Pair:
-        return pair_of(self.key(index), self.side_files(index), self.caption_key)
+        return pair_of(self.key(index), self.text_files(index), self.caption_key)
 
     def image(self, index: int) -> bytes:
         shard, number = self.find(index)
         return shard.read(number, "image")["image"]
+
+    def text_files(self, index: int) -> Mapping[str, bytes]:
+        shard, number = self.find(index)
+        return shard.read(number, *TEXT_FILES)
 
     def side_files(self, index: int) -> Mapping[str, bytes]:
         shard, number = self.find(index)
