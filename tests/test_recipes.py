@@ -75,7 +75,7 @@ def test_paper_scale_recipes_take_two_steps(recipe: str, depth: tuple[str, ...])
     tokens = Tokens.from_config(run.caption_tokens(), captions)
     model = build_model(run, tokens).train()
     step = Step(model, run.objective, run.training, torch.device("cpu"))
-    batches = Batches(source, tokens, run.preprocess, batch_size=2, seed=0)
+    batches = Batches(source, tokens, run.preprocess, batch_size=2, seed=0, views=run.objective.views)
     before = next(model.image_readout.parameters()).detach().clone()
     losses = [step(batches.batch(number), number + 1).loss.total.item() for number in range(2)]
     assert all(0 < loss < 200 for loss in losses)

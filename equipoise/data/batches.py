@@ -19,9 +19,21 @@ from equipoise.data.images import Preprocess, crop_draws
 from equipoise.data.loading import made_ahead
 from equipoise.data.order import Order, generator
 from equipoise.data.side import side_data, tag_data
-from equipoise.data.source import BatchSource, CroppingSource, Pair, Source
-from equipoise.data.standins import cut
+from equipoise.data.source import (
+    ANSWERS,
+    HIDDEN,
+    IMAGE_VIEW2,
+    MASKED_WORDS,
+    TEXT_VIEW2,
+    TEXT_VIEW2_MASK,
+    BatchSource,
+    CroppingSource,
+    Pair,
+    Source,
+)
+from equipoise.data.standins import Cut, cut
 from equipoise.data.tokens import Tokens
+from equipoise.data.views import changed, check_views, hidden_words, mask_draws, text_seeds
 from equipoise.types import Batch, UserError
 
 TOLD = 5  # bad records that are named while training; all of them are counted
@@ -37,7 +49,8 @@ class Made:
 
 
 class Batches:
-    """Batches of a source. `share` = (part, parts) makes a contiguous part of each, for one of several processes."""
+    """Batches of a source. `share` = (part, parts) makes a contiguous part of each, for one of several processes;
+    `views` are made of each sample besides (`views.py`)."""
 
     def __init__(
         self,
@@ -51,6 +64,7 @@ class Batches:
         share: tuple[int, int] = (0, 1),
         workers: int = 0,
         timeout: float = 0.0,
+        views: Sequence[str] = (),
     ):
         self.source, self.tokens, self.preprocess = source, tokens, preprocess
         self.order = Order(len(source), batch_size, seed)
@@ -58,6 +72,7 @@ class Batches:
         self.workers, self.timeout = workers, timeout
         self.bad = Tally(source.max_bad if isinstance(source, CroppingSource) else 0.0)
         self.part = _part(batch_size, *share)
+        self.views = _possible(views, source)
 
     def batch(self, position: int) -> Batch:
         return self._received(self.make(position, self.device))
@@ -81,19 +96,33 @@ class Batches:
         draws = torch.rand(len(whole), generator=generator(self.seed, "caption", position)).tolist()[self.part]
         if isinstance(self.source, BatchSource):
             return Made(self.source.batch(indices, draws, self.tokens))
-        chance = crop_draws(len(whole), generator(self.seed, "crop", position))[self.part]
+        names = ["crop", *([IMAGE_VIEW2] if IMAGE_VIEW2 in self.views else [])]
+        chances = [crop_draws(len(whole), generator(self.seed, name, position))[self.part] for name in names]
+        used, crops, faults = self._crops(indices, chances, device)
+        batch = self._put_together(crops[0], used, draws)
+        further = {name: crop for name, crop in zip(names[1:], crops[1:], strict=True)}
+        return Made(self._with_words(replace(batch, side={**batch.side, **further}), draws, position), faults)
+
+    def _crops(
+        self, indices: list[int], chances: Sequence[Tensor], device: torch.device | str
+    ) -> tuple[list[int], list[Tensor], tuple[Fault, ...]]:
+        """The records that were used, a crop of each for every set of chances, and faults of those that were not."""
         if isinstance(self.source, CroppingSource):
-            found = cut(
-                self.source,
-                indices,
-                self.preprocess.size,
-                lambda places, sizes: self.preprocess.boxes(sizes, chance[list(places)]),
-            )
-            return Made(self._put_together(found.pixels, found.indices, draws), found.faults)
+            first = self._cut(indices, chances[0])
+            further = [self._cut(first.indices, chance) for chance in chances[1:]]
+            return first.indices, [found.pixels for found in (first, *further)], first.faults
         pixels = self.source.images(indices, self.preprocess.size, device)
         sizes = torch.tensor(pixels.shape[-2:]).expand(len(indices), 2)
-        images = self.preprocess.cropped(pixels, self.preprocess.boxes(sizes, chance))
-        return Made(self._put_together(images, indices, draws))
+        return (
+            indices,
+            [self.preprocess.cropped(pixels, self.preprocess.boxes(sizes, chance)) for chance in chances],
+            (),
+        )
+
+    def _cut(self, indices: Sequence[int], chance: Tensor) -> Cut:
+        assert isinstance(self.source, CroppingSource)
+        boxes = lambda places, sizes: self.preprocess.boxes(sizes, chance[list(places)])  # noqa: E731
+        return cut(self.source, indices, self.preprocess.size, boxes)
 
     def _make_here(self, position: int) -> Made:
         return self.make(position, self.device)
@@ -112,6 +141,21 @@ class Batches:
         side |= tag_data(self.source, pairs, indices, self.tokens)
         return Batch(images, ids, mask, torch.tensor(indices), side)
 
+    def _with_words(self, batch: Batch, draws: Sequence[float], position: int) -> Batch:
+        """With the views of captions that are asked for."""
+        side, size = dict(batch.side), self.order.batch_size
+        if TEXT_VIEW2 in self.views:
+            seeds = text_seeds(size, generator(self.seed, TEXT_VIEW2, position))[self.part]
+            pairs, cut_before = [self.source.pair(index) for index in batch.index.tolist()], self.tokens.truncated
+            captions = [changed(_drawn(pair, draw), seed) for pair, draw, seed in zip(pairs, draws, seeds, strict=True)]
+            side[TEXT_VIEW2], side[TEXT_VIEW2_MASK] = self.tokens(captions, [pair.key for pair in pairs])
+            self.tokens.truncated = cut_before  # captions count once
+        if MASKED_WORDS not in self.views:
+            return replace(batch, side=side)
+        chance = mask_draws(size, self.tokens, generator(self.seed, MASKED_WORDS, position))[self.part]
+        seen, side[HIDDEN] = hidden_words(batch.tokens, batch.mask, self.tokens, chance)
+        return replace(batch, tokens=seen, side={**side, ANSWERS: batch.tokens})
+
     def _received(self, made: Made) -> Batch:
         """Moved to the device, normalised, and its bad records counted."""
         told = len(self.bad.faults)
@@ -122,7 +166,8 @@ class Batches:
         batch = made.batch.map(lambda tensor: tensor.to(self.device))
         if batch.images.dtype != torch.uint8:
             return batch
-        return replace(batch, images=self.preprocess.normalised(batch.images))
+        view = {name: self.preprocess.normalised(batch.side[name]) for name in (IMAGE_VIEW2,) if name in batch.side}
+        return replace(batch, images=self.preprocess.normalised(batch.images), side={**batch.side, **view})
 
 
 def _drawn(pair: Pair, draw: float) -> str:
@@ -130,6 +175,16 @@ def _drawn(pair: Pair, draw: float) -> str:
     if not pair.captions:
         raise UserError(f"record {pair.key} has no caption; give it one or leave it out")
     return pair.captions[int(draw * len(pair.captions))]
+
+
+def _possible(views: Sequence[str], source: Source) -> tuple[str, ...]:
+    check_views(views)
+    if views and isinstance(source, BatchSource):
+        raise UserError(
+            f"the objective asks for further views of pictures and captions ({', '.join(views)}), but the data holds "
+            "features, of which there is one view each; choose the objective clip, or data that has pictures"
+        )
+    return tuple(views)
 
 
 def _part(batch_size: int, part: int, parts: int) -> slice:

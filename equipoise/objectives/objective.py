@@ -22,6 +22,11 @@ class Objective(ABC):
         return self.needs
 
     @property
+    def views(self) -> tuple[str, ...]:
+        """What the data must make of each sample beside its image and caption (`data/views.py`)."""
+        return ()
+
+    @property
     def learned_bias(self) -> float | None:
         """Where a bias of the logits starts that the model is to learn; None where there is none."""
         return None
