@@ -64,7 +64,7 @@ class Run:
         self.caption_tokens()  # a context too small, is refused before anything is made
 
     def caption_tokens(self) -> Tokens.Config:
-        """The tokeniser's settings, with the room that class tokens leave to captions and what the objective asks for."""
+        """The tokeniser's settings, with the room that class tokens leave and what the objective asks for."""
         tokens = self.tokens.beside(self.readout.class_tokens(self.space))
         return replace(tokens, mask=tokens.mask or MASKED_WORDS in self.objective.views)
 

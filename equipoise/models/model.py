@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -69,7 +69,7 @@ class Model(nn.Module):
         """The roles an objective needs, and no more."""
         heads = [head for head in self.all_heads() if set(head.roles) & set(needs)]
         reading = Reading(self, batch, self._towers_read_whole(heads))
-        makers = {
+        makers: dict[str, Callable[[], Tensor]] = {
             **{view: partial(reading.points, view) for view in TOWER_OF},
             **({"regions": lambda: self._region_points(batch)} if self.regions else {}),
             **({"tags": lambda: self._tag_points(batch)} if self.text_encoder.reads == "words" else {}),
@@ -100,11 +100,8 @@ class Model(nn.Module):
 
     def memory(self) -> dict[str, Tensor]:
         """What heads have kept, by the names of the buffers: part of a run's state, not of the model's."""
-        return {
-            f"heads.{name}.{part}": tensor
-            for name, head in self.heads.items()
-            for part, tensor in head.memory().items()
-        }  # type: ignore[operator]
+        kept = ((name, head.memory()) for name, head in self.heads.items() if isinstance(head, Head))
+        return {f"heads.{name}.{part}": tensor for name, parts in kept for part, tensor in parts.items()}
 
     def image_points(self, images: Tensor, mask: Tensor | None = None) -> Tensor:
         """Preprocessed images [N, 3, H, W], or features of them (a mask for tokens of which some are no more than

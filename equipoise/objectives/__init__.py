@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from equipoise.objectives.clip import CLIP
 from equipoise.objectives.declip import DeCLIP
+from equipoise.objectives.filip import FILIP
 from equipoise.objectives.objective import Objective
 from equipoise.objectives.slip import SLIP
 from equipoise.objectives.softclip import SoftCLIP
@@ -18,6 +19,7 @@ OBJECTIVES: dict[str, Objective | type[Objective]] = {
     "softclip": SoftCLIP,
     "slip": SLIP,
     "declip": DeCLIP,
+    "filip": FILIP,
 }
 
-__all__ = ["CLIP", "OBJECTIVES", "SLIP", "DeCLIP", "Objective", "SoftCLIP"]
+__all__ = ["CLIP", "FILIP", "OBJECTIVES", "SLIP", "DeCLIP", "Objective", "SoftCLIP"]

@@ -10,8 +10,9 @@ Li et al. 2022, "Supervision Exists Everywhere: A Data Efficient Contrastive Lan
     L_MLM      Σ_i cost_i / number of hidden words                      heads/masked_words.py
     L_NN       mean over the same four pairs of -log softmax_j(exp(t)·s(image_i, nearest(text_j))) at j = i
 
-The text is the caption with hidden words, as in the authors' code, text_view2 the changed one. nearest(.) is the closest text in a queue of 65,536 (heads/nearest.py); no gradient flows into it, and only
-images look for texts. A term whose weight is 0 asks for nothing. With the readout `code_book` this is DeCLIP+FDT.
+The text is the caption with hidden words, as in the authors' code, text_view2 the changed one. nearest(.) is the
+closest text in a queue of 65,536 (heads/nearest.py); no gradient flows into it, and only images look for texts. A term
+whose weight is 0 asks for nothing. With the readout `code_book` this is DeCLIP+FDT.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from torch import Tensor
 from equipoise.choice import choice
 from equipoise.data.source import HIDDEN, IMAGE_VIEW2, MASKED_WORDS, TEXT_VIEW2
 from equipoise.forms import FORMS, CrossEntropy, Form
-from equipoise.heads import HeadConfig, MaskedWords, Nearest, Twins
+from equipoise.heads import Head, HeadConfig, MaskedWords, Nearest, Twins
 from equipoise.kernels import contrast
 from equipoise.objectives.clip import CLIP
 from equipoise.objectives.objective import Objective
@@ -35,7 +36,11 @@ from equipoise.spaces import Space
 from equipoise.targets import TARGETS, OneHot, Target
 from equipoise.types import Batch, Embeddings, Loss, UserError
 
-TERMS = {"simsiam": Twins, "words": MaskedWords, "nearest": Nearest}  # those that a head makes, and which
+TERMS: dict[str, type[Head]] = {
+    "simsiam": Twins,
+    "words": MaskedWords,
+    "nearest": Nearest,
+}  # those that a head makes, and which
 
 
 @dataclass(frozen=True)
@@ -101,6 +106,8 @@ class DeCLIP(Objective):
         space: Space,
         bias: Tensor | float | None = None,
     ) -> Loss:
+        assert embeddings.image_view2 is not None
+        assert embeddings.text_view2 is not None
         images, texts = (embeddings.image, embeddings.image_view2), (embeddings.text, embeddings.text_view2)
         further = embeddings.further
 

@@ -14,6 +14,7 @@ from safetensors.torch import load_file
 from small_model import FURTHER, objective_named, random_batch, small_model, small_multi, small_resnet_model
 
 from equipoise.models.model import Model
+from equipoise.spaces import TokenSets
 from equipoise.training.average import Average
 from equipoise.training.settings import Training
 from equipoise.training.step import Step
@@ -45,6 +46,7 @@ CASES = [
     ("declip", "ddp", 0, "tiled", "declip"),
     ("declip", "fsdp", 0, "eager", "declip"),
     ("declip_without_norms", "ddp", 2, "eager", "declip_without_norms"),
+    ("filip", "ddp", 2, "tiled", "token_set"),
 ]
 
 
@@ -52,6 +54,8 @@ def model_of(space: str) -> Model:
     """By the name of its space, or of what is special about it."""
     if space in FURTHER:  # with the heads of the objective so called
         return small_model(bias=-3.0 if space == "siglip" else None, heads=FURTHER[space].heads)
+    if space == "token_set":
+        return small_model(TokenSets(4, 8), readout="token_set")
     if space == "code_book":
         return small_model(readout="code_book")
     named = {"multi": small_multi, "resnet": small_resnet_model}
