@@ -1,13 +1,13 @@
 """FILIP: images and texts are as close as their patches and words; each way has a similarity of its own.
 
-Yao et al. 2022, "FILIP: Fine-grained Interactive Language-Image Pre-Training", Eq. 1-5.
+Yao et al. 2022, "FILIP: Fine-grained Interactive Language-Image Pre-Training", §3.1.
 
     L = ½ [ CE(exp(t)·s_rows(image_i, text_j)), each image among texts + CE(exp(t)·s_cols(image_i, text_j)), each text
             among images ]
 
 s_rows is the mean over an image's patches of their closest word, s_cols the mean over a text's words of their closest
 patch (spaces/token_sets.py). Points come from the readout `token_set`, but whatever gives sets will do, `class_tokens`
-for instance. Padding has no say in either mean. In the code of Li et al. 2022, whose FILIP is the baseline of FDT, it has
+for instance. Padding has no say in either mean. In the code of Li et al. 2022, which FDT compares itself with, it has
 (all 77 positions), and others see each sample through the 16 of its tokens closest to its own pair; not so here.
 """
 

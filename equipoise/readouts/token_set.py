@@ -2,10 +2,10 @@
 
 Yao et al. 2022, "FILIP: Fine-grained Interactive Language-Image Pre-Training", §3.1.
 
-    vector = [W f_1 + b, ..., W f_L + b, 0, ..., 0]        f_j [w] features of patches or words, no class token of images
+    vector = [W f_1 + b, ..., W f_L + b, 0, ..., 0]        f_j [w] features of patches or words
 
-W [w, n], n and m of the space `token_sets`; places beyond the L real tokens are zero, which that space leaves out. A
-causal text tower counts start and end among its words.
+W [w, n], n and m of the space `token_sets`; places beyond the L real tokens are zero, which that space leaves out. No
+class token is among them, but a causal text tower counts start and end among its words.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Sets of up to m unit vectors in n dimensions; two are as close as each vector is to its closest in the other set.
 
-Yao et al. 2022, "FILIP: Fine-grained Interactive Language-Image Pre-Training", Eq. 3-5 (token-wise max-mean similarity).
+Yao et al. 2022, "FILIP: Fine-grained Interactive Language-Image Pre-Training", §3.1 (token-wise maximum).
 
     s_rows(u, v) = mean_{k real} max_{l real} <u_k, v_l>        s_cols(u, v) = s_rows(v, u)
     s = s_rows, s_cols or (`toward = "both"`) their mean        in [-1, 1]
