@@ -19,21 +19,10 @@ from equipoise.data.images import Preprocess, crop_draws
 from equipoise.data.loading import made_ahead
 from equipoise.data.order import Order, generator
 from equipoise.data.side import side_data, tag_data
-from equipoise.data.source import (
-    ANSWERS,
-    HIDDEN,
-    IMAGE_VIEW2,
-    MASKED_WORDS,
-    TEXT_VIEW2,
-    TEXT_VIEW2_MASK,
-    BatchSource,
-    CroppingSource,
-    Pair,
-    Source,
-)
+from equipoise.data.source import IMAGE_VIEW2, BatchSource, CroppingSource, Pair, Source
 from equipoise.data.standins import Cut, cut
 from equipoise.data.tokens import Tokens
-from equipoise.data.views import changed, check_views, hidden_words, mask_draws, text_seeds
+from equipoise.data.views import WordChances, possible_views, with_changed, with_hidden
 from equipoise.types import Batch, UserError
 
 TOLD = 5  # bad records that are named while training; all of them are counted
@@ -72,7 +61,7 @@ class Batches:
         self.workers, self.timeout = workers, timeout
         self.bad = Tally(source.max_bad if isinstance(source, CroppingSource) else 0.0)
         self.part = _part(batch_size, *share)
-        self.views = _possible(views, source)
+        self.views = possible_views(views, source)
 
     def batch(self, position: int) -> Batch:
         return self._received(self.make(position, self.device))
@@ -143,18 +132,12 @@ class Batches:
 
     def _with_words(self, batch: Batch, draws: Sequence[float], position: int) -> Batch:
         """With the views of captions that are asked for."""
-        side, size = dict(batch.side), self.order.batch_size
-        if TEXT_VIEW2 in self.views:
-            seeds = text_seeds(size, generator(self.seed, TEXT_VIEW2, position))[self.part]
-            pairs, cut_before = [self.source.pair(index) for index in batch.index.tolist()], self.tokens.truncated
-            captions = [changed(_drawn(pair, draw), seed) for pair, draw, seed in zip(pairs, draws, seeds, strict=True)]
-            side[TEXT_VIEW2], side[TEXT_VIEW2_MASK] = self.tokens(captions, [pair.key for pair in pairs])
-            self.tokens.truncated = cut_before  # captions count once
-        if MASKED_WORDS not in self.views:
-            return replace(batch, side=side)
-        chance = mask_draws(size, self.tokens, generator(self.seed, MASKED_WORDS, position))[self.part]
-        seen, side[HIDDEN] = hidden_words(batch.tokens, batch.mask, self.tokens, chance)
-        return replace(batch, tokens=seen, side={**side, ANSWERS: batch.tokens})
+        chance = WordChances.of(self.views, self.order.batch_size, self.tokens, self.seed, position).part(self.part)
+        if chance.changes:
+            pairs = [self.source.pair(index) for index in batch.index.tolist()]
+            captions = [_drawn(pair, draw) for pair, draw in zip(pairs, draws, strict=True)]
+            batch = with_changed(batch, captions, [pair.key for pair in pairs], self.tokens, chance.changes)
+        return batch if chance.hiding is None else with_hidden(batch, self.tokens, chance.hiding)
 
     def _received(self, made: Made) -> Batch:
         """Moved to the device, normalised, and its bad records counted."""
@@ -175,16 +158,6 @@ def _drawn(pair: Pair, draw: float) -> str:
     if not pair.captions:
         raise UserError(f"record {pair.key} has no caption; give it one or leave it out")
     return pair.captions[int(draw * len(pair.captions))]
-
-
-def _possible(views: Sequence[str], source: Source) -> tuple[str, ...]:
-    check_views(views)
-    if views and isinstance(source, BatchSource):
-        raise UserError(
-            f"the objective asks for further views of pictures and captions ({', '.join(views)}), but the data holds "
-            "features, of which there is one view each; choose the objective clip, or data that has pictures"
-        )
-    return tuple(views)
 
 
 def _part(batch_size: int, part: int, parts: int) -> slice:

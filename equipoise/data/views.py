@@ -16,13 +16,24 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Generator, Tensor
 
-from equipoise.data.source import IMAGE_VIEW2, MASKED_WORDS, TEXT_VIEW2
+from equipoise.data.order import generator
+from equipoise.data.source import (
+    ANSWERS,
+    HIDDEN,
+    IMAGE_VIEW2,
+    MASKED_WORDS,
+    TEXT_VIEW2,
+    TEXT_VIEW2_MASK,
+    BatchSource,
+    Source,
+)
 from equipoise.data.tokens import Tokens
-from equipoise.types import UserError
+from equipoise.types import Batch, UserError
 
 VIEWS = (IMAGE_VIEW2, TEXT_VIEW2, MASKED_WORDS)
 LEFT_OUT = 0.1  # of the words, in a caption that is shortened
@@ -30,14 +41,52 @@ TO_GUESS = 0.15  # of the words
 MASK, OTHER = 0.8, 0.1  # of the hidden ones become the mask token, another word; the rest stay
 
 
-def check_views(views: Sequence[str]) -> None:
+@dataclass(frozen=True)
+class WordChances:
+    """All the chance there is in the views of a batch's captions; a caption's row is its own."""
+
+    changes: list[int]  # one number a caption; none where no changed captions are wanted
+    hiding: Tensor | None  # [N, 3, context] uniform numbers, where words are to be hidden
+
+    @classmethod
+    def of(cls, views: Sequence[str], size: int, tokens: Tokens, seed: int, position: int) -> WordChances:
+        numbers = torch.randint(2**62, (size,), generator=generator(seed, TEXT_VIEW2, position)).tolist()
+        return cls(
+            numbers if TEXT_VIEW2 in views else [],
+            mask_draws(size, tokens, generator(seed, MASKED_WORDS, position)) if MASKED_WORDS in views else None,
+        )
+
+    def part(self, rows: slice) -> WordChances:
+        return WordChances(self.changes[rows], None if self.hiding is None else self.hiding[rows])
+
+
+def possible_views(views: Sequence[str], source: Source) -> tuple[str, ...]:
+    """The views, if there can be such views of this source's samples."""
     if unknown := set(views) - set(VIEWS):
         raise UserError(f"there is no view {', '.join(sorted(unknown))} of a sample; the views are {', '.join(VIEWS)}")
+    if views and isinstance(source, BatchSource):
+        raise UserError(
+            f"the objective asks for further views of pictures and captions ({', '.join(views)}), but the data holds "
+            "features, of which there is one view each; choose the objective clip, or data that has pictures"
+        )
+    return tuple(views)
 
 
-def text_seeds(count: int, generator: Generator) -> list[int]:
-    """All the chance there is in `count` changed captions, one number each."""
-    return torch.randint(2**62, (count,), generator=generator).tolist()
+def with_changed(
+    batch: Batch, captions: Sequence[str], keys: Sequence[str], tokens: Tokens, seeds: Sequence[int]
+) -> Batch:
+    """With a changed caption beside each."""
+    before = tokens.truncated
+    said = [changed(caption, seed) for caption, seed in zip(captions, seeds, strict=True)]
+    ids, mask = tokens(said, keys)
+    tokens.truncated = before  # captions count once
+    return replace(batch, side={**batch.side, TEXT_VIEW2: ids, TEXT_VIEW2_MASK: mask})
+
+
+def with_hidden(batch: Batch, tokens: Tokens, draws: Tensor) -> Batch:
+    """With some words of its captions hidden."""
+    seen, hidden = hidden_words(batch.tokens, batch.mask, tokens, draws)
+    return replace(batch, tokens=seen, side={**batch.side, HIDDEN: hidden, ANSWERS: batch.tokens})
 
 
 def changed(caption: str, seed: int) -> str:

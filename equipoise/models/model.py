@@ -82,7 +82,7 @@ class Model(nn.Module):
             )
         made = {role: makers[role]() for role in needs if role in makers}
         for head in heads:
-            made |= head(reading)
+            made |= {role: widened(rows) for role, rows in head(reading).items()}
         return Embeddings.of({role: made[role] for role in needs})
 
     def all_heads(self) -> list[Head]:
