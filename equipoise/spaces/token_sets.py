@@ -52,11 +52,18 @@ class TokenSets(Space):
 
     def similarity(self, rows: Tensor, cols: Tensor) -> Tensor:
         first, second = self._used(rows), self._used(cols)
-        each = max(1, AT_ONCE // max(1, first.shape[1] * second.shape[1] * len(second)))
-        parts = first.split(each)
-        if len(parts) < 2:
+        room = max(1, AT_ONCE // (first.shape[1] * second.shape[1]))  # pairs of sets
+        wide = max(1, min(room, len(second)))
+        some, others = first.split(max(1, room // wide)), second.split(wide)
+        if len(some) == len(others) == 1:
             return self._block(first, second)
-        return torch.cat([checkpoint(self._block, part, second, use_reentrant=False) for part in parts])
+        return torch.cat([torch.cat([self._recomputed(u, v) for v in others], dim=1) for u in some])
+
+    def _recomputed(self, rows: Tensor, cols: Tensor) -> Tensor:
+        """As `_block`, of which nothing is kept for backward."""
+        block = checkpoint(self._block, rows, cols, use_reentrant=False)
+        assert isinstance(block, Tensor)
+        return block
 
     @property
     def range(self) -> tuple[float, float]:

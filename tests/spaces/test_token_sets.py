@@ -83,6 +83,13 @@ def test_tiles_equal_one_block():
         torch.testing.assert_close(tiled, eager, rtol=0, atol=1e-12)
 
 
+def test_no_rows_or_columns():
+    space = TokenSets(N, M)
+    u = sets(space, [2, 3], 1)
+    assert space.similarity(u[:0], u).shape == (0, 2)
+    assert space.similarity(u, u[:0]).shape == (2, 0)
+
+
 def test_empty_sets_and_zero_vectors_stay_finite():
     space = TokenSets(N, M)
     x = torch.zeros(2, N * M, dtype=torch.float64, requires_grad=True)
