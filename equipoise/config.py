@@ -10,7 +10,7 @@ The table is what `equipoise show` prints and what is stored with the model.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from equipoise.choice import choice
 from equipoise.data import SOURCES, SourceConfig
 from equipoise.data.images import Preprocess
 from equipoise.data.shuffle import Shuffle
+from equipoise.data.source import MASKED_WORDS
 from equipoise.data.tokens import Tokens
 from equipoise.encoders import IMAGE_ENCODERS, TEXT_ENCODERS, ImageConfig, TextConfig
 from equipoise.evaluation.evaluate import Evaluation
@@ -63,8 +64,9 @@ class Run:
         self.caption_tokens()  # a context too small, is refused before anything is made
 
     def caption_tokens(self) -> Tokens.Config:
-        """The tokeniser's settings with the room that the class tokens leave to captions."""
-        return self.tokens.beside(self.readout.class_tokens(self.space))
+        """The tokeniser's settings, with the room that class tokens leave and what the objective asks for."""
+        tokens = self.tokens.beside(self.readout.class_tokens(self.space))
+        return replace(tokens, mask=tokens.mask or MASKED_WORDS in self.objective.views)
 
 
 @dataclass(frozen=True)

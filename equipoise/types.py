@@ -59,10 +59,19 @@ class Embeddings:
     text_view2: Tensor | None = None
     momentum_image: Tensor | None = None  # as the moving average of the weights sees it
     momentum_text: Tensor | None = None
+    further: Mapping[str, Tensor] = field(default_factory=dict)  # what heads make, one row a sample
+
+    @classmethod
+    def of(cls, roles: Mapping[str, Tensor]) -> Embeddings:
+        """From roles by name; those that have no field of their own are further ones."""
+        known = {f.name for f in fields(cls)} - {"further"}
+        named = {role: tensor for role, tensor in roles.items() if role in known}
+        return cls(**named, further={role: tensor for role, tensor in roles.items() if role not in known})
 
     def roles(self) -> dict[str, Tensor]:
         """The roles that are filled, by name."""
-        return {f.name: getattr(self, f.name) for f in fields(self) if getattr(self, f.name) is not None}
+        own = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "further"}
+        return {**{name: tensor for name, tensor in own.items() if tensor is not None}, **self.further}
 
 
 MOMENTUM = {"momentum_image": "image", "momentum_text": "text"}  # roles of the weights' average, and whose they are

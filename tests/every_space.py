@@ -5,7 +5,8 @@ from __future__ import annotations
 from equipoise.spaces import SPACES, ProductSphere, Space
 
 VARIANTS = {"product_sphere": ("inner", "geodesic")}
-NAMES = [name for space in SPACES for name in (f"{space}-{v}" if v else space for v in VARIANTS.get(space, ("",)))]
+MANIFOLDS = [name for name, space in SPACES.items() if space.has_geodesics]  # sets of tokens have a test of their own
+NAMES = [name for space in MANIFOLDS for name in (f"{space}-{v}" if v else space for v in VARIANTS.get(space, ("",)))]
 
 
 def space_named(name: str, dim: int) -> Space:

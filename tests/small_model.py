@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
 from equipoise.data.images import Preprocess
+from equipoise.data.source import ANSWERS, HIDDEN, IMAGE_VIEW2, TEXT_VIEW2, TEXT_VIEW2_MASK
 from equipoise.encoders import ImageConfig, ResNet, TextTransformer, ViT
 from equipoise.forms import Sigmoid
+from equipoise.heads import HeadConfig
 from equipoise.models.model import Model
 from equipoise.models.temperature import Temperature
-from equipoise.objectives import CLIP, OBJECTIVES, Objective, SoftCLIP
+from equipoise.objectives import CLIP, OBJECTIVES, SLIP, DeCLIP, Objective, SoftCLIP
 from equipoise.readouts import READOUTS, CodeBookReadout
 from equipoise.spaces import ProductSphere, Space, Sphere
 from equipoise.targets import GUIDES, Softened
@@ -35,9 +38,11 @@ def small_model(
     temperature: Temperature | None = None,
     readout: str = "class_token",
     bias: float | None = None,
+    heads: Mapping[str, HeadConfig] | None = None,
     **vit: float,
 ) -> Model:
-    return _model(ViT.Config(patch=8, width=16, layers=2, heads=2, **vit), 16, space, temperature, readout, bias)
+    image = ViT.Config(patch=8, width=16, layers=2, heads=2, **vit)
+    return _model(image, 16, space, temperature, readout, bias, heads)
 
 
 def small_resnet_model() -> Model:
@@ -52,6 +57,7 @@ def _model(
     temperature: Temperature | None = None,
     readout: str = "class_token",
     bias: float | None = None,
+    heads: Mapping[str, HeadConfig] | None = None,
 ) -> Model:
     torch.manual_seed(0)
     model = Model(
@@ -63,6 +69,7 @@ def _model(
         preprocess=Preprocess(size=size),
         tokens=FortyWords(),  # type: ignore[arg-type]
         bias=bias,
+        heads=heads,
     )
     return model.double()  # so that rounding hides no mistake
 
@@ -74,7 +81,18 @@ def random_batch(n: int, seed: int = 1, size: int = 16) -> Batch:
     images = torch.randn(n, 3, size, size, generator=make).double()
     places = torch.rand(n, 3, generator=make).double()
     places[: n // 2, 2] = 0  # as padding: `ragged` leaves it out
-    return Batch(images, ids, torch.arange(8) < lengths, torch.randperm(n, generator=make), {"places": places})
+    index = torch.randperm(n, generator=make)
+    mask = torch.arange(8) < lengths
+    return Batch(images, ids, mask, index, {"places": places, **_random_views(images, ids, mask, make)})
+
+
+def _random_views(images: Tensor, ids: Tensor, mask: Tensor, make: torch.Generator) -> dict[str, Tensor]:
+    """What the data would make for an objective that asks for views."""
+    hidden = mask & (torch.rand(ids.shape, generator=make) < 0.3)
+    hidden[:, 0] = False
+    noise = torch.randn(images.shape, generator=make).double()
+    view2 = {TEXT_VIEW2: ids.roll(1, 0), TEXT_VIEW2_MASK: mask.roll(1, 0), IMAGE_VIEW2: images + 0.3 * noise}
+    return {**view2, HIDDEN: hidden, ANSWERS: torch.randint(1, 40, ids.shape, generator=make)}
 
 
 def part_of(batch: Batch, rank: int, world: int) -> Batch:
@@ -83,7 +101,11 @@ def part_of(batch: Batch, rank: int, world: int) -> Batch:
     mine = batch.map(lambda tensor: tensor[rank * each : (rank + 1) * each])
     width, places = int(mine.mask.sum(1).max()), mine.side["places"]
     ragged = places[:, :2] if not places[:, 2].any() else places
-    return Batch(mine.images, mine.tokens[:, :width], mine.mask[:, :width], mine.index, {"places": ragged})
+    width2 = int(mine.side[TEXT_VIEW2_MASK].sum(1).max())
+    narrow = {name: mine.side[name][:, :width] for name in (HIDDEN, ANSWERS)}
+    narrow |= {name: mine.side[name][:, :width2] for name in (TEXT_VIEW2, TEXT_VIEW2_MASK)}
+    side = {**mine.side, **narrow, "places": ragged}
+    return Batch(mine.images, mine.tokens[:, :width], mine.mask[:, :width], mine.index, side)
 
 
 @dataclass(frozen=True)
@@ -119,6 +141,9 @@ FURTHER = {
     "numbered": Numbered,
     "momentum": CLIP(target=Softened(guide=GUIDES["momentum"])),
     "siglip": CLIP(form=Sigmoid(bias=-3.0, learned=True)),
+    "slip": SLIP(hidden=12, width=6),
+    "declip": DeCLIP(queue=40, width=12, bottleneck=6),
+    "declip_without_norms": DeCLIP(queue=40, simsiam_weight=0.0),
 }
 
 

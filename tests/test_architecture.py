@@ -18,6 +18,7 @@ ORDER = (
     "encoders",
     "spaces",
     "readouts",
+    "heads",
     "models",
     "targets",
     "forms",
@@ -45,7 +46,7 @@ ORDER = (
     "regions_command",
     "cli",
 )
-CORE = ("spaces", "targets", "forms", "kernels", "objectives", "encoders", "readouts", "models", "training")
+CORE = ("spaces", "targets", "forms", "kernels", "objectives", "encoders", "readouts", "heads", "models", "training")
 ABSENT = (
     "rich",
     "tokenizers",

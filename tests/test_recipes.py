@@ -41,6 +41,7 @@ SHALLOW = {
 }
 TOPOLOGIES = [name for name in builtin_recipes() if name.startswith("topology-")]
 CODE_BOOKS = [name for name in builtin_recipes() if name.startswith("fdt-vit-")]
+BASELINES = ("slip-vit-b32", "declip-vit-b32", "declip-fdt-vit-b32", "filip-vit-b32")
 PAPER_SCALE = {
     "clip-vit-b32": (),
     "clip-vit-b16": FEW_LAYERS,
@@ -50,7 +51,7 @@ PAPER_SCALE = {
     "softclip-resnet-50": ("image.layers=[1, 1, 1, 1]", "text.layers=2"),
     "softclip-vit-b32": ("image.layers=4", "text.layers=2"),
     "softclip-vit-b16": ("image.layers=3", "text.layers=2"),
-    **dict.fromkeys(CODE_BOOKS, ("image.layers=1", "text.layers=1")),
+    **dict.fromkeys((*CODE_BOOKS, *BASELINES), ("image.layers=1", "text.layers=1")),
 }
 OF_SCENES = [name for name in builtin_recipes() if isinstance(load_run(name).run.data, Scenes.Config)]
 SMALL = [name for name in OF_SCENES if name not in PAPER_SCALE]  # those that read files are tested beside their readers
@@ -75,7 +76,7 @@ def test_paper_scale_recipes_take_two_steps(recipe: str, depth: tuple[str, ...])
     tokens = Tokens.from_config(run.caption_tokens(), captions)
     model = build_model(run, tokens).train()
     step = Step(model, run.objective, run.training, torch.device("cpu"))
-    batches = Batches(source, tokens, run.preprocess, batch_size=2, seed=0)
+    batches = Batches(source, tokens, run.preprocess, batch_size=2, seed=0, views=run.objective.views)
     before = next(model.image_readout.parameters()).detach().clone()
     losses = [step(batches.batch(number), number + 1).loss.total.item() for number in range(2)]
     assert all(0 < loss < 200 for loss in losses)
@@ -160,6 +161,19 @@ def test_code_books_have_the_published_hyper_parameters() -> None:
         towers = [run.readout.build(w, run.space, tower) for w, tower in ((768, "image"), (512, "text"))]
         book = run.readout.shared(run.space)
     assert sum(map(count_parameters, (*towers, book))) / 1e6 == pytest.approx(10, abs=0.5)
+
+
+def test_the_baselines_of_code_books_differ_from_them_in_what_they_are_named_after_alone() -> None:
+    base = load_run("declip-vit-b32").table
+    assert base["training"] == load_run("fdt-vit-b32").table["training"]
+    objective = base["objective"]
+    assert [objective[f"{term}_weight"] for term in ("clip", "simsiam", "words", "nearest")] == [0.4, 0.2, 0.2, 0.2]
+    assert (objective["queue"], objective["width"], objective["bottleneck"]) == (65_536, 1024, 512)
+    chosen = {"name": "", "objective": {}, "readout": {}, "space": {}}
+    for recipe in BASELINES:
+        assert load_run(recipe).table | chosen == base | chosen
+    assert load_run("declip-fdt-vit-b32").table["readout"] == load_run("fdt-vit-b32").table["readout"]
+    assert load_run("declip-fdt-vit-b32").table["objective"] == objective
 
 
 @pytest.mark.parametrize("recipe", builtin_recipes())

@@ -19,9 +19,10 @@ from equipoise.data.images import Preprocess, crop_draws
 from equipoise.data.loading import made_ahead
 from equipoise.data.order import Order, generator
 from equipoise.data.side import side_data, tag_data
-from equipoise.data.source import BatchSource, CroppingSource, Pair, Source
-from equipoise.data.standins import cut
+from equipoise.data.source import IMAGE_VIEW2, BatchSource, CroppingSource, Pair, Source
+from equipoise.data.standins import Cut, cut
 from equipoise.data.tokens import Tokens
+from equipoise.data.views import WordChances, possible_views, with_changed, with_hidden
 from equipoise.types import Batch, UserError
 
 TOLD = 5  # bad records that are named while training; all of them are counted
@@ -37,7 +38,8 @@ class Made:
 
 
 class Batches:
-    """Batches of a source. `share` = (part, parts) makes a contiguous part of each, for one of several processes."""
+    """Batches of a source. `share` = (part, parts) makes a contiguous part of each, for one of several processes;
+    `views` are made of each sample besides (`views.py`)."""
 
     def __init__(
         self,
@@ -51,6 +53,7 @@ class Batches:
         share: tuple[int, int] = (0, 1),
         workers: int = 0,
         timeout: float = 0.0,
+        views: Sequence[str] = (),
     ):
         self.source, self.tokens, self.preprocess = source, tokens, preprocess
         self.order = Order(len(source), batch_size, seed)
@@ -58,6 +61,7 @@ class Batches:
         self.workers, self.timeout = workers, timeout
         self.bad = Tally(source.max_bad if isinstance(source, CroppingSource) else 0.0)
         self.part = _part(batch_size, *share)
+        self.views = possible_views(views, source)
 
     def batch(self, position: int) -> Batch:
         return self._received(self.make(position, self.device))
@@ -81,19 +85,33 @@ class Batches:
         draws = torch.rand(len(whole), generator=generator(self.seed, "caption", position)).tolist()[self.part]
         if isinstance(self.source, BatchSource):
             return Made(self.source.batch(indices, draws, self.tokens))
-        chance = crop_draws(len(whole), generator(self.seed, "crop", position))[self.part]
+        names = ["crop", *([IMAGE_VIEW2] if IMAGE_VIEW2 in self.views else [])]
+        chances = [crop_draws(len(whole), generator(self.seed, name, position))[self.part] for name in names]
+        used, crops, faults = self._crops(indices, chances, device)
+        batch = self._put_together(crops[0], used, draws)
+        further = {name: crop for name, crop in zip(names[1:], crops[1:], strict=True)}
+        return Made(self._with_words(replace(batch, side={**batch.side, **further}), draws, position), faults)
+
+    def _crops(
+        self, indices: list[int], chances: Sequence[Tensor], device: torch.device | str
+    ) -> tuple[list[int], list[Tensor], tuple[Fault, ...]]:
+        """The records that were used, a crop of each for every set of chances, and faults of those that were not."""
         if isinstance(self.source, CroppingSource):
-            found = cut(
-                self.source,
-                indices,
-                self.preprocess.size,
-                lambda places, sizes: self.preprocess.boxes(sizes, chance[list(places)]),
-            )
-            return Made(self._put_together(found.pixels, found.indices, draws), found.faults)
+            first = self._cut(indices, chances[0])
+            further = [self._cut(first.indices, chance) for chance in chances[1:]]
+            return first.indices, [found.pixels for found in (first, *further)], first.faults
         pixels = self.source.images(indices, self.preprocess.size, device)
         sizes = torch.tensor(pixels.shape[-2:]).expand(len(indices), 2)
-        images = self.preprocess.cropped(pixels, self.preprocess.boxes(sizes, chance))
-        return Made(self._put_together(images, indices, draws))
+        return (
+            indices,
+            [self.preprocess.cropped(pixels, self.preprocess.boxes(sizes, chance)) for chance in chances],
+            (),
+        )
+
+    def _cut(self, indices: Sequence[int], chance: Tensor) -> Cut:
+        assert isinstance(self.source, CroppingSource)
+        boxes = lambda places, sizes: self.preprocess.boxes(sizes, chance[list(places)])  # noqa: E731
+        return cut(self.source, indices, self.preprocess.size, boxes)
 
     def _make_here(self, position: int) -> Made:
         return self.make(position, self.device)
@@ -112,6 +130,15 @@ class Batches:
         side |= tag_data(self.source, pairs, indices, self.tokens)
         return Batch(images, ids, mask, torch.tensor(indices), side)
 
+    def _with_words(self, batch: Batch, draws: Sequence[float], position: int) -> Batch:
+        """With the views of captions that are asked for."""
+        chance = WordChances.of(self.views, self.order.batch_size, self.tokens, self.seed, position).part(self.part)
+        if chance.changes:
+            pairs = [self.source.pair(index) for index in batch.index.tolist()]
+            captions = [_drawn(pair, draw) for pair, draw in zip(pairs, draws, strict=True)]
+            batch = with_changed(batch, captions, [pair.key for pair in pairs], self.tokens, chance.changes)
+        return batch if chance.hiding is None else with_hidden(batch, self.tokens, chance.hiding)
+
     def _received(self, made: Made) -> Batch:
         """Moved to the device, normalised, and its bad records counted."""
         told = len(self.bad.faults)
@@ -122,7 +149,8 @@ class Batches:
         batch = made.batch.map(lambda tensor: tensor.to(self.device))
         if batch.images.dtype != torch.uint8:
             return batch
-        return replace(batch, images=self.preprocess.normalised(batch.images))
+        view = {name: self.preprocess.normalised(batch.side[name]) for name in (IMAGE_VIEW2,) if name in batch.side}
+        return replace(batch, images=self.preprocess.normalised(batch.images), side={**batch.side, **view})
 
 
 def _drawn(pair: Pair, draw: float) -> str:

@@ -21,6 +21,10 @@ from equipoise.types import Batch
 IMAGE_MASK = "image_mask"  # in a batch's `side`: bool [N, P], True where a token of an image is real
 REGIONS, REGION_MASK = "regions", "region_mask"  # there too: [N, R, w] features of parts of an image, bool [N, R]
 TAGS, TAGS_MASK = "tags", "tags_mask"  # and their names as token ids [N, L], bool [N, L]
+IMAGE_VIEW2 = "image_view2"  # there too, where an objective asks: [N, 3, H, W] another crop (data/views.py)
+TEXT_VIEW2, TEXT_VIEW2_MASK = "text_view2", "text_view2_mask"  # a changed caption [N, L], bool [N, L]
+MASKED_WORDS = "masked_words"  # a view as well, of words that are hidden: bool [N, L], and what they were [N, L]
+HIDDEN, ANSWERS = "hidden", "answers"
 HAS = "has_"  # before such a name: bool [N], False where a sample has none of it
 
 

@@ -43,6 +43,7 @@ class Tokens:
         # none is for a model whose texts are features already
         vocabulary: int = 2048  # tokens to learn, at most
         context: int = CLIP_CONTEXT  # the most tokens of a caption, start and end and further class tokens included
+        mask: bool = False  # a mask token beside the vocabulary; an objective that hides words asks for it by itself
         file: str = ""  # a tokenizer.json, CLIP's vocab.json beside merges.txt, BERT's vocab.txt, or their folder
 
         def __post_init__(self) -> None:
@@ -99,7 +100,14 @@ class Tokens:
         """What the configuration asks for: learned from `captions`, or read from its file, or none."""
         if config.kind == "none":
             return NoTokens()
-        return cls.load(config.file, config.context) if config.kind == "file" else cls.train(captions, config)
+        made = cls.load(config.file, config.context) if config.kind == "file" else cls.train(captions, config)
+        return made.with_mask() if config.mask else made
+
+    def with_mask(self) -> Tokens:
+        """The same with a mask token, behind all others where there was none."""
+        if self.mask_id is None:
+            self._tokeniser.add_special_tokens([MASKS[-1]])
+        return Tokens(self._tokeniser, self.context)
 
     def save(self, folder: str | Path) -> None:
         """Writes `tokenizer.json` into the folder; `Tokens.load(folder)` gives the same ids."""

@@ -7,7 +7,8 @@ van den Oord et al. 2018, Eq. 4; Radford et al. 2021, Fig. 3.
 z [N, M] logits exp(t)·s(u, v); p, p' the target by row and by column; lse_i = log Σ_j exp z_ij, lse_j over rows.
 Kept per row (and per column): lse, hit = Σ_j p_ij z_ij, mass = Σ_j p_ij (1 for a complete target).
 The logarithm never sees a normalised probability, so nothing underflows. For a one-hot target this is open_clip's
-`ClipLoss`; targets that do not depend on the model differ from the KL form by a constant only.
+`ClipLoss`; targets that do not depend on the model differ from the KL form by a constant only. `direction` keeps one
+half alone, as a mean of its own: rows (each image among texts) or cols (each text among images).
 """
 
 from __future__ import annotations
@@ -21,12 +22,21 @@ from torch import Tensor
 
 from equipoise.forms.form import LOG_SUM_EXP, SUM, Reduction, SingleSweep, Statistics
 from equipoise.targets import TargetBlock
+from equipoise.types import UserError
+
+SHARES = {"both": (0.5, 0.5), "rows": (1.0, 0.0), "cols": (0.0, 1.0)}  # of the two halves
 
 
 @dataclass(frozen=True)
 class CrossEntropy(SingleSweep):
     cites: ClassVar[tuple[str, ...]] = ("oord2018cpc", "radford2021clip")
     reductions: ClassVar[Mapping[str, Reduction]] = {"lse": LOG_SUM_EXP, "hit": SUM, "mass": SUM}
+
+    direction: str = "both"
+
+    def __post_init__(self) -> None:
+        if self.direction not in SHARES:
+            raise UserError(f"direction must be one of {', '.join(SHARES)}, not {self.direction!r}")
 
     def partial(self, logits: Tensor, target: TargetBlock, norms: Statistics | None = None) -> Statistics:
         rows, cols = _reduce(logits, target.by_row, dim=1), _reduce(logits, target.by_col, dim=0)
@@ -36,17 +46,18 @@ class CrossEntropy(SingleSweep):
         def one_direction(stats: Mapping[str, Tensor]) -> Tensor:
             return (stats["mass"] * stats["lse"] - stats["hit"]).mean()
 
-        return (one_direction(statistics.rows) + one_direction(statistics.cols)) / 2
+        by_row, by_col = SHARES[self.direction]
+        return by_row * one_direction(statistics.rows) + by_col * one_direction(statistics.cols)
 
     def grad(self, logits: Tensor, target: TargetBlock, statistics: Statistics) -> Tensor:
         rows, cols = statistics.rows, statistics.cols
-        n_rows, n_cols = statistics.shape
-        grad = (logits - rows["lse"][:, None]).exp_().mul_(rows["mass"][:, None] / (2 * n_rows))
-        grad += (logits - cols["lse"]).exp_().mul_(cols["mass"] / (2 * n_cols))
+        per_row, per_col = (share / n for share, n in zip(SHARES[self.direction], statistics.shape, strict=True))
+        grad = (logits - rows["lse"][:, None]).exp_().mul_(rows["mass"][:, None] * per_row)
+        grad += (logits - cols["lse"]).exp_().mul_(cols["mass"] * per_col)
         if target.by_row is not None:
-            grad.sub_(target.by_row, alpha=1 / (2 * n_rows))
+            grad.sub_(target.by_row, alpha=per_row)
         if target.by_col is not None:
-            grad.sub_(target.by_col, alpha=1 / (2 * n_cols))
+            grad.sub_(target.by_col, alpha=per_col)
         return grad
 
 

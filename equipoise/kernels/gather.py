@@ -16,6 +16,7 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.nn import functional as F
 
+from equipoise.data.source import IMAGE_VIEW2
 from equipoise.types import Batch
 
 
@@ -49,12 +50,13 @@ def sum_over_ranks(tensor: Tensor) -> Tensor:
 def gather_batch(batch: Batch) -> Batch:
     """What an objective may ask of the whole batch: numbers, tokens, mask and side data of all ranks. Tensors that
     differ in width between ranks are padded with zeros. Pixels and features stay where they are: `images`, and
-    `tokens` that are no ids, come empty."""
+    `tokens` that are no ids, come empty, and views of images not at all."""
     if not in_company():
         return batch
     ids = {} if batch.tokens.is_floating_point() else {"tokens": batch.tokens}
-    found = _gather_ragged({"mask": batch.mask, "index": batch.index, **ids, **_prefixed(batch.side)})
-    side = {name: found[f"side/{name}"] for name in batch.side}
+    told = {name: tensor for name, tensor in batch.side.items() if name != IMAGE_VIEW2}
+    found = _gather_ragged({"mask": batch.mask, "index": batch.index, **ids, **_prefixed(told)})
+    side = {name: found[f"side/{name}"] for name in told}
     return Batch(batch.images[:0], found.get("tokens", batch.tokens[:0]), found["mask"], found["index"], side)
 
 

@@ -8,7 +8,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -16,10 +17,11 @@ from PIL import Image
 from torch import Tensor, nn
 
 from equipoise.data.images import Preprocess
-from equipoise.data.source import IMAGE_MASK
 from equipoise.data.tokens import NoTokens, Tokens
 from equipoise.encoders import ImageConfig, TextConfig
+from equipoise.heads import Head, HeadConfig, Sizes
 from equipoise.models.guides import Regions, tags_of
+from equipoise.models.reading import TOWER_OF, Reading, widened
 from equipoise.models.spread import Spread, in_turn
 from equipoise.models.temperature import Temperature
 from equipoise.readouts import ReadoutConfig
@@ -44,6 +46,7 @@ class Model(nn.Module):
         tokens: Tokens,
         regions: Regions.Config | None = None,
         bias: float | None = None,
+        heads: Mapping[str, HeadConfig] | None = None,
     ):
         super().__init__()
         self.space, self.temperature = space, temperature.within(space)
@@ -59,21 +62,46 @@ class Model(nn.Module):
         self.regions = (regions or Regions.Config()).build(self.image_encoder)
         self.logit_scale = temperature.parameter()
         self.logit_bias = None if bias is None else nn.Parameter(torch.tensor(bias))  # of an objective that learns one
+        sizes = Sizes(space, classes * self.image_encoder.width, self.text_encoder.width, tokens.size)
+        self.heads = nn.ModuleDict({name: config.build(sizes) for name, config in (heads or {}).items()})
 
     def forward(self, batch: Batch, needs: Sequence[str] = ("image", "text")) -> Embeddings:
         """The roles an objective needs, and no more."""
-        makers = {
-            "image": lambda: self.image_points(batch.images, batch.side.get(IMAGE_MASK)),
-            "text": lambda: self.text_points(batch),
+        heads = [head for head in self.all_heads() if set(head.roles) & set(needs)]
+        reading = Reading(self, batch, self._towers_read_whole(heads))
+        makers: dict[str, Callable[[], Tensor]] = {
+            **{view: partial(reading.points, view) for view in TOWER_OF},
             **({"regions": lambda: self._region_points(batch)} if self.regions else {}),
             **({"tags": lambda: self._tag_points(batch)} if self.text_encoder.reads == "words" else {}),
         }
-        if unknown := set(needs) - set(makers):
+        further = {role for head in heads for role in head.roles}
+        if unknown := set(needs) - set(makers) - further:
             raise UserError(
                 f"this model cannot produce {', '.join(sorted(unknown))}, which the objective needs; "
-                "regions need regions.width, tags a text encoder that reads words"
+                "regions need regions.width, tags a text encoder that reads words, others a head of the model"
             )
-        return Embeddings(**{role: makers[role]() for role in needs})
+        made = {role: makers[role]() for role in needs if role in makers}
+        for head in heads:
+            made |= {role: widened(rows) for role, rows in head(reading).items()}
+        return Embeddings.of({role: made[role] for role in needs})
+
+    def all_heads(self) -> list[Head]:
+        return [head for head in self.heads.values() if isinstance(head, Head)]
+
+    def _towers_read_whole(self, heads: Sequence[Head]) -> frozenset[str]:
+        readouts = {"image": self.image_readout, "text": self.text_readout}
+        by_readouts = {tower for tower, readout in readouts.items() if readout.reads_tokens}
+        return frozenset(by_readouts.union(*(head.reads_tokens for head in heads)))
+
+    def remember(self, embeddings: Embeddings) -> None:
+        """What heads keep of a batch, once it has been compared: the whole of it, from all processes."""
+        for head in self.all_heads():
+            head.remember(embeddings)
+
+    def memory(self) -> dict[str, Tensor]:
+        """What heads have kept, by the names of the buffers: part of a run's state, not of the model's."""
+        kept = ((name, head.memory()) for name, head in self.heads.items() if isinstance(head, Head))
+        return {f"heads.{name}.{part}": tensor for name, parts in kept for part, tensor in parts.items()}
 
     def image_points(self, images: Tensor, mask: Tensor | None = None) -> Tensor:
         """Preprocessed images [N, 3, H, W], or features of them (a mask for tokens of which some are no more than
@@ -97,8 +125,7 @@ class Model(nn.Module):
 
     def read(self, readout: nn.Module, features: Features) -> Tensor:
         """What an encoder read, through the readout of its tower, to points."""
-        vectors = readout(features, self.shared)
-        return self.space.project(vectors.float() if vectors.dtype in {torch.bfloat16, torch.float16} else vectors)
+        return self.space.project(widened(readout(features, self.shared)))
 
     def load_pretrained(self) -> None:
         """Where an encoder's settings name weights trained elsewhere, start from them."""

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from equipoise.objectives.clip import CLIP
+from equipoise.objectives.declip import DeCLIP
+from equipoise.objectives.filip import FILIP
 from equipoise.objectives.objective import Objective
+from equipoise.objectives.slip import SLIP
 from equipoise.objectives.softclip import SoftCLIP
 from equipoise.targets import Smoothed
 
@@ -14,6 +17,9 @@ OBJECTIVES: dict[str, Objective | type[Objective]] = {
     "clip_soft": SoftCLIP(divergence="kl", relation_weight=0.0),
     "clip_soft_relation": SoftCLIP(divergence="kl"),
     "softclip": SoftCLIP,
+    "slip": SLIP,
+    "declip": DeCLIP,
+    "filip": FILIP,
 }
 
-__all__ = ["CLIP", "OBJECTIVES", "Objective", "SoftCLIP"]
+__all__ = ["CLIP", "FILIP", "OBJECTIVES", "SLIP", "DeCLIP", "Objective", "SoftCLIP"]

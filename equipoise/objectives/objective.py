@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 
 from torch import Tensor
 
+from equipoise.heads import HeadConfig
 from equipoise.spaces import Space
 from equipoise.types import Batch, Embeddings, Loss
 
@@ -20,6 +22,16 @@ class Objective(ABC):
     def trains(self) -> tuple[str, ...]:
         """Those of them that a gradient flows back into."""
         return self.needs
+
+    @property
+    def views(self) -> tuple[str, ...]:
+        """What the data must make of each sample beside its image and caption (`data/views.py`)."""
+        return ()
+
+    @property
+    def heads(self) -> Mapping[str, HeadConfig]:
+        """What the model needs for these roles beside towers and readouts, by names of their own."""
+        return {}
 
     @property
     def learned_bias(self) -> float | None:

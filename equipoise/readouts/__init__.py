@@ -8,11 +8,13 @@ from equipoise.readouts.code_book import CodeBookReadout
 from equipoise.readouts.codes import CodeBook
 from equipoise.readouts.readout import Readout, ReadoutConfig, Shared
 from equipoise.readouts.sparsemax import sparsemax
+from equipoise.readouts.token_set import TokenSet
 
 READOUTS: dict[str, type[ReadoutConfig]] = {
     "class_token": ClassToken.Config,
     "class_tokens": ClassTokens.Config,
     "code_book": CodeBookReadout.Config,
+    "token_set": TokenSet.Config,
 }
 
 __all__ = [
@@ -24,5 +26,6 @@ __all__ = [
     "Readout",
     "ReadoutConfig",
     "Shared",
+    "TokenSet",
     "sparsemax",
 ]

@@ -100,7 +100,7 @@ class CodeBookReadout(Readout):
 
     def weights(self, features: Features, book: CodeBook) -> Tensor:
         """The share of every code in every sample [N, C]. In full precision, for a share is what is left of scores."""
-        tokens, mask = _real_tokens(features)
+        tokens, mask = real_tokens(features, "the code book")
         queries = self.projection(tokens)
         with torch.autocast(tokens.device.type, enabled=False):
             relevance = self._relevance(queries.to(book.codes.dtype) * self.scale, mask, book.codes)
@@ -114,19 +114,17 @@ class CodeBookReadout(Readout):
         return relevance.clamp(min=0) if self.config.padding == "zero" and self.tower == "text" else relevance
 
 
-def _real_tokens(features: Features) -> tuple[Tensor, Tensor]:
+def real_tokens(features: Features, reader: str) -> tuple[Tensor, Tensor]:
     """Tokens [N, P, w] and their mask, at least one real in each sample, or a sentence."""
     tokens, mask = features.tokens, features.mask
     if tokens is None:
-        raise UserError(
-            "the code book reads patches or words, but this encoder gives class tokens alone; change either"
-        )
+        raise UserError(f"{reader} reads patches or words, but this encoder gives class tokens alone; change either")
     if mask is None:
         return tokens, torch.ones(tokens.shape[:2], dtype=torch.bool, device=tokens.device)
     if not tokens.shape[1] or not bool(mask.any(1).all()):
         number = int(mask.any(1).logical_not().nonzero()[0, 0])
         raise UserError(
-            f"sample {number} of a batch has no tokens but padding, so the code book has nothing to read; "
+            f"sample {number} of a batch has no tokens but padding, so {reader} has nothing to read; "
             "remove it from the data, or set readout.name to class_token"
         )
     return tokens, mask

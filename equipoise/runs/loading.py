@@ -39,4 +39,5 @@ def build_model(run: Run, tokens: Tokens) -> Model:
         tokens=tokens,
         regions=run.regions,
         bias=run.objective.learned_bias,
+        heads=run.objective.heads,
     )

@@ -7,11 +7,13 @@ from equipoise.spaces.geodesic_mix import geodesic_mix
 from equipoise.spaces.product_sphere import ProductSphere
 from equipoise.spaces.space import Space
 from equipoise.spaces.sphere import Sphere
+from equipoise.spaces.token_sets import TokenSets
 
 SPACES: dict[str, type[Space]] = {
     "sphere": Sphere,
     "euclidean": Euclidean,
     "product_sphere": ProductSphere,
+    "token_sets": TokenSets,
 }
 
-__all__ = ["SPACES", "Euclidean", "ProductSphere", "Space", "Sphere", "geodesic_mix"]
+__all__ = ["SPACES", "Euclidean", "ProductSphere", "Space", "Sphere", "TokenSets", "geodesic_mix"]

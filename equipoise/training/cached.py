@@ -38,7 +38,7 @@ def cached_backward(
             states.append(_random_state(batch.index.device))
             seen.append(embed(part).roles())
     leaves = {role: torch.cat([s[role] for s in seen]).requires_grad_() for role in seen[0]}
-    loss = compare(Embeddings(**leaves))
+    loss = compare(Embeddings.of(leaves))
     loss.total.backward()
     for number, (part, state) in enumerate(zip(parts, states, strict=True)):
         _restore(state, batch.index.device)

@@ -2,7 +2,7 @@
 
 DDP keeps a whole model on every rank; FSDP2 (`fully_shard`) keeps some rows of every tensor (`rows.py`). Both average
 parameter gradients over ranks, which `kernels/gather.py` accounts for. Temperature and bias stay outside both: every
-rank computes the loss of the whole batch, so their gradients are complete everywhere.
+rank computes the loss of the whole batch, so their gradients are complete everywhere. So is what heads remember.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def together(model: Model, ranks: Ranks, parallel: str, device: torch.device) ->
         return model
     if parallel == "fsdp":
         return _sharded(model)
-    nn.parallel.DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(model, NAMES)
+    nn.parallel.DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(model, (*NAMES, *model.memory()))
     return nn.parallel.DistributedDataParallel(
         model,
         device_ids=[device] if device.type == "cuda" else None,

@@ -3,6 +3,7 @@
     model.safetensors      the weights to use: the moving average, where there is one
     training.safetensors   optimiser/...  its moments, by parameter
                            weights/...    what is being trained, where the file above holds the average
+                           memory/...     what the objective's heads have kept of former batches
                            random/R/...   the states of torch's random generators on rank R
     rows-R-of-W.safetensors  under FSDP2, what rank R holds of optimiser/... and weights/..., some rows of each
     training.json          how far the run has come (`Position`)
@@ -75,7 +76,11 @@ class State:
 
     def snapshot(self) -> Snapshot:
         trained = self.model.state_dict() if self.average else {}
-        held = {**_named("optimiser", self.step.state()), **_named("weights", trained)}
+        held = {
+            **_named("optimiser", self.step.state()),
+            **_named("weights", trained),
+            **_named("memory", self.model.memory()),
+        }
         random: dict[str, Tensor] = {}
         for rank, states in enumerate(self.ranks.all_of(random_states(self.model.device))):
             random |= _named(f"random/{rank}", states)
@@ -115,6 +120,7 @@ class State:
         else:
             weights.fill(self.model.state_dict())
         self.step.load_state(training, "optimiser/")
+        training.fill(self.model.memory(), "memory/")
         if position.processes != self.ranks.world:
             warnings.warn(
                 f"the run was saved by {position.processes} processes and goes on with {self.ranks.world}: the data "

@@ -130,12 +130,13 @@ class Step:
     def _compare(self, embeddings: Embeddings, batch: Batch, taught: Mapping[str, Tensor]) -> Loss:
         """The loss of the whole batch, wherever its parts are."""
         roles = {**embeddings.roles(), **taught}
-        whole = Embeddings(**{role: gather_points(points) for role, points in roles.items()})
+        whole = Embeddings.of({role: gather_points(points) for role, points in roles.items()})
         model = self.model
         loss = self.objective(
             whole, gather_batch(batch), log_scale=model.log_scale, space=model.space, bias=model.logit_bias
         )
         _require_finite(loss)
+        model.remember(whole)
         return loss
 
 

@@ -204,9 +204,9 @@ def test_regions_go_behind_all_class_tokens():
         x = blocks_aloud(last, [vit.ln_pre(token) for token in (*vit.class_token, *regions[row, :length])])
         expected = torch.stack([vit.ln_post(token) for token in x[:M]])
         for classes_only in (True, False):
-            found = vit.rear(regions, mask, 1, classes_only)
+            found = vit.rear(regions, mask, 1, vit.rear_norm(), classes_only)
             torch.testing.assert_close(found.classes[row], expected, rtol=0, atol=1e-12)
-    assert vit.rear(regions, mask, 1).tokens.shape == (2, 3, 16)
+    assert vit.rear(regions, mask, 1, vit.rear_norm()).tokens.shape == (2, 3, 16)
 
 
 @pytest.mark.parametrize(("micro", "impl", "recompute"), [(4, "eager", False), (5, "tiled", True), (0, "tiled", True)])
@@ -247,7 +247,7 @@ def precomputed(classes: int) -> Model:
     ("make", "sentence"),
     [
         (lambda: ClassTokens.Config().class_tokens(Sphere(8)), "Sphere is no product of spheres; set space.name to"),
-        (lambda: ClassTokens.Config().build(8, Euclidean(8)), "Euclidean is no product of spheres"),
+        (lambda: ClassTokens.Config().build(8, Euclidean(8), "image"), "Euclidean is no product of spheres"),
         (lambda: TEXT_ENCODERS["causal-nano"].build(40, 8, 4), "causal text tower .* 4 class tokens are wanted; set"),
         (lambda: IMAGE_ENCODERS["timm"]().build(32, 4), "timm gives one class token, but 4 are wanted"),
         (lambda: TEXT_ENCODERS["transformers"]("x").build(40, 8, 4), "transformers gives one class token, but 4"),

@@ -128,14 +128,15 @@ class SmallRun:
         torch.manual_seed(run.seed)
         found = step_folders(self.folder)
         captions = (caption for index in range(len(source)) for caption in source.pair(index).captions)
-        learned = self.ranks.first(lambda: Tokens.train(captions, run.tokens))
+        learned = self.ranks.first(lambda: Tokens.from_config(run.caption_tokens(), captions))
         tokens = read_parts(found[-1])[0] if found and resume else learned
         self.model = build_model(run, tokens)
         self.evaluations = 0
         size, workers = run.training.batch_size, run.training.workers
         batches = EventfulBatches(
-            source, tokens, run.preprocess, batch_size=size, seed=run.seed, workers=workers, share=self.ranks.share
-        )
+            source, tokens, run.preprocess, batch_size=size, seed=run.seed, workers=workers, share=self.ranks.share,
+            views=run.objective.views,
+        )  # fmt: skip
         batches.events = in_data
         done = step_number(found[-1]) if found and resume else 0
         objective = EventfulObjective(run.objective, in_step, done)

@@ -11,9 +11,10 @@ import pytest
 import torch
 from every_space import space_named
 from safetensors.torch import load_file
-from small_model import objective_named, random_batch, small_model, small_multi, small_resnet_model
+from small_model import FURTHER, objective_named, random_batch, small_model, small_multi, small_resnet_model
 
 from equipoise.models.model import Model
+from equipoise.spaces import TokenSets
 from equipoise.training.average import Average
 from equipoise.training.settings import Training
 from equipoise.training.step import Step
@@ -41,13 +42,20 @@ CASES = [
     ("clip", "fsdp", 0, "eager", "multi"),
     ("clip", "ddp", 0, "tiled", "resnet"),  # batch norm: the statistics of the whole batch
     ("softclip", "fsdp", 0, "eager", "resnet"),
+    ("slip", "ddp", 0, "eager", "slip"),
+    ("declip", "ddp", 0, "tiled", "declip"),
+    ("declip", "fsdp", 0, "eager", "declip"),
+    ("declip_without_norms", "ddp", 2, "eager", "declip_without_norms"),
+    ("filip", "ddp", 2, "tiled", "token_set"),
 ]
 
 
 def model_of(space: str) -> Model:
     """By the name of its space, or of what is special about it."""
-    if space == "siglip":
-        return small_model(bias=-3.0)
+    if space in FURTHER:  # with the heads of the objective so called
+        return small_model(bias=-3.0 if space == "siglip" else None, heads=FURTHER[space].heads)
+    if space == "token_set":
+        return small_model(TokenSets(4, 8), readout="token_set")
     if space == "code_book":
         return small_model(readout="code_book")
     named = {"multi": small_multi, "resnet": small_resnet_model}

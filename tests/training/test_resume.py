@@ -297,3 +297,15 @@ def test_a_thread_trains_without_handlers(tmp_path):
     thread.start()
     thread.join()
     assert outcomes[0].step == 8
+
+
+def test_a_queue_and_views_go_on_as_they_were(tmp_path):
+    settings = ("objective.name=declip", "objective.queue=40", "objective.width=16", "objective.bottleneck=8")
+    undisturbed, run = (small_run(tmp_path / name / "run", *settings) for name in ("undisturbed", "stopped"))
+    undisturbed.go()
+    assert run.go({3: sent(signal.SIGTERM)}).step == 3
+    run.go(resume=True)
+    assert_same(run, undisturbed)
+    stored = load_file(run.folder / LAST / "training.safetensors")
+    assert int(stored["memory/heads.nearest.filled"]) == 40
+    assert torch.equal(stored["memory/heads.nearest.queue"], run.model.heads["nearest"].queue)

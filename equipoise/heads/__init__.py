@@ -1,0 +1,15 @@
+"""What an objective asks of a model beyond points: parameters and memories that only training needs.
+
+An objective lists heads by name (`Objective.heads`), the model builds them and calls those whose roles are needed.
+They are saved with the model, so that training can go on; `encode_image` and `encode_text` never look at them.
+"""
+
+from __future__ import annotations
+
+from equipoise.heads.head import Head, HeadConfig, Seen, Sizes
+from equipoise.heads.masked_words import MaskedWords
+from equipoise.heads.nearest import Nearest
+from equipoise.heads.projector import Projector
+from equipoise.heads.twins import Twins
+
+__all__ = ["Head", "HeadConfig", "MaskedWords", "Nearest", "Projector", "Seen", "Sizes", "Twins"]

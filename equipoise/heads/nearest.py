@@ -1,0 +1,76 @@
+"""A queue of texts seen lately, and for each text of a batch the one in it that is closest.
+
+Li et al. 2022, "Supervision Exists Everywhere: A Data Efficient Contrastive Language-Image Pre-training Paradigm"
+(DeCLIP), §3; Dwibedi et al. 2021, NNCLR, §3.2.
+
+    nearest(v) = argmax_{q in queue} s(v, q)                 queue [65,536, d]: first in, first out
+
+Roles text_nearest, text_view2_nearest [N, d], without gradients. A batch is looked up first and remembered after, the
+changed captions before the captions. The authors fill the queue with random points at the start, and each process has
+one of its own, filled with its own texts; here nothing is looked up that was never a text (before the first batch each
+text is its own neighbour), and all processes have the same queue of all their texts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from equipoise.heads.head import Head, Seen, Sizes
+from equipoise.types import Embeddings, UserError
+
+AT_ONCE = 256  # texts that are compared with the whole queue at the same time
+
+
+class Nearest(Head):
+    roles: ClassVar[tuple[str, ...]] = ("text_nearest", "text_view2_nearest")
+    queue: Tensor  # [size, d]
+    place: Tensor  # where the next text goes
+    filled: Tensor  # how many there are
+
+    @dataclass(frozen=True)
+    class Config:
+        size: int = 65_536
+
+        def __post_init__(self) -> None:
+            if self.size < 1:
+                raise UserError(f"queue must be at least 1, not {self.size}")
+
+        def build(self, sizes: Sizes) -> Nearest:
+            return Nearest(self, sizes)
+
+    def __init__(self, config: Config, sizes: Sizes):
+        super().__init__()
+        self.space = sizes.space
+        self.register_buffer("queue", torch.zeros(config.size, sizes.space.dim), persistent=False)
+        self.register_buffer("place", torch.zeros((), dtype=torch.int64), persistent=False)
+        self.register_buffer("filled", torch.zeros((), dtype=torch.int64), persistent=False)
+
+    def forward(self, seen: Seen) -> dict[str, Tensor]:
+        views = ("text", "text_view2")
+        return {role: self.closest(seen.points(view)) for role, view in zip(self.roles, views, strict=True)}
+
+    @torch.no_grad()
+    def closest(self, points: Tensor) -> Tensor:
+        known = self.queue[: int(self.filled)]
+        if not len(known):
+            return points.detach()
+        with torch.autocast(points.device.type, enabled=False):
+            parts = [self.space.similarity(part.to(known), known).argmax(1) for part in points.split(AT_ONCE)]
+        return known[torch.cat(parts)].to(points.dtype)
+
+    @torch.no_grad()
+    def remember(self, embeddings: Embeddings) -> None:
+        assert embeddings.text_view2 is not None
+        size = len(self.queue)
+        new = torch.cat([embeddings.text_view2, embeddings.text])[-size:]
+        places = (self.place + torch.arange(len(new), device=new.device)) % size
+        self.queue[places] = new.to(self.queue.dtype)
+        self.place.add_(len(new)).remainder_(size)
+        self.filled.add_(len(new)).clamp_(max=size)
+
+    def memory(self) -> dict[str, Tensor]:
+        return {"queue": self.queue, "place": self.place, "filled": self.filled}

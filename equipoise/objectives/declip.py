@@ -1,0 +1,145 @@
+"""DeCLIP: whatever else pairs can teach. Two views of image and text, each modality by itself, and texts alike.
+
+Li et al. 2022, "Supervision Exists Everywhere: A Data Efficient Contrastive Language-Image Pre-training Paradigm",
+§3, and their code.
+
+    L = 0.4 L_CLIP + 0.2 L_SimSiam + 0.2 L_MLM + 0.2 L_NN
+
+    L_CLIP     mean of CLIP's loss over the four pairs (image, image_view2) x (text, text_view2)
+    L_SimSiam  objectives/simsiam.py on the two views of the image
+    L_MLM      Σ_i cost_i / number of hidden words                      heads/masked_words.py
+    L_NN       mean over the same four pairs of -log softmax_j(exp(t)·s(image_i, nearest(text_j))) at j = i
+
+The text is the caption with hidden words, as in the authors' code, text_view2 the changed one. nearest(.) is the
+closest text in a queue of 65,536 (heads/nearest.py); no gradient flows into it, and only images look for texts. A term
+whose weight is 0 asks for nothing. With the readout `code_book` this is DeCLIP+FDT.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from itertools import product
+
+import torch
+from torch import Tensor
+
+from equipoise.choice import choice
+from equipoise.data.source import HIDDEN, IMAGE_VIEW2, MASKED_WORDS, TEXT_VIEW2
+from equipoise.forms import FORMS, CrossEntropy, Form
+from equipoise.heads import Head, HeadConfig, MaskedWords, Nearest, Twins
+from equipoise.kernels import contrast
+from equipoise.objectives.clip import CLIP
+from equipoise.objectives.objective import Objective
+from equipoise.objectives.simsiam import simsiam
+from equipoise.spaces import Space
+from equipoise.targets import TARGETS, OneHot, Target
+from equipoise.types import Batch, Embeddings, Loss, UserError
+
+TERMS: dict[str, type[Head]] = {
+    "simsiam": Twins,
+    "words": MaskedWords,
+    "nearest": Nearest,
+}  # those that a head makes, and which
+
+
+@dataclass(frozen=True)
+class DeCLIP(Objective):
+    clip_weight: float = 0.4
+    simsiam_weight: float = 0.2
+    words_weight: float = 0.2
+    nearest_weight: float = 0.2
+    queue: int = 65_536
+    width: int = 1024  # of SimSiam's projector
+    bottleneck: int = 512  # of its predictor
+    target: Target = choice(TARGETS, "one_hot")
+    form: Form = choice(FORMS, "cross_entropy")
+    impl: str = "auto"
+
+    def __post_init__(self) -> None:
+        for name in ("clip_weight", *(f"{term}_weight" for term in TERMS)):
+            if getattr(self, name) < 0:
+                raise UserError(f"{name} must be at least 0, not {getattr(self, name)}")
+        if min(self.queue, self.width, self.bottleneck) < 1:
+            raise UserError("queue, width and bottleneck must be at least 1")
+        if self.form.learned_bias is not None:
+            raise UserError(
+                "texts of a queue are compared by a softmax, which knows no bias; set form.learned to false"
+            )
+        self._clip()
+
+    @property
+    def cites(self) -> tuple[str, ...]:
+        cited = {"simsiam": ("chen2021simsiam",), "words": ("devlin2019bert",), "nearest": ("dwibedi2021nnclr",)}
+        eda = "wei2019eda"
+        return ("li2022declip", "radford2021clip", eda, *(key for term in self._terms() for key in cited[term]))
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        of_heads = (role for term in self._terms() for role in TERMS[term].roles)
+        return tuple(dict.fromkeys((*self._clip().needs, IMAGE_VIEW2, TEXT_VIEW2, *of_heads)))
+
+    @property
+    def trains(self) -> tuple[str, ...]:
+        still = {"image_projected", "image_projected2", *Nearest.roles, *self._clip().needs}
+        return (*self._clip().trains, *(role for role in self.needs if role not in still))
+
+    @property
+    def views(self) -> tuple[str, ...]:
+        return (IMAGE_VIEW2, TEXT_VIEW2, *((MASKED_WORDS,) if self.words_weight else ()))
+
+    @property
+    def heads(self) -> Mapping[str, HeadConfig]:
+        made: dict[str, HeadConfig] = {
+            "simsiam": Twins.Config(self.width, self.bottleneck),
+            "words": MaskedWords.Config(),
+            "nearest": Nearest.Config(self.queue),
+        }
+        return {term: made[term] for term in self._terms()}
+
+    def __call__(
+        self,
+        embeddings: Embeddings,
+        batch: Batch | None = None,
+        *,
+        log_scale: Tensor | float,
+        space: Space,
+        bias: Tensor | float | None = None,
+    ) -> Loss:
+        assert embeddings.image_view2 is not None
+        assert embeddings.text_view2 is not None
+        images, texts = (embeddings.image, embeddings.image_view2), (embeddings.text, embeddings.text_view2)
+        further = embeddings.further
+
+        def clip(image: Tensor, text: Tensor) -> Tensor:
+            pair = replace(embeddings, image=image, text=text)
+            return self._clip()(pair, batch, log_scale=log_scale, space=space, bias=bias).total
+
+        def nearest(image: Tensor, text: Tensor) -> Tensor:
+            form, one_hot = CrossEntropy(direction="rows"), OneHot()
+            return contrast(
+                image, text.detach(), space=space, target=one_hot, form=form, log_scale=log_scale, impl=self.impl
+            )
+
+        terms = {"contrastive": _mean(clip(i, t) for i, t in product(images, texts))}
+        if self.simsiam_weight:
+            first, second, foretold, foretold2 = (further[role] for role in Twins.roles)
+            terms["simsiam"] = simsiam((first, second), (foretold, foretold2))
+        if self.words_weight:
+            assert batch is not None
+            terms["words"] = further["words_cost"].sum() / batch.side[HIDDEN].sum().clamp(min=1)
+        if self.nearest_weight:
+            known = [further[role] for role in Nearest.roles]
+            terms["nearest"] = _mean(nearest(i, t) for i, t in product(images, known))
+        weights = {"contrastive": self.clip_weight, **{term: getattr(self, f"{term}_weight") for term in TERMS}}
+        return Loss(torch.stack([weights[name] * term for name, term in terms.items()]).sum(), terms)
+
+    def _clip(self) -> CLIP:
+        return CLIP(self.target, self.form, self.impl)
+
+    def _terms(self) -> list[str]:
+        return [term for term in TERMS if getattr(self, f"{term}_weight")]
+
+
+def _mean(losses: Iterable[Tensor]) -> Tensor:
+    return torch.stack(list(losses)).mean()

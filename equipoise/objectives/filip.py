@@ -1,0 +1,71 @@
+"""FILIP: images and texts are as close as their patches and words; each way has a similarity of its own.
+
+Yao et al. 2022, "FILIP: Fine-grained Interactive Language-Image Pre-Training", §3.1.
+
+    L = ½ [ CE(exp(t)·s_rows(image_i, text_j)), each image among texts + CE(exp(t)·s_cols(image_i, text_j)), each text
+            among images ]
+
+s_rows is the mean over an image's patches of their closest word, s_cols the mean over a text's words of their closest
+patch (spaces/token_sets.py). Points come from the readout `token_set`, but whatever gives sets will do, `class_tokens`
+for instance. Padding has no say in either mean. In the code of Li et al. 2022, which FDT compares itself with, it has
+(all 77 positions), and others see each sample through the 16 of its tokens closest to its own pair; not so here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from torch import Tensor
+
+from equipoise.choice import choice
+from equipoise.forms import CrossEntropy
+from equipoise.objectives.clip import CLIP
+from equipoise.objectives.objective import Objective
+from equipoise.spaces import Space, TokenSets
+from equipoise.targets import TARGETS, Target
+from equipoise.types import Batch, Embeddings, Loss, UserError
+
+
+@dataclass(frozen=True)
+class FILIP(Objective):
+    cites: ClassVar[tuple[str, ...]] = ("yao2022filip", "radford2021clip")
+
+    target: Target = choice(TARGETS, "one_hot")
+    impl: str = "auto"
+
+    def __post_init__(self) -> None:
+        self._one_way("rows")
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        return self._one_way("rows").needs
+
+    @property
+    def trains(self) -> tuple[str, ...]:
+        return self._one_way("rows").trains
+
+    def __call__(
+        self,
+        embeddings: Embeddings,
+        batch: Batch | None = None,
+        *,
+        log_scale: Tensor | float,
+        space: Space,
+        bias: Tensor | float | None = None,
+    ) -> Loss:
+        if not isinstance(space, TokenSets):
+            raise UserError(
+                f"FILIP compares sets of vectors, but {type(space).__name__} has points of one; set space.name to "
+                "token_sets, or objective.name to clip"
+            )
+        by_image, by_text = (
+            self._one_way(way)(
+                embeddings, batch, log_scale=log_scale, space=replace(space, toward=way), bias=bias
+            ).total
+            for way in ("rows", "cols")
+        )
+        return Loss((by_image + by_text) / 2, {"image_to_text": by_image, "text_to_image": by_text})
+
+    def _one_way(self, direction: str) -> CLIP:
+        return CLIP(self.target, CrossEntropy(direction), self.impl)

@@ -1,0 +1,83 @@
+"""SLIP: CLIP, and SimCLR between two views of the images.
+
+Mu et al. 2022, "SLIP: Self-supervision meets Language-Image Pre-training", §3.
+
+    L = L_CLIP(image, text) + λ L_SimCLR(image, image_view2)                λ = 1, SimCLR's own temperature 0.1
+
+The paper has a third view, the one CLIP sees, beside the two that SimCLR compares; here CLIP sees the first of two,
+which saves one of three passes of the image tower. Views are random crops; the paper also changes colours and blurs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from torch import Tensor
+
+from equipoise.choice import choice
+from equipoise.data.source import IMAGE_VIEW2
+from equipoise.forms import FORMS, Form
+from equipoise.heads import HeadConfig, Projector
+from equipoise.objectives.clip import CLIP
+from equipoise.objectives.objective import Objective
+from equipoise.objectives.simclr import simclr
+from equipoise.spaces import Space
+from equipoise.targets import TARGETS, Target
+from equipoise.types import Batch, Embeddings, Loss, UserError
+
+
+@dataclass(frozen=True)
+class SLIP(Objective):
+    cites: ClassVar[tuple[str, ...]] = ("mu2022slip", "chen2020simclr", "radford2021clip")
+
+    self_weight: float = 1.0
+    self_temperature: float = 0.1
+    hidden: int = 4096  # widths of the projector
+    width: int = 256
+    target: Target = choice(TARGETS, "one_hot")
+    form: Form = choice(FORMS, "cross_entropy")
+    impl: str = "auto"
+
+    def __post_init__(self) -> None:
+        if self.self_weight < 0 or not self.self_temperature > 0 or min(self.hidden, self.width) < 1:
+            raise UserError("self_weight must be at least 0; self_temperature, hidden and width above 0")
+        self._clip()
+
+    def _clip(self) -> CLIP:
+        return CLIP(self.target, self.form, self.impl)
+
+    @property
+    def learned_bias(self) -> float | None:
+        return self.form.learned_bias
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        return (*self._clip().needs, *Projector.roles)
+
+    @property
+    def trains(self) -> tuple[str, ...]:
+        return (*self._clip().trains, *Projector.roles)
+
+    @property
+    def views(self) -> tuple[str, ...]:
+        return (IMAGE_VIEW2,)
+
+    @property
+    def heads(self) -> Mapping[str, HeadConfig]:
+        return {"simclr": Projector.Config(self.hidden, self.width)}
+
+    def __call__(
+        self,
+        embeddings: Embeddings,
+        batch: Batch | None = None,
+        *,
+        log_scale: Tensor | float,
+        space: Space,
+        bias: Tensor | float | None = None,
+    ) -> Loss:
+        clip = self._clip()(embeddings, batch, log_scale=log_scale, space=space, bias=bias).total
+        first, second = (embeddings.further[role] for role in Projector.roles)
+        self_supervised = simclr(first, second, self.self_temperature)
+        return Loss(clip + self.self_weight * self_supervised, {"contrastive": clip, "simclr": self_supervised})
