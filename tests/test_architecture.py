@@ -35,6 +35,7 @@ ORDER = (
     "embed_command",
     "lab",
     "lab_commands",
+    "codes_command",
     "probing",
     "probe_command",
     "auditing",
