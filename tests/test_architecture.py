@@ -36,6 +36,7 @@ ORDER = (
     "lab",
     "lab_commands",
     "codes_command",
+    "completeness_command",
     "probing",
     "probe_command",
     "auditing",

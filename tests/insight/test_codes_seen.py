@@ -12,31 +12,13 @@ from small_model import small_model
 from torch.nn import functional as F
 
 from equipoise.cli import main
-from equipoise.config import load_run
 from equipoise.encoders import ViT
 from equipoise.encoders.finer import FinerViT
 from equipoise.insight.best import Best
 from equipoise.insight.codes import towers, use_of_images, use_of_texts, used
 from equipoise.insight.heat import Heat, coloured, spread_out
 from equipoise.insight.purity import VALUES, chance, image_labels, purity, text_labels
-from equipoise.models.model import Model
-from equipoise.runs import build_model, run_recipe
 from equipoise.types import UserError
-
-CODES = ("readout.codes=24", "readout.scale=1.0")
-
-
-@pytest.fixture
-def coded(tiny_settings, tokens) -> Model:
-    torch.manual_seed(0)
-    return build_model(load_run("fdt-scenes", (*tiny_settings, *CODES)).run, tokens).eval()
-
-
-@pytest.fixture(scope="module")
-def fdt_run(tmp_path_factory, tiny_settings):
-    folder = tmp_path_factory.mktemp("runs") / "fdt"
-    assert run_recipe("fdt-scenes", (*tiny_settings, *CODES), folder, command="equipoise train fdt-scenes") == 0
-    return folder
 
 
 @pytest.mark.parametrize("k", [1, 4, 50])
