@@ -17,7 +17,7 @@ def weights_of(model, source, texts):
     """The shares of every image and text, one sample at a time."""
     images = []
     for index in range(len(source)):
-        pixels = model.image_encoder.prepare(source.images([index], 64), model.preprocess)
+        pixels = model.image_encoder.prepare(source.images([index], model.preprocess.size), model.preprocess)
         images.append(model.image_readout.weights(model.image_encoder(pixels), model.shared)[0].double())
     said = [
         model.text_readout.weights(model.text_encoder(*model.tokens([text])), model.shared)[0].double()
@@ -60,11 +60,11 @@ def test_retrieval_and_zero_shot_equal_loops(coded, scenes):
 
 def test_they_are_shares_of_the_same_weights(coded, scenes):
     seen = by_weights(coded)
-    points = seen.encode_image(scenes.images([0, 1], 64))
+    points = seen.encode_image(scenes.images([0, 1], coded.preprocess.size))
     assert points.shape == (2, 24)
     assert (points >= 0).all()
     assert seen.shared is coded.shared
-    assert coded.encode_image(scenes.images([0, 1], 64)).shape == (2, 16)
+    assert coded.encode_image(scenes.images([0, 1], coded.preprocess.size)).shape == (2, 16)
 
 
 def test_a_model_without_codes_and_an_unknown_word_are_refused(model, scenes, fdt_run, capsys):

@@ -76,7 +76,7 @@ def test_the_number_equals_a_loop(model, scenes):
     contrasts = [one for index in range(12) for one in scene_contrasts(index, scenes.pair(index))]
     right = judged(model, scenes, contrasts)
     for one, is_right in zip(contrasts, right, strict=True):
-        image = model.encode_image(scenes.images([one.image], 64))
+        image = model.encode_image(scenes.images([one.image], model.preprocess.size))
         whole, part = (float(model.similarity(image, model.encode_text(text))) for text in (one.matched, one.partial))
         assert is_right == (whole > part) or abs(whole - part) < 1e-6
     found = completeness(contrasts, right)

@@ -43,7 +43,7 @@ def test_images_and_words_equal_loops(coded, scenes):
     usage = use_of_images(coded, scenes, 3, labels)
     relevance, shares = [], []
     for index in range(len(scenes)):
-        pixels = coded.image_encoder.prepare(scenes.images([index], 64), coded.preprocess)
+        pixels = coded.image_encoder.prepare(scenes.images([index], coded.preprocess.size), coded.preprocess)
         features = coded.image_encoder(pixels)
         patches = image.queries(features)[0][0]
         relevance.append([max(float(q @ c) for q in patches) for c in image.book.codes])
@@ -178,15 +178,17 @@ def test_heat_is_linear_between_places_and_flat_outside():
 def test_heat_of_a_code_is_the_relevance_of_patches(coded, scenes):
     heat = Heat(coded)
     queries = heat.queries(scenes, [3, 5])
-    patches = coded.image_encoder(coded.image_encoder.prepare(scenes.images([3, 5], 64), coded.preprocess))
+    patches = coded.image_encoder(
+        coded.image_encoder.prepare(scenes.images([3, 5], coded.preprocess.size), coded.preprocess)
+    )
     expected = towers(coded)[0].queries(patches)[0] @ coded.shared.codes[7]
     maps = heat.maps(queries, 7, 4)  # as many pixels as patches
     np.testing.assert_allclose(maps.reshape(2, 16), expected.numpy(), atol=1e-6)
-    assert Heat(coded, 8).queries(scenes, [3]).shape[:3] == (1, 7, 7)
+    assert Heat(coded, 4).queries(scenes, [3]).shape[:3] == (1, 7, 7)
 
 
 def test_the_command_writes_a_page_and_finds_words(fdt_run, tmp_path, capsys):
-    assert main(["codes", str(fdt_run), "--stride", "8", "--images", "2", "--out", str(tmp_path / "seen")]) == 0
+    assert main(["codes", str(fdt_run), "--stride", "4", "--images", "2", "--out", str(tmp_path / "seen")]) == 0
     record = json.loads((tmp_path / "seen" / "codes.json").read_text())
     assert capsys.readouterr().out.startswith(record["finding"])
     page = (tmp_path / "seen" / "index.html").read_text()
@@ -208,7 +210,7 @@ def test_mistakes_are_one_sentence(fdt_run, finished_run, tmp_path, capsys):
     for words, sentence in (
         ([finished_run], "this model has no codes to look at"),
         ([finished_run, "--word", "red"], "this model has no codes to look at"),
-        ([fdt_run, "--stride", "5"], "a stride of 5 does not divide patches of 16 px"),
+        ([fdt_run, "--stride", "5"], "a stride of 5 does not divide patches of 8 px"),
         ([fdt_run, "--images", "0"], "--images must be at least 1, not 0"),
     ):
         assert main(["codes", *map(str, words), "--out", str(tmp_path)]) == 2
