@@ -14,6 +14,8 @@ from typing import NoReturn
 
 from equipoise import __version__
 from equipoise.audit_command import add_audit_command
+from equipoise.codes_command import add_codes_command
+from equipoise.completeness_command import add_completeness_command
 from equipoise.data_commands import add_data_commands
 from equipoise.embed_command import add_embed_command
 from equipoise.lab_commands import add_lab_commands
@@ -121,6 +123,8 @@ def _parser() -> argparse.ArgumentParser:
 
     add_embed_command(commands, _command)
     add_lab_commands(commands, _command)
+    add_codes_command(commands, _command)
+    add_completeness_command(commands, _command)
     add_probe_command(commands, _command)
     add_audit_command(commands, _command)
 

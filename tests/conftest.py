@@ -44,6 +44,8 @@ TINY_SETTINGS = (
     "training.log_every=1",
 )
 
+TINY_CODES = ("readout.codes=24", "readout.scale=1.0")
+
 
 @pytest.fixture(scope="session")
 def tiny_settings() -> tuple[str, ...]:
@@ -73,6 +75,21 @@ def model(tiny: Loaded, tokens: Tokens) -> Model:
     """An untrained tiny model, the same in every test."""
     torch.manual_seed(0)
     return build_model(tiny.run, tokens)
+
+
+@pytest.fixture
+def coded(tiny_settings: tuple[str, ...], tokens: Tokens) -> Model:
+    """An untrained tiny model with a code book."""
+    torch.manual_seed(0)
+    return build_model(load_run("fdt-scenes", (*tiny_settings, *TINY_CODES)).run, tokens).eval()
+
+
+@pytest.fixture(scope="session")
+def fdt_run(tmp_path_factory: pytest.TempPathFactory, tiny_settings: tuple[str, ...]) -> Path:
+    """The folder of a finished run with a code book; not to be changed."""
+    folder = tmp_path_factory.mktemp("runs") / "fdt"
+    assert run_recipe("fdt-scenes", (*tiny_settings, *TINY_CODES), folder, command="equipoise train fdt-scenes") == 0
+    return folder
 
 
 @pytest.fixture

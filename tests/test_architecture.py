@@ -36,6 +36,8 @@ ORDER = (
     "embed_command",
     "lab",
     "lab_commands",
+    "codes_command",
+    "completeness_command",
     "probing",
     "probe_command",
     "auditing",

@@ -24,7 +24,7 @@ from equipoise.files import write_text
 from equipoise.types import UserError
 
 if TYPE_CHECKING:
-    from tokenizers import Tokenizer
+    from tokenizers import Encoding, Tokenizer
 
 CLIP_CONTEXT = 77
 WIDTH_STEP = 4  # batches are padded to a multiple of this, so that few different widths occur
@@ -141,6 +141,16 @@ class Tokens:
         width = self.context if pad_to_context else min(self.context, math.ceil(longest / WIDTH_STEP) * WIDTH_STEP)
         return self._pad(rows, width)
 
+    def words(self, captions: Sequence[str]) -> list[list[str | None]]:
+        """For each caption, the word that each of its tokens is part of, in small letters; None for the start, the end
+        and signs that are no words."""
+        return [
+            [None, *_words(encoding, caption)[: self.context - 2], None]
+            for encoding, caption in zip(
+                self._tokeniser.encode_batch(captions, add_special_tokens=False), captions, strict=True
+            )
+        ]
+
     def _row(self, pieces: list[int], caption: str, name: str, strict: bool) -> list[int]:
         """The ids of one caption between start and end, cut to the context."""
         if not pieces:
@@ -179,6 +189,17 @@ class NoTokens(Tokens):
 
     def __call__(self, captions: str | Sequence[str], *_: object, **__: object) -> NoReturn:
         raise UserError("there is no tokeniser here to read words with; set tokens.kind to bpe, wordpiece or file")
+
+
+def _words(encoding: Encoding, caption: str) -> list[str | None]:
+    """The word of each token, whole though the token is a part of it."""
+    spans: dict[int | None, tuple[int, int]] = {}
+    for word, (start, stop) in zip(encoding.word_ids, encoding.offsets, strict=True):
+        first, last = spans.get(word, (start, stop))
+        spans[word] = min(first, start), max(last, stop)
+    texts = {word: caption[start:stop].strip().lower() for word, (start, stop) in spans.items()}
+    said = {word: text if any(map(str.isalnum, text)) else None for word, text in texts.items()}
+    return [said[word] for word in encoding.word_ids]
 
 
 def _from_text(tokeniser: str, context: int) -> Tokens:

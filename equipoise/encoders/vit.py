@@ -74,7 +74,10 @@ class ViT(ImageEncoder):
         self.transformer.recompute = wanted
 
     def forward(self, images: Tensor, classes_only: bool = False) -> Features:
-        x = self._embed_patches(images) + self.positions[self.classes :]
+        return self.encode_patches(self._embed_patches(images) + self.positions[self.classes :], classes_only)
+
+    def encode_patches(self, x: Tensor, classes_only: bool = False) -> Features:
+        """Embedded patches with their positions added [N, P, w], any number of them."""
         if self.training and self.config.patch_dropout:
             x = _keep_some(x, 1 - self.config.patch_dropout)
         classes = (self.class_token + self.positions[: self.classes]).expand(len(x), -1, -1)

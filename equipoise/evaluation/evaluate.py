@@ -20,23 +20,28 @@ from equipoise.data.source import FeatureSource, JudgedSource, LabelledSource, S
 from equipoise.evaluation.chance import retrieval_chance, zero_shot_chance
 from equipoise.evaluation.retrieval import retrieval
 from equipoise.evaluation.zeroshot import AVERAGES, confusion, fill, zero_shot
+from equipoise.models.by_weights import by_weights
 from equipoise.models.fit import require_fit
 from equipoise.models.model import Model
 from equipoise.types import UserError
 
 TEXTS_AT_ONCE = 1024
+FEATURES = ("points", "weights")
 
 
 @dataclass(frozen=True)
 class Evaluation:
     cites: ClassVar[tuple[str, ...]] = ("musgrave2020reality",)
 
+    features: str = "points"  # or weights: the shares of a code book's codes, once a run is over
     captions: int = 1  # captions of each image that take part in `retrieval`; 0 takes all
     average: str = "similarity"  # zero-shot: average similarities over prompts, or their embeddings
     batch_size: int = 256  # images encoded at once
     chunk: int = 1024  # queries ranked at once
 
     def __post_init__(self) -> None:
+        if self.features not in FEATURES:
+            raise UserError(f"features must be one of {', '.join(FEATURES)}, not {self.features!r}")
         if self.average not in AVERAGES:
             raise UserError(f"average must be one of {', '.join(AVERAGES)}, not {self.average!r}")
         for name, least in (("captions", 0), ("batch_size", 1), ("chunk", 1)):
@@ -75,6 +80,7 @@ class Captions:
 
 def evaluate(model: Model, source: Source, settings: Evaluation) -> dict[str, Finding]:
     """All protocols the source allows, by name."""
+    model = by_weights(model) if settings.features == "weights" else model
     images = encode_images(model, source, settings.batch_size)
     findings = {"retrieval": _retrieval(model, images, source, settings)}
     if isinstance(source, JudgedSource):

@@ -99,12 +99,25 @@ class CodeBookReadout(Readout):
             return weights @ shared.codes
 
     def weights(self, features: Features, book: CodeBook) -> Tensor:
-        """The share of every code in every sample [N, C]. In full precision, for a share is what is left of scores."""
-        tokens, mask = real_tokens(features, "the code book")
-        queries = self.projection(tokens)
-        with torch.autocast(tokens.device.type, enabled=False):
-            relevance = self._relevance(queries.to(book.codes.dtype) * self.scale, mask, book.codes)
+        """The share of every code in every sample [N, C]."""
+        return self.shares(self.relevance(features, book))
+
+    def shares(self, relevance: Tensor) -> Tensor:
+        """The codes' shares that relevance [N, C] makes. In full precision, for a share is what is left of scores."""
+        with torch.autocast(relevance.device.type, enabled=False):
             return sparsemax(relevance) if self.config.activation == "sparsemax" else relevance.softmax(-1)
+
+    def relevance(self, features: Features, book: CodeBook) -> Tensor:
+        """How well every code fits every sample [N, C], pooled over its tokens."""
+        queries, mask = self.queries(features, book)
+        with torch.autocast(queries.device.type, enabled=False):
+            return self._relevance(queries, mask, book.codes)
+
+    def queries(self, features: Features, book: CodeBook) -> tuple[Tensor, Tensor]:
+        """What codes are multiplied with [N, P, d], scaled, and which of it is real [N, P]: <q, c> is the relevance of
+        a code to a single patch or word."""
+        tokens, mask = real_tokens(features, "the code book")
+        return self.projection(tokens).to(book.codes.dtype) * self.scale, mask
 
     def _relevance(self, queries: Tensor, mask: Tensor, codes: Tensor) -> Tensor:
         if self.config.pooling == "mean":  # of products, which is the product with the mean

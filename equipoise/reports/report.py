@@ -7,21 +7,18 @@ What a run does not have (an evaluation, examples, a bibliography) is left out o
 
 from __future__ import annotations
 
-import base64
-import io
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from PIL import Image
 
 from equipoise.evaluation.results import metric, percent
 from equipoise.files import write_text
 from equipoise.reports import plots
+from equipoise.reports.page import page
 
 REPORT = "report.html"
 HEADLINES = ("text_to_image_R@1", "image_to_text_R@1", "text_to_image_mAP@R", "acc1")
@@ -102,11 +99,8 @@ def write_report(
     "temperature" is exp(t) and whose largest allowed value is `clamp`; `temperature` says how it went;
     `results` and `chance` hold numbers by the evaluation's name.
     """
-    from jinja2 import Environment, StrictUndefined
-
-    page = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    page.filters["picture"] = picture
-    text = page.from_string((files("equipoise.reports") / "report.html").read_text(encoding="utf-8")).render(
+    text = page(
+        REPORT,
         title=title,
         facts=facts,
         recipe=table_toml,
@@ -190,10 +184,3 @@ def curves(records: Sequence[Mapping[str, Any]], clamp: float | None, temperatur
         for chart, figure in drawn
         if figure is not None
     ]
-
-
-def picture(image: np.ndarray) -> str:
-    """An image as a data URI."""
-    buffer = io.BytesIO()
-    Image.fromarray(np.ascontiguousarray(image, dtype=np.uint8)).save(buffer, format="PNG", optimize=True)
-    return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode("ascii")

@@ -1,0 +1,110 @@
+"""Completeness: does a model notice that a sentence leaves something out of a picture, or gets it wrong?
+
+Chen et al. 2023 (FDT), §4.4 and App. C. Of a picture with the objects o_1 ... o_N, the matched sentence is "An photo
+contains o_1, o_2, ..., o_{N-1}, and o_N"; each object left out in turn gives a partially matched sentence, so N pairs
+of sentences a picture. The number is the share of pairs whose matched sentence is the closer one to the picture:
+
+    completeness = 1/|pairs| Σ [ s(image, matched) > s(image, partial) ]        guessing: 1/2
+
+A tie counts against the model. A picture needs two objects, for a sentence without any says nothing. Objects are what
+is present, each kind once, as the number of the paper's pairs (305,723 of MSCOCO's training images) suggests; it does
+not say so, nor how two objects are joined: here by " and ".
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+
+from equipoise.data.source import Source
+from equipoise.evaluation.evaluate import Captions, encode_some
+from equipoise.models.fit import require_fit
+from equipoise.models.model import Model
+from equipoise.types import UserError
+
+TEMPLATE = "An photo contains {}"  # the paper's words
+IMAGES = 256  # at once
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """A picture with a sentence that says all of it and one that does not."""
+
+    image: int
+    kind: str  # of what is missing or wrong
+    matched: str
+    partial: str
+    objects: int
+
+
+@dataclass(frozen=True)
+class Completeness:
+    kind: str
+    objects: int  # in the picture; 0: any number
+    right: float
+    pairs: int
+
+    @property
+    def error(self) -> float:
+        """The standard error of `right`, as if pairs were independent."""
+        return math.sqrt(self.right * (1 - self.right) / self.pairs)
+
+
+def listed(names: Sequence[str]) -> str:
+    """a; a and b; a, b, and c."""
+    if len(names) < 3:
+        return " and ".join(names)
+    return f"{', '.join(names[:-1])}, and {names[-1]}"
+
+
+def left_out(image: int, names: Sequence[str], template: str = TEMPLATE) -> list[Contrast]:
+    """All pairs of sentences of a picture: one for each object, none where there are fewer than two."""
+    if "{}" not in template:
+        raise UserError(f'the template "{template}" has no place for the objects: write {{}} where they belong')
+    names = list(dict.fromkeys(names))
+    if len(names) < 2:
+        return []
+    matched = template.replace("{}", listed(names))
+    rests = [names[:number] + names[number + 1 :] for number in range(len(names))]
+    return [
+        Contrast(image, "object left out", matched, template.replace("{}", listed(rest)), len(names)) for rest in rests
+    ]
+
+
+def judged(model: Model, source: Source, contrasts: Sequence[Contrast]) -> list[bool]:
+    """Whether the matched sentence is the closer one, for each."""
+    require_fit(model, source)
+    if not contrasts:
+        raise UserError("no picture of this data has two known objects, so there is nothing to leave out")
+    right: list[bool] = []
+    for start in range(0, len(contrasts), IMAGES):
+        some = contrasts[start : start + IMAGES]
+        numbers = sorted({one.image for one in some})
+        place = {number: row for row, number in enumerate(numbers)}
+        images = encode_some(model, source, numbers)[[place[one.image] for one in some]]
+        matched, partial = (
+            model.similarity(images, _points(model, texts)).diagonal()
+            for texts in ([one.matched for one in some], [one.partial for one in some])
+        )
+        right += (matched > partial).tolist()
+    return right
+
+
+def _points(model: Model, texts: list[str]) -> torch.Tensor:
+    return Captions(texts, torch.arange(len(texts))).points(model)
+
+
+def completeness(contrasts: Sequence[Contrast], right: Sequence[bool]) -> list[Completeness]:
+    """By kind, over all pictures and by the number of their objects."""
+    found = []
+    for kind in dict.fromkeys(one.kind for one in contrasts):
+        for objects in (0, *sorted({one.objects for one in contrasts if one.kind == kind})):
+            some = [r for one, r in zip(contrasts, right, strict=True) if one.kind == kind]
+            if objects:
+                both = zip(contrasts, right, strict=True)
+                some = [r for one, r in both if (one.kind, one.objects) == (kind, objects)]
+            found.append(Completeness(kind, objects, sum(some) / len(some), len(some)))
+    return found

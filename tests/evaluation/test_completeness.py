@@ -1,0 +1,112 @@
+"""The completeness probe: its sentences word by word, its number against a loop, COCO's files."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import torch
+
+from equipoise.cli import main
+from equipoise.data.files.objects import read_objects
+from equipoise.data.scenes.reading import parse
+from equipoise.data.scenes.relevance import relevance
+from equipoise.evaluation.completeness import Contrast, completeness, judged, left_out, listed
+from equipoise.evaluation.scene_contrasts import scene_contrasts
+from equipoise.lab.completeness import contrasts_of
+from equipoise.types import UserError
+
+COCO = {
+    "images": [{"id": 1, "file_name": "000000000001.jpg"}, {"id": 2, "file_name": "val/000000000002.jpg"}],
+    "annotations": [
+        {"image_id": 1, "category_id": 5}, {"image_id": 1, "category_id": 3}, {"image_id": 1, "category_id": 5},
+        {"image_id": 2, "category_id": 3}, {"image_id": 1, "category_id": 9},
+    ],
+    "categories": [{"id": 3, "name": "dog"}, {"id": 5, "name": "fire hydrant"}, {"id": 9, "name": "car"}],
+}  # fmt: skip
+
+
+def test_sentences_are_those_of_the_paper():
+    found = left_out(7, ["cat", "dog", "car", "dog"])
+    assert {one.matched for one in found} == {"An photo contains cat, dog, and car"}
+    assert [one.partial for one in found] == [
+        "An photo contains dog and car",
+        "An photo contains cat and car",
+        "An photo contains cat and dog",
+    ]
+    assert {(one.image, one.objects) for one in found} == {(7, 3)}
+    assert [one.partial for one in left_out(0, ["a", "b"], "see {}")] == ["see b", "see a"]
+    assert left_out(0, ["cat", "cat"]) == []
+    assert listed(["a", "b", "c", "d"]) == "a, b, c, and d"
+    with pytest.raises(UserError, match="has no place for the objects"):
+        left_out(0, ["a", "b"], "see")
+
+
+def test_objects_of_a_file_in_cocos_form(tmp_path, scenes):
+    path = tmp_path / "instances.json"
+    path.write_text(json.dumps(COCO))
+    assert read_objects(path) == {"000000000001": ("fire hydrant", "dog", "car"), "000000000002": ("dog",)}
+    path.write_text(json.dumps({**COCO, "categories": []}))
+    with pytest.raises(UserError, match="no file of objects in MSCOCO's form"):
+        read_objects(path)
+    with pytest.raises(UserError, match="cannot be read"):
+        read_objects(tmp_path / "absent.json")
+    path.write_text(json.dumps(COCO))
+    with pytest.raises(UserError, match="knows none of these pictures, such as train-0000000"):
+        contrasts_of([scenes.pair(0)], path, "", 0)
+
+
+def test_sentences_about_scenes_are_true_or_false_as_they_should_be(scenes):
+    kinds = set()
+    for index in range(30):
+        for one in scene_contrasts(index, scenes.pair(index)):
+            kinds.add(one.kind)
+            truth = relevance([scenes.scene(index)], [parse(one.matched.replace(", and", " and"))])
+            said = relevance([scenes.scene(index)], [parse(one.partial.replace(", and", " and"))])
+            assert truth.all()
+            assert said.all() == one.kind.endswith("left out")
+            assert one.matched != one.partial
+    assert kinds == {"object left out", "attribute left out", "object swapped", "attribute swapped"}
+    assert scene_contrasts(3, scenes.pair(3)) == scene_contrasts(3, scenes.pair(3))
+
+
+@torch.no_grad()
+def test_the_number_equals_a_loop(model, scenes):
+    model = model.eval()
+    contrasts = [one for index in range(12) for one in scene_contrasts(index, scenes.pair(index))]
+    right = judged(model, scenes, contrasts)
+    for one, is_right in zip(contrasts, right, strict=True):
+        image = model.encode_image(scenes.images([one.image], model.preprocess.size))
+        whole, part = (float(model.similarity(image, model.encode_text(text))) for text in (one.matched, one.partial))
+        assert is_right == (whole > part) or abs(whole - part) < 1e-6
+    found = completeness(contrasts, right)
+    for one in found:
+        some = [
+            r for c, r in zip(contrasts, right, strict=True) if c.kind == one.kind and one.objects in (0, c.objects)
+        ]
+        assert (one.right, one.pairs) == (sum(some) / len(some), len(some))
+
+
+def test_a_tie_counts_against_the_model_and_nothing_is_refused(model, scenes):
+    same = Contrast(0, "nothing left out", "a fish", "a fish", 1)
+    assert judged(model.eval(), scenes, [same]) == [False]
+    with pytest.raises(UserError, match="no picture of this data has two known objects"):
+        judged(model, scenes, [])
+
+
+def test_the_command(finished_run, tmp_path, capsys):
+    assert main(["completeness", str(finished_run), "--out", str(tmp_path)]) == 0
+    assert "object left out" in capsys.readouterr().out
+    record = json.loads((tmp_path / "completeness.json").read_text())
+    assert {one["kind"] for one in record["found"]} >= {"object swapped", "attribute left out"}
+    keys = [f"test-{number:07d}" for number in range(16)]
+    coco = {
+        "images": [{"id": n, "file_name": f"{key}.jpg"} for n, key in enumerate(keys)],
+        "annotations": [{"image_id": n, "category_id": c} for n in range(16) for c in (0, 1)],
+        "categories": [{"id": 0, "name": "dog"}, {"id": 1, "name": "car"}],
+    }
+    (tmp_path / "made.json").write_text(json.dumps(coco))
+    words = ["completeness", str(finished_run), "--objects", str(tmp_path / "made.json"), "--out", str(tmp_path)]
+    assert main(words) == 0
+    (whole, two) = json.loads((tmp_path / "completeness.json").read_text())["found"]
+    assert (whole["pairs"], two["pairs"], two["objects"]) == (32, 32, 2)
