@@ -63,7 +63,13 @@ class Breaking(Objective):
     calls: Iterator[int] = field(default_factory=lambda: count(1))
 
     def __call__(
-        self, embeddings: Embeddings, batch: Batch | None = None, *, log_scale: Tensor | float, space: Space
+        self,
+        embeddings: Embeddings,
+        batch: Batch | None = None,
+        *,
+        log_scale: Tensor | float,
+        space: Space,
+        bias: Tensor | float | None = None,
     ) -> Loss:
         contrastive = CLIP()(embeddings, batch, log_scale=log_scale, space=space).total
         scale = torch.as_tensor(log_scale)
