@@ -211,7 +211,9 @@ def claim(folder: Path, note: Mapping[str, Any], name: str = NOTE) -> None:
     except ValueError as error:
         raise UserError(f"{file} cannot be read; choose another folder") from error
     if others := [name for name in {**there, **note} if there.get(name) != note.get(name)]:
-        raise UserError(f"{folder} was made with another {', '.join(others)} (see {file}); choose another folder")
+        raise UserError(
+            f"{folder} was made with other settings ({', '.join(others)}; see {file}); choose another folder"
+        )
 
 
 def _device(module: torch.nn.Module) -> torch.device:
