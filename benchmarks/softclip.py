@@ -27,7 +27,7 @@ SMALL = (
     "training.steps=400",
     "training.evaluate_every=400",
 )
-BETAS = (0.0, 0.1, 0.3, 0.5, 0.9)
+BETAS = (0.0001, 0.1, 0.3, 0.5, 0.9)
 
 
 def ladder(recipe: str, base: tuple[str, ...], unguided: tuple[str, ...], guide: str) -> list[Row]:
