@@ -18,6 +18,7 @@ clock and memory is what torch allocated at most. Model FLOPs are three times th
 from __future__ import annotations
 
 import argparse
+import gc
 import statistics
 import time
 from collections.abc import Callable
@@ -177,6 +178,8 @@ class Memory:
     def __init__(self, device: str):
         self.device = device
         if device == "cuda":
+            torch.compiler.reset()  # what it compiled, and cycles of references, would keep an earlier row's tensors
+            gc.collect()
             torch.cuda.empty_cache()
             torch.cuda.reset_peak_memory_stats()
         else:
@@ -206,8 +209,12 @@ def main() -> None:
     print("".join((f"{'':<20}", *(f"{column:>13}" for column in columns))), flush=True)
     slowest = None
     for row in options.rows:
-        with _process(options.device) as run:
-            got: Measured = run(partial(measure, row, task))
+        try:
+            with _process(options.device) as run:
+                got: Measured = run(partial(measure, row, task))
+        except torch.cuda.OutOfMemoryError:
+            print(f"{row:<20}{'out of memory':>13}", flush=True)
+            continue
         slowest = slowest or got.seconds
         use = [f"{flops / got.seconds / options.peak / 1e12:.1%}" if options.peak else "" for flops in (real, padded)]
         cells = (
