@@ -11,7 +11,7 @@ import itertools
 import json
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from multiprocessing import get_context
@@ -21,10 +21,11 @@ from tempfile import TemporaryDirectory
 
 import torch
 
-from equipoise.config import load_run
+from equipoise.config import Run, load_run
 from equipoise.evaluation.evaluate import evaluate
 from equipoise.evaluation.temperature import course
 from equipoise.files import write_text
+from equipoise.models.model import Model
 from equipoise.runs import train_run
 
 RECALL = {"R@1 image → text": "retrieval/image_to_text_R@1", "R@1 text → image": "retrieval/text_to_image_R@1"}
@@ -33,6 +34,8 @@ PRECISION = {
     "mAP@R text → image": "matching/text_to_image_mAP@R",
 }
 ZERO_SHOT = {"zero-shot": "zero_shot/acc1"}
+AS_THEY_ARE = {"t": 2, "count": 1}  # digits of what is no share; by the first part of a name
+Judge = Callable[[Model, Run], dict[str, float]]
 
 
 @dataclass(frozen=True)
@@ -53,7 +56,19 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--report", action="store_true", help="train nothing; print what is there")
 
 
-def run(rows: Sequence[Row], options: argparse.Namespace) -> dict[str, list[dict[str, float]]]:
+def on_validation(model: Model, run: Run) -> dict[str, float]:
+    return numbers(model, run, "validation")
+
+
+def numbers(model: Model, run: Run, split: str) -> dict[str, float]:
+    """What all protocols that this data allows find on a split."""
+    findings = evaluate(model, run.data.build(split), run.evaluation)
+    return {f"{name}/{key}": value for name, finding in findings.items() for key, value in finding.metrics.items()}
+
+
+def run(
+    rows: Sequence[Row], options: argparse.Namespace, judge: Judge = on_validation
+) -> dict[str, list[dict[str, float]]]:
     """What every row reaches, by its name, one entry a seed that is done."""
     rows = _chosen(rows, options.rows)
     cells = [(row, seed) for seed, row in itertools.product(range(options.seeds), rows)]
@@ -62,7 +77,7 @@ def run(rows: Sequence[Row], options: argparse.Namespace) -> dict[str, list[dict
     if not options.report:
         missing = [(*cell, file) for cell, file in zip(cells, files, strict=True) if not file.exists()]
         with ProcessPoolExecutor(options.jobs, mp_context=get_context("spawn")) as pool:
-            waiting = [pool.submit(measure, row, seed, options.set, file) for row, seed, file in missing]
+            waiting = [pool.submit(measure, row, seed, options.set, file, judge) for row, seed, file in missing]
             for number, cell in enumerate(waiting, start=1):
                 print(f"{number} of {len(missing)}: {cell.result()}", flush=True)
     found: dict[str, list[dict[str, float]]] = {row.name: [] for row in rows}
@@ -79,8 +94,8 @@ def _chosen(rows: Sequence[Row], names: Sequence[str] | None) -> Sequence[Row]:
     return [known[name] for name in names] if names else rows
 
 
-def measure(row: Row, seed: int, extra: Sequence[str], file: Path) -> str:
-    """Train a cell, evaluate it on the validation data, write down what it gives."""
+def measure(row: Row, seed: int, extra: Sequence[str], file: Path, judge: Judge = on_validation) -> str:
+    """Train a cell, judge it, write down what it gives."""
     torch.set_num_threads(1)
     settings = [*row.settings, *extra, f"seed={seed}"]
     loaded = load_run(row.recipe, settings)
@@ -90,8 +105,7 @@ def measure(row: Row, seed: int, extra: Sequence[str], file: Path) -> str:
     if outcome.signal:  # half a run is no cell
         raise SystemExit(128 + outcome.signal)
     seconds = time.perf_counter() - start
-    findings = evaluate(model, loaded.run.data.build("validation"), loaded.run.evaluation)
-    found = {f"{name}/{key}": value for name, finding in findings.items() for key, value in finding.metrics.items()}
+    found = judge(model, loaded.run)
     went = course(outcome.records, outcome.epoch)
     if went is not None:
         found |= {"t": math.log(went.final), **went.metrics()}
@@ -110,7 +124,8 @@ def table(found: Mapping[str, Sequence[Mapping[str, float]]], columns: Mapping[s
 
 
 def _cell(results: Sequence[Mapping[str, float]], key: str) -> str:
-    factor, digits = (1, 2) if key == "t" else (100, 1)
+    digits = AS_THEY_ARE.get(key.partition("/")[0])
+    factor, digits = (100, 1) if digits is None else (1, digits)
     values = [factor * result[key] for result in results if key in result]
     if not values:
         return "-"
