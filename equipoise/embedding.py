@@ -4,24 +4,18 @@
     00000.json           keys [n], captions [m], label [n] where there are labels
     embedding.json       what made them
 
-The source `features` reads such a folder back. A file appears under its name only when it is whole, and an existing one
-is skipped, so a run that was stopped goes on where it left off; features of other data or of another model never land
-in the same folder.
+The source `features` reads such a folder back. A run that was stopped goes on where it left off (`numbered_files.py`).
 """
 
 from __future__ import annotations
 
-import json
-import shutil
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import save_file
 from torch import Tensor
 
 from equipoise.data.badness import BadRecord, Fault, Tally
@@ -29,8 +23,7 @@ from equipoise.data.images import Preprocess
 from equipoise.data.source import CroppingSource, FeatureSource, Pair, Source
 from equipoise.data.tokens import Tokens
 from equipoise.encoders.encoder import ImageEncoder, TextEncoder
-from equipoise.files import replacing, write_text
-from equipoise.training.progress import Progress
+from equipoise.numbered_files import NumberedFiles, claim, write_arrays
 from equipoise.types import Features, UserError
 
 NOTE = "embedding.json"
@@ -108,24 +101,18 @@ def embed(
     for side in (images, texts):
         if side is not None:
             side.encoder.eval()
-    claim(folder, {**note, "records": len(source), "per_shard": settings.per_shard, "half": settings.half})
+    note = {**note, "records": len(source), "per_shard": settings.per_shard, "half": settings.half}
+    claim(folder, note, NOTE)
     bad = Tally(source.max_bad if isinstance(source, CroppingSource) else 0.0)
-    paths = []
-    with Progress(len(source), "embedding") as progress:
-        for number, start in enumerate(range(0, len(source), settings.per_shard)):
-            stop = min(start + settings.per_shard, len(source))
-            path = folder / f"{number:05d}.safetensors"
-            paths.append(path)
-            if path.exists():
-                progress.update(stop)
-                continue
-            shard = _Shard()
-            for first in range(start, stop, settings.batch_size):
-                batch = range(first, min(first + settings.batch_size, stop))
-                shard.add(source, *_encoded(images, source, batch, bad), texts)
-                progress.update(batch.stop)
-            shard.write(path, torch.float16 if settings.half else torch.float32)
-    return paths
+
+    def fill(path: Path, batches: Iterator[range]) -> None:
+        shard = _Shard()
+        for batch in batches:
+            shard.add(source, *_encoded(images, source, batch, bad), texts)
+        shard.write(path, torch.float16 if settings.half else torch.float32)
+
+    files = NumberedFiles(folder, len(source), settings.per_shard)
+    return files.write_missing(fill, settings.batch_size, "embedding")
 
 
 class _Shard:
@@ -164,17 +151,6 @@ class _Shard:
         write_arrays(path, {**tensors, "image_of_text": torch.tensor(self.owners, dtype=torch.long)}, words)
 
 
-def write_arrays(path: Path, tensors: Mapping[str, Tensor], words: Mapping[str, list[Any]]) -> None:
-    """Tensors to a file and lists of words to the .json beside it, which comes first: a file that is there is whole."""
-    write_text(path.with_suffix(".json"), json.dumps(words, ensure_ascii=False))
-    with replacing(path) as temporary:
-        try:
-            save_file(dict(tensors), temporary)
-        except SafetensorError as error:  # how safetensors reports a full disk
-            raise OSError(str(error)) from error
-        shutil.copymode(path.with_suffix(".json"), temporary)  # safetensors keeps its files to their owner
-
-
 def _encoded(
     images: ImageSide | None, source: Source, indices: Sequence[int], bad: Tally
 ) -> tuple[Sequence[int], Tensor | None]:
@@ -198,22 +174,6 @@ def _encoded(
 def _tell(faults: Sequence[Fault]) -> None:
     for fault in faults:
         warnings.warn(f"left out {fault}", stacklevel=2)
-
-
-def claim(folder: Path, note: Mapping[str, Any], name: str = NOTE) -> None:
-    """Only features of one making in one folder."""
-    file = folder / name
-    if not file.exists():
-        write_text(file, json.dumps(note, indent=2, ensure_ascii=False) + "\n")
-        return
-    try:
-        there = json.loads(file.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise UserError(f"{file} cannot be read; choose another folder") from error
-    if others := [name for name in {**there, **note} if there.get(name) != note.get(name)]:
-        raise UserError(
-            f"{folder} was made with other settings ({', '.join(others)}; see {file}); choose another folder"
-        )
 
 
 def _device(module: torch.nn.Module) -> torch.device:

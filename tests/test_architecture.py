@@ -26,6 +26,7 @@ ORDER = (
     "objectives",
     "training",
     "evaluation",
+    "numbered_files",
     "embedding",
     "reports",
     "insight",

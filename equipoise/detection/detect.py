@@ -1,14 +1,13 @@
 """A detector over records, its findings written to files that training reads: what `equipoise regions` does.
 
-Files are those of `data/files/regions.py`, each under its name only when it is whole; an existing one is skipped, so a
-run that was stopped goes on where it left off and ends with the same bytes. `regions.json` says what made them; other
-data, another detector or other settings never land in the same folder. A picture that cannot be read has no regions.
+Files are those of `data/files/regions.py`, `regions.json` says what made them. A run that was stopped goes on where it
+left off and ends with the same bytes (`numbered_files.py`). A picture that cannot be read has no regions.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
@@ -26,8 +25,7 @@ from equipoise.data.source import Pair
 from equipoise.detection.detector import Detector, Found
 from equipoise.detection.features import Describe, region_features
 from equipoise.detection.tags import Name
-from equipoise.embedding import claim, write_arrays
-from equipoise.training.progress import Progress
+from equipoise.numbered_files import NumberedFiles, claim, write_arrays
 from equipoise.types import UserError
 
 NOTE = "regions.json"
@@ -64,22 +62,16 @@ def detect(
     _require_one_each(records)
     kept = {name: value for name, value in vars(settings).items() if name != "batch_size"}  # which changes nothing
     claim(folder, {**note, "records": len(records), **kept}, NOTE)
-    bad, paths = Tally(max_bad), []
-    with Progress(len(records), "looking") as progress:
-        for number, start in enumerate(range(0, len(records), settings.per_file)):
-            stop = min(start + settings.per_file, len(records))
-            path = folder / f"{number:05d}.safetensors"
-            paths.append(path)
-            if path.exists():
-                progress.update(stop)
-                continue
-            file = _File()
-            for first in range(start, stop, settings.batch_size):
-                batch = range(first, min(first + settings.batch_size, stop))
-                _look(records, batch, looking, settings, file, bad)
-                progress.update(batch.stop)
-            file.write(path)
-    return paths
+    bad = Tally(max_bad)
+
+    def fill(path: Path, batches: Iterator[range]) -> None:
+        file = _File()
+        for batch in batches:
+            _look(records, batch, looking, settings, file, bad)
+        file.write(path)
+
+    files = NumberedFiles(folder, len(records), settings.per_file)
+    return files.write_missing(fill, settings.batch_size, "looking")
 
 
 class _File:
