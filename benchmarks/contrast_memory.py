@@ -1,8 +1,10 @@
 """What a contrastive loss costs, eager against tiled: `python benchmarks/contrast_memory.py [--space NAME]` (Linux).
 
-Loss and gradients of an objective (CLIP's, or `--objective softclip` with random guides, which get gradients too) on N
-random pairs, in float32 on the CPU. Each measurement has a process of its
-own. Memory is the highest resident size during some forward and backward passes, above what it was just before them,
+    --objective softclip                   with random guides, which get gradients too, instead of CLIP's
+    --objective softclip --beside clip     both in tiles: what one objective costs more than another
+
+Loss and gradients of an objective on N random pairs, in float32 on the CPU. Each measurement has a process of its own,
+and the two that are compared take turns. Memory is the highest resident size during some forward and backward passes, above what it was just before them,
 when the inputs were there already and a small pass had loaded every library; the gradients themselves count. Time is
 that of the fastest of these passes.
 """
@@ -85,9 +87,25 @@ def _seconds(work: Callable[[], object]) -> float:
     return time.perf_counter() - start
 
 
+@dataclass(frozen=True)
+class Side:
+    """What is measured beside another."""
+
+    name: str
+    objective: str
+    impl: str
+
+
+def sides(objective: str, beside: str) -> tuple[Side, Side]:
+    if beside:
+        return Side(beside, beside, "tiled"), Side(objective, objective, "tiled")
+    return Side("eager", objective, "eager"), Side("tiled", objective, "tiled")
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Memory and time of the contrastive loss, eager against tiled.")
+    parser = argparse.ArgumentParser(description="Memory and time of the contrastive loss, one way beside another.")
     parser.add_argument("--objective", choices=list(OBJECTIVES), default="clip")
+    parser.add_argument("--beside", choices=list(OBJECTIVES), default="", help="another objective, both in tiles")
     parser.add_argument("--pairs", type=int, nargs="+", default=[2048, 4096, 8192, 16384])
     parser.add_argument("--space", choices=SPACES, default="sphere", help=f"products have {SPHERES} spheres")
     parser.add_argument("--dim", type=int, default=512)
@@ -95,20 +113,23 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=3)
     options = parser.parse_args()
     print(f"{options.objective}, {options.space}, d = {options.dim}, float32, CPU, {options.threads} thread(s)")
-    columns = ("eager MiB", "tiled MiB", "eager/tiled", "eager s", "tiled s", "tiled/eager", "gradient diff.")
-    print(f"{'pairs N':>8}" + "".join(f"{name:>15}" for name in columns))
+    first, second = sides(options.objective, options.beside)
+    columns = [f"{side.name} {unit}" for unit in ("MiB", "s") for side in (first, second)]
+    shares = [f"{second.name}/{first.name}, {unit}" for unit in ("MiB", "s")]
+    further = [] if options.beside else ["gradient diff."]  # of the same loss
+    print(f"{'pairs N':>8}" + "".join(f"{name:>20}" for name in [*columns, *shares, *further]))
     fresh = ProcessPoolExecutor(max_workers=1, mp_context=get_context("spawn"), max_tasks_per_child=1)
     with fresh as processes:
         for pairs in options.pairs:
             arguments = (options.space, pairs, options.dim, options.threads, options.repeats)
-            eager = processes.submit(measure, options.objective, "eager", *arguments).result()
-            tiled = processes.submit(measure, options.objective, "tiled", *arguments).result()
-            print(
-                f"{pairs:>8,}{eager.peak / MEBIBYTE:>15,.0f}{tiled.peak / MEBIBYTE:>15,.0f}"
-                f"{eager.peak / tiled.peak:>14.1f}×{eager.seconds:>15.2f}{tiled.seconds:>15.2f}"
-                f"{tiled.seconds / eager.seconds:>14.2f}×{relative_difference(tiled, eager):>15.1e}",
-                flush=True,
+            one, other = (
+                processes.submit(measure, side.objective, side.impl, *arguments).result() for side in (first, second)
             )
+            figures = [f"{one.peak / MEBIBYTE:,.0f}", f"{other.peak / MEBIBYTE:,.0f}"]
+            figures += [f"{one.seconds:.2f}", f"{other.seconds:.2f}"]
+            figures += [f"{other.peak / one.peak:.3f}", f"{other.seconds / one.seconds:.2f}"]
+            figures += [f"{relative_difference(other, one):.1e}"] if further else []
+            print(f"{pairs:>8,}" + "".join(f"{figure:>20}" for figure in figures), flush=True)
 
 
 if __name__ == "__main__":
