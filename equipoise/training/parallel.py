@@ -8,6 +8,7 @@ rank computes the loss of the whole batch, so their gradients are complete every
 from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
+from functools import cache
 from typing import Any
 
 import torch
@@ -16,7 +17,7 @@ from torch import nn
 
 from equipoise.models.model import Model
 from equipoise.training.ranks import Ranks
-from equipoise.types import UserError
+from equipoise.types import Embeddings, UserError
 
 STRETCH = ("logit_scale", "logit_bias")
 NAMES = (*STRETCH, *(f".{name}" for name in STRETCH))  # DDP knows parameters of the outermost module by the second ones
@@ -68,6 +69,7 @@ def _stretch(model: Model) -> list[nn.Parameter]:
 def _sharded(model: Model) -> Model:
     from torch.distributed.fsdp import fully_shard, register_fsdp_forward_method
 
+    _let_torch_look_into(Embeddings)
     for tower in (model.image_encoder, model.text_encoder):
         for block in tower.blocks():
             fully_shard(block)
@@ -75,6 +77,13 @@ def _sharded(model: Model) -> Model:
     for method in ENCODING:
         register_fsdp_forward_method(model, method)
     return model
+
+
+@cache
+def _let_torch_look_into(outputs: type) -> None:
+    """FSDP2 gathers a module's parameters again when a gradient reaches what its `forward` gave. Torch 2.11 does not
+    find tensors in a dataclass it was not told of, and backward then meets parameters that were let go."""
+    torch.export.register_dataclass(outputs)
 
 
 def _place(gpu: int) -> str:
