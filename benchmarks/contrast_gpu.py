@@ -197,7 +197,9 @@ def table(options: argparse.Namespace) -> None:
             report(f"{n:>9,}  {row.name:<20}", row.loss, inputs, wanted.get(row.dtype), options.seconds)
 
 
-def report(name: str, loss: Loss, inputs: tuple[Tensor, ...], wanted: tuple[Tensor, ...] | None, seconds: float) -> None:
+def report(
+    name: str, loss: Loss, inputs: tuple[Tensor, ...], wanted: tuple[Tensor, ...] | None, seconds: float
+) -> None:
     try:
         milliseconds, peak, grads = measure(loss, inputs, seconds)
     except Exception as problem:
@@ -215,54 +217,86 @@ def report(name: str, loss: Loss, inputs: tuple[Tensor, ...], wanted: tuple[Tens
             torch.cuda.empty_cache()
 
 
-def plans(options: argparse.Namespace) -> Iterator[tuple[str, object]]:
+def plans() -> Iterator[tuple[str, object]]:
     from equipoise.kernels.fused_plan import PLAN, Tile
 
     tiles = [
         Tile(128, 128, 64, 4, 3),
-        Tile(128, 128, 64, 8, 3),
-        Tile(128, 128, 64, 4, 4),
-        Tile(128, 128, 32, 4, 4),
         Tile(128, 256, 64, 8, 3),
+        Tile(128, 128, 64, 8, 3),
         Tile(128, 256, 64, 8, 4),
+        Tile(128, 128, 64, 4, 4),
         Tile(256, 128, 64, 8, 3),
-        Tile(64, 256, 64, 4, 3),
     ]
-    for tile in tiles:
+    for tile in tiles[:2]:
         yield " ".join(map(str, tile)), replace(PLAN, statistics=tile, gradient=tile)
-    for group in (4, 16, 32):
-        yield f"group {group}", replace(PLAN, statistics=Tile(group=group), gradient=Tile(group=group))
-    for down, across in ((2048, 8192), (4096, 4096), (4096, 8192), (8192, 4096), (4224, 8448), (8192, 16384)):
+    for down, across in ((2048, 8192), (4096, 4096), (4224, 8448), (8192, 16384)):
         yield f"chunks {down} {across}", replace(PLAN, chunk_rows=down, chunk_cols=across)
     for down, across, rows, cols, warps in (
-        (2048, 4096, 64, 128, 4),
         (4096, 4096, 64, 128, 4),
-        (4096, 4096, 32, 256, 8),
-        (4096, 4096, 128, 128, 8),
+        (2048, 4096, 64, 128, 4),
         (8192, 8192, 64, 128, 4),
+        (4096, 4096, 128, 128, 8),
     ):
         tile = Tile(rows, cols, 64, warps)
         library = replace(PLAN, products="library", statistics=tile, gradient=tile)
         yield f"library {down} {across} by {rows} {cols} {warps}", replace(library, chunk_rows=down, chunk_cols=across)
+    for tile in tiles[2:]:
+        yield " ".join(map(str, tile)), replace(PLAN, statistics=tile, gradient=tile)
+    for group in (16, 32):
+        yield f"group {group}", replace(PLAN, statistics=Tile(group=group), gradient=Tile(group=group))
+
+
+def limits(options: argparse.Namespace) -> None:
+    """What the library's products of a chunk reach by themselves."""
+    from equipoise.kernels.products import add_product
+
+    size = 8192 if options.device == "cuda" else 64
+    d, new = options.dim, {"device": options.device, "dtype": torch.bfloat16}
+    u, v, g = torch.randn(size, d, **new), torch.randn(size, d, **new), torch.randn(size, size, **new)
+    logits, sums, rounded = (
+        torch.empty_like(g, dtype=torch.float32),
+        torch.empty_like(u, dtype=torch.float32),
+        g.clone(),
+    )
+    works = {
+        "u vᵀ, bfloat16": lambda: torch.mm(u, v.T, out=rounded),
+        "u vᵀ, float32": lambda: add_product(logits, [u], [v.T], fresh=True),
+        "g v": lambda: add_product(sums, [g], [v], fresh=True),
+        "+ g v": lambda: add_product(sums, [g], [v]),
+        "+ gᵀ u": lambda: add_product(sums, [g.T], [u]),
+    }
+    for name, work in works.items():
+        work()
+        milliseconds = statistics.median(timed(work, options.device == "cuda", 0.1))
+        print(
+            f"{'':>9} {name:<42}{milliseconds:>9.3f}{2 * size * size * d / milliseconds / 1e9:>9.0f} TFLOP/s",
+            flush=True,
+        )
 
 
 def tune(options: argparse.Namespace) -> None:
     """Milliseconds of the forward pass alone and of both, by plan."""
+    limits(options)
     for n in options.pairs:
         print(f"{n:>9,} bf16, plan{'':<32}{'forward':>9}{'both':>9}{'GiB above':>11}")
         inputs = points(n, options.dim, torch.bfloat16, options.device)
-        for name, plan in plans(options):
+        for name, plan in plans():
             try:
-                loss = fused_by(plan)
-                both, peak, _ = measure(loss, inputs, options.seconds / 3)
-                with torch.no_grad():
-                    forward = statistics.median(
-                        timed(lambda loss=loss: loss(*inputs), inputs[0].is_cuda, options.seconds / 6)
-                    )
+                forward, both, peak = by_plan(plan, inputs, options.seconds)
                 print(f"{'':>9} {name:<42}{forward:>9.2f}{both:>9.2f}{peak / GIBIBYTE:>11.3f}", flush=True)
             except Exception as problem:
                 first = (str(problem).splitlines() or [""])[0]
                 print(f"{'':>9} {name:<42}  fails: {type(problem).__name__}: {first[:120]}", flush=True)
+
+
+def by_plan(plan: object, inputs: tuple[Tensor, ...], seconds: float) -> tuple[float, float, float]:
+    """Milliseconds forward, and forward and backward; bytes above the inputs."""
+    loss = fused_by(plan)
+    both, peak, _ = measure(loss, inputs, seconds / 3)
+    with torch.no_grad():
+        forward = statistics.median(timed(lambda: loss(*inputs), inputs[0].is_cuda, seconds / 6))
+    return forward, both, peak
 
 
 def main() -> None:

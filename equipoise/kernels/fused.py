@@ -20,7 +20,7 @@ from torch import Tensor
 from equipoise.forms import CrossEntropy
 from equipoise.forms.cross_entropy import SHARES
 from equipoise.kernels.blocks import blocks
-from equipoise.kernels.fused_plan import PLAN, Plan
+from equipoise.kernels.fused_plan import PLAN, Plan, Tile
 from equipoise.kernels.products import add_product, halves
 from equipoise.kernels.triton_here import fused_tiles
 
@@ -82,7 +82,7 @@ class _Work:
         for r, c in blocks(self.n, self.m, down, across):
             tiles = -(-len(r) // tile.rows), -(-len(c) // tile.cols)
             parts = self._numbers(tiles[1], len(r)), self._numbers(tiles[0], len(c))
-            self._launch("statistics", tile, r, c, buffer, (self.scale, *parts))
+            self._launch("statistics", tile, r, c, buffer, *parts)
             self._merge(parts[0], sums[0][r.start : r.stop], fresh=c.start == 0)
             self._merge(parts[1], sums[1][c.start : c.stop], fresh=r.start == 0)
         return sums
@@ -120,29 +120,28 @@ class _Work:
         tile = self.plan.gradient
         parts = self._numbers(-(-len(r) // tile.rows) * -(-len(c) // tile.cols))
         sides = above[0][r.start : r.stop], above[1][c.start : c.stop]
-        self._launch("gradient", tile, r, c, buffer, (self.scale, *sides, stored[0], stored[-1], parts), stored)
+        place = stored.stride(1), r.start, c.start, self._match()
+        self._launch(
+            "gradient", tile, r, c, buffer, *sides, stored[0], stored[-1], parts, *place, PRODUCTS=self.products
+        )
         return parts.sum()
 
     def _launch(
-        self, name: str, tile: Any, r: range, c: range, buffer: Tensor | None, tensors: tuple[Tensor, ...],
-        stored: Tensor | None = None,
-    ) -> None:  # fmt: skip
+        self, name: str, tile: Tile, r: range, c: range, buffer: Tensor | None, *arguments: Any, **cut: Any
+    ) -> None:
         """A kernel of `fused_tiles` over every tile of a chunk: it computes the products, or finds them in `buffer`."""
-        u, v = self._part(self.rows, r), self._part(self.cols, c)
-        even = len(r) % tile.rows == 0 and len(c) % tile.cols == 0
-        blocked = {"EVEN": even, "BM": tile.rows, "BN": tile.cols, "GROUP": tile.group, "num_warps": tile.warps}
-        sizes: tuple[int, ...] = (len(r), len(c))
+        down, across = -(-len(r) // tile.rows), -(-len(c) // tile.cols)
+        cut |= {"EVEN": not len(r) % tile.rows and not len(c) % tile.cols, "BM": tile.rows, "BN": tile.cols}
+        cut |= {"GROUP": tile.group, "num_warps": tile.warps}
         if buffer is None:
-            source, way = (self.rows[r.start : r.stop], self.cols[c.start : c.stop]), "points"
-            blocked |= {"D": self.d, "BK": tile.deep, "num_stages": tile.stages}
+            found: tuple[Tensor, ...] = self.rows[r.start : r.stop], self.cols[c.start : c.stop]
+            cut |= {"D": self.d, "PRODUCTS": self.products, "BK": tile.deep, "num_stages": tile.stages}
         else:
-            source, way = (add_product(buffer[: len(r), : len(c)], u, [x.mT for x in v], fresh=True),), "products"
-            sizes = (*sizes, buffer.stride(0)) if stored is None else sizes
-        if buffer is None or stored is not None:
-            blocked["PRODUCTS"] = self.products
-        last = () if stored is None else (stored.stride(1), r.start, c.start, self._match())
-        grid = (-(-len(r) // tile.rows) * -(-len(c) // tile.cols),)
-        getattr(fused_tiles(), f"{name}_of_{way}")[grid](*source, *tensors, *sizes, *last, **blocked)
+            u, v = self._part(self.rows, r), self._part(self.cols, c)
+            found = (add_product(buffer[: len(r), : len(c)], u, [x.mT for x in v], fresh=True),)
+            cut |= {"WIDTH": buffer.stride(0)}
+        kernel = getattr(fused_tiles(), f"{name}_of_{'points' if buffer is None else 'products'}")
+        kernel[(down * across,)](*found, self.scale, *arguments, len(r), len(c), **cut)
 
     def _match(self) -> float:
         return self.shares[0] / self.n + self.shares[1] / self.m

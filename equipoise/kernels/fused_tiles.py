@@ -39,18 +39,18 @@ def statistics_of_points(
 
 @triton.jit
 def statistics_of_products(
-    products, scale, row_parts, col_parts, n, m, width,
-    EVEN: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, GROUP: tl.constexpr,
+    products, scale, row_parts, col_parts, n, m,
+    WIDTH: tl.constexpr, EVEN: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, GROUP: tl.constexpr,
 ):  # fmt: skip
     at_row, at_col = _place(n, m, BM, BN, GROUP)
-    inner = _read(products, at_row, at_col, n, m, width, EVEN, BM, BN)
+    inner = _read(products, at_row, at_col, n, m, WIDTH, EVEN, BM, BN)
     _write_statistics(inner, scale, row_parts, col_parts, at_row, at_col, n, m, EVEN, BM, BN)
 
 
 @triton.jit
 def gradient_of_points(
     rows, cols, scale, above_rows, above_cols, high, low, scale_parts,
-    n, m, width, first_row, first_col, match,
+    width, first_row, first_col, match, n, m,
     D: tl.constexpr, EVEN: tl.constexpr, PRODUCTS: tl.constexpr,
     BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, GROUP: tl.constexpr,
 ):  # fmt: skip
@@ -66,11 +66,11 @@ def gradient_of_points(
 @triton.jit
 def gradient_of_products(
     products, scale, above_rows, above_cols, high, low, scale_parts,
-    n, m, width, first_row, first_col, match,
+    width, first_row, first_col, match, n, m, WIDTH: tl.constexpr,
     EVEN: tl.constexpr, PRODUCTS: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, GROUP: tl.constexpr,
 ):  # fmt: skip
     at_row, at_col = _place(n, m, BM, BN, GROUP)
-    inner = _read(products, at_row, at_col, n, m, width, EVEN, BM, BN)
+    inner = _read(products, at_row, at_col, n, m, WIDTH, EVEN, BM, BN)
     _write_gradient(
         inner, scale, above_rows, above_cols, high, low, scale_parts, at_row, at_col, n, m, width,
         first_row, first_col, match, EVEN, PRODUCTS, BM, BN,
@@ -164,11 +164,11 @@ def _inner(
 
 @triton.jit
 def _read(
-    products, at_row, at_col, n, m, width,
+    products, at_row, at_col, n, m, WIDTH: tl.constexpr,
     EVEN: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
 ):  # fmt: skip
     row, col = at_row * BM + tl.arange(0, BM), at_col * BN + tl.arange(0, BN)
-    at = products + row[:, None].to(tl.int64) * width + col[None, :]
+    at = products + row[:, None].to(tl.int64) * WIDTH + col[None, :]
     if EVEN:
         return tl.load(at)
     return tl.load(at, mask=(row[:, None] < n) & (col[None, :] < m), other=0.0)
