@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import resource
 import signal
 from collections.abc import Callable, Iterator
@@ -25,6 +26,9 @@ if (
     signal.getsignal(signal.SIGINT) is signal.SIG_IGN
 ):  # a shell that runs the tests in the background has them ignore it
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+if not torch.cuda.is_available():  # Triton asks once, when it is first imported, whether to interpret its kernels
+    os.environ.setdefault("TRITON_INTERPRET", "1")
 
 settings.register_profile("repeatable", derandomize=True, deadline=None)  # the same examples in every run
 settings.load_profile("repeatable")

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 
-def blocks(n_rows: int, n_cols: int, tile: int) -> Iterator[tuple[range, range]]:
-    """The rows and columns of every tile, those of one band of rows one after the other."""
+def blocks(n_rows: int, n_cols: int, tile: int, across: int | None = None) -> Iterator[tuple[range, range]]:
+    """The rows and columns of every tile, those of one band of rows one after the other; square tiles, unless
+    `across` says how many columns they have."""
+    across = across or tile
     for r in range(0, n_rows, tile):
-        for c in range(0, n_cols, tile):
-            yield range(r, min(r + tile, n_rows)), range(c, min(c + tile, n_cols))
+        for c in range(0, n_cols, across):
+            yield range(r, min(r + tile, n_rows)), range(c, min(c + across, n_cols))

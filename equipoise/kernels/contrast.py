@@ -9,8 +9,9 @@ means, whatever computes it,
 with b added to the logits where the form learns a bias, and the norms of whole rows and columns found first where form
 or target need them. `impl="eager"` does just that under autograd and stores N × M matrices. `impl="tiled"` visits
 blocks, keeps a few numbers a row and a column, and recomputes each block for the gradient: memory is linear in N.
-`"auto"` takes eager while its matrices are small and tiled beyond. Where the target is made of tensors (a guide's
-points), they get their gradients too.
+`impl="fused"` does the same at the speed of a GPU's matrix products, for the combinations that have kernels (see
+`without_kernel`). `"auto"` takes eager while its matrices are small; beyond, fused where it can and tiled elsewhere.
+Where the target is made of tensors (a guide's points), they get their gradients too.
 """
 
 from __future__ import annotations
@@ -18,14 +19,16 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from equipoise.forms import Form, SingleSweep
+from equipoise.forms import CrossEntropy, Form, SingleSweep
+from equipoise.kernels.fused import fused
 from equipoise.kernels.sweeps import known_block, norms_of, swept
 from equipoise.kernels.tiled import tiled
-from equipoise.spaces import Space
-from equipoise.targets import Target
+from equipoise.kernels.triton_here import hindrance
+from equipoise.spaces import ProductSphere, Space, Sphere
+from equipoise.targets import OneHot, Target
 from equipoise.types import UserError
 
-IMPLEMENTATIONS = ("auto", "eager", "tiled")
+IMPLEMENTATIONS = ("auto", "eager", "tiled", "fused")
 EAGER_LIMIT = 2048 * 2048  # entries of the logit matrix; above it tiles are as fast and far smaller
 TILE = 1024
 SWEPT_TILE = 512  # autograd keeps a few dozen tiles of this size alive
@@ -47,18 +50,48 @@ def contrast(
     bias; a form that learns a bias must be given one, others take none."""
     _check(rows, cols, space, impl)
     _check_bias(form, bias)
+    exact = torch.promote_types(rows.dtype, torch.float32)  # bfloat16 would change a temperature by a per cent
     log_scale, b = (
-        torch.as_tensor(x, dtype=rows.dtype, device=rows.device) for x in (log_scale, 0.0 if bias is None else bias)
+        torch.as_tensor(x, dtype=exact, device=rows.device) for x in (log_scale, 0.0 if bias is None else bias)
     )
-    if impl == "auto":
-        impl = "eager" if len(rows) * len(cols) <= EAGER_LIMIT else "tiled"
     target = target.sized(len(rows), len(cols))
     form.check(target)
+    if impl == "auto":
+        impl = _chosen(rows, cols, space, target, form)
     if impl == "eager":
         return _eager(rows, cols, log_scale, b, space, target, form)
+    if impl == "fused":
+        missing = without_kernel(rows, space, target, form)
+        if missing is not None or not isinstance(form, CrossEntropy):
+            raise UserError(f'impl="fused" is not possible: {missing}; choose impl="tiled" or "auto"')
+        return fused(rows, cols, log_scale, form)
     if isinstance(form, SingleSweep) and not target.guided:
         return tiled(rows, cols, log_scale, b, space, target, form, tile)
     return swept(rows, cols, log_scale, b, space, target, form, min(tile, SWEPT_TILE))
+
+
+def without_kernel(points: Tensor, space: Space, target: Target, form: Form) -> str | None:
+    """In a few words, why `fused` cannot compute this contrast; nothing if it can."""
+    inner = isinstance(space, Sphere) or (isinstance(space, ProductSphere) and space.distance == "inner")
+    kinds = (
+        (inner, "space", space, "inner products: sphere, or product_sphere with distance inner"),
+        (isinstance(target, OneHot), "target", target, "one_hot"),
+        (isinstance(form, CrossEntropy), "form", form, "cross_entropy"),
+    )
+    for known, part, given, kernels in kinds:
+        if not known:
+            return f"the {part} {type(given).__name__} has no kernel yet (there are kernels for {kernels})"
+    if points.dtype not in {torch.bfloat16, torch.float32}:
+        return f"there are kernels for bfloat16 and float32 points, not for {points.dtype}"
+    return hindrance(points)
+
+
+def _chosen(rows: Tensor, cols: Tensor, space: Space, target: Target, form: Form) -> str:
+    if len(rows) * len(cols) <= EAGER_LIMIT:
+        return "eager"
+    if rows.is_cuda and without_kernel(rows, space, target, form) is None:
+        return "fused"
+    return "tiled"
 
 
 def _eager(

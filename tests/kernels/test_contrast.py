@@ -159,7 +159,7 @@ def test_rows_and_columns_may_differ_in_number():
 @pytest.mark.parametrize(
     ("kwargs", "sentence"),
     [
-        ({"impl": "magic"}, "impl must be one of auto, eager, tiled, not 'magic'"),
+        ({"impl": "magic"}, "impl must be one of auto, eager, tiled, fused, not 'magic'"),
         ({"rows": torch.zeros(3, 5)}, r"rows must be points \[N, 8\] with N >= 1, not \[3, 5\]"),
         ({"cols": torch.zeros(0, 8)}, r"cols must be points \[N, 8\] with N >= 1, not \[0, 8\]"),
         ({"cols": torch.zeros(3, 8).double()}, "must share dtype and device"),

@@ -1,0 +1,169 @@
+"""InfoNCE on inner products at the speed of matrix products: linear memory, exact gradients, no atomics.
+
+    forward    one product of every tile gives the log-sums of its rows and of its columns       2N²d
+    backward   the product again and from it g = d loss / d logits, a chunk at a time;           2N²d
+               ∂u = exp(t)·g v,   ∂v = exp(t)·gᵀu,   ∂t = Σ g z                                  4N²d
+
+g is rounded to bfloat16 for the last two products, after the probability of a match and its target have been
+subtracted, so a pair that is nearly learned keeps its digits. float32 points are products of three (`fused_tiles.py`),
+and so are their gradients. Sums are float32 throughout, and always in the same order.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from equipoise.forms import CrossEntropy
+from equipoise.forms.cross_entropy import SHARES
+from equipoise.kernels.blocks import blocks
+from equipoise.kernels.fused_plan import PLAN, Plan, Tile
+from equipoise.kernels.products import add_product, halves
+from equipoise.kernels.triton_here import fused_tiles
+
+LOG2_E = 1 / math.log(2)
+
+
+def fused(rows: Tensor, cols: Tensor, log_scale: Tensor, form: CrossEntropy, plan: Plan | None = None) -> Tensor:
+    """The loss, float32, of points whose similarity is the inner product and whose row i matches column i."""
+    plan = plan or (PLAN if rows.dtype == torch.bfloat16 else PLAN.split())
+    return _Fused.apply(rows.contiguous(), cols.contiguous(), log_scale, SHARES[form.direction], plan)  # type: ignore[no-untyped-call]
+
+
+class _Fused(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, rows: Tensor, cols: Tensor, log_scale: Tensor, shares: tuple[float, float], plan: Plan
+    ) -> Tensor:
+        with torch.autocast(rows.device.type, enabled=False), torch.cuda.device_of(rows):
+            work = _Work(rows, cols, log_scale, shares, plan)
+            by_row, by_col = work.log_sums()
+            ctx.save_for_backward(rows, cols, log_scale, by_row, by_col)
+            ctx.settings = shares, plan
+            return work.loss(by_row, by_col)
+
+    @staticmethod
+    def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor | None, ...]:
+        rows, cols, log_scale, by_row, by_col = ctx.saved_tensors
+        with torch.autocast(rows.device.type, enabled=False), torch.cuda.device_of(rows):
+            work = _Work(rows, cols, log_scale, *ctx.settings)
+            grads = work.grads(by_row, by_col, upstream[0].float(), ctx.needs_input_grad)
+        return *grads, None, None
+
+
+class _Work:
+    """One contrast: its points, and how it is cut. Sums are log2-sums of powers of two until the loss is told."""
+
+    def __init__(self, rows: Tensor, cols: Tensor, log_scale: Tensor, shares: tuple[float, float], plan: Plan):
+        self.points, self.plan, self.shares = (rows, cols), plan, shares
+        self.rows, self.cols = halves(rows), halves(cols)
+        self.products = 1 if rows.dtype == torch.bfloat16 else 3
+        self.n, self.m, self.d = len(rows), len(cols), rows.shape[1]
+        self.matches = min(self.n, self.m)
+        self.log_scale, self.scale = log_scale, log_scale.detach().float().exp()
+
+    def loss(self, by_row: Tensor, by_col: Tensor) -> Tensor:
+        hits = self._numbers(self.matches)
+        grid, cut = (-(-self.matches // 32),), {"D": self.d, "PRODUCTS": self.products, "BM": 32, "BK": 64}
+        fused_tiles().paired[grid](self.rows, self.cols, hits, self.matches, **cut)
+        hits *= self.scale
+        halves = (share * (sums[: self.matches] / LOG2_E - hits).sum() / len(sums) for share, sums in
+                  zip(self.shares, (by_row, by_col), strict=True))  # fmt: skip
+        return torch.stack(list(halves)).sum()
+
+    def log_sums(self) -> tuple[Tensor, Tensor]:
+        sums = self._numbers(self.n), self._numbers(self.m)
+        tile = self.plan.statistics
+        down, across = self.plan.sweep(self.m)
+        buffer = self._buffer(down, across)
+        for r, c in blocks(self.n, self.m, down, across):
+            tiles = -(-len(r) // tile.rows), -(-len(c) // tile.cols)
+            parts = self._numbers(tiles[1], len(r)), self._numbers(tiles[0], len(c))
+            self._launch("statistics", tile, r, c, buffer, *parts)
+            self._merge(parts[0], sums[0][r.start : r.stop], fresh=c.start == 0)
+            self._merge(parts[1], sums[1][c.start : c.stop], fresh=r.start == 0)
+        return sums
+
+    def grads(
+        self, by_row: Tensor, by_col: Tensor, upstream: Tensor, needed: tuple[bool, ...]
+    ) -> tuple[Tensor | None, ...]:
+        down, across = min(self.plan.chunk_rows, self.n), min(self.plan.chunk_cols, self.m)
+        wide = -(-across // 8) * 8  # the library's fastest products want rows that begin at multiples of 16 bytes
+        stored = self.rows.new_empty(1 if self.products == 1 else 2, down, wide)
+        buffer = self._buffer(down, across)
+        above = self._above(by_row, self.shares[0]), self._above(by_col, self.shares[1])
+        factor, for_scale = upstream * self.scale, torch.zeros_like(self.scale)
+        for_rows = torch.empty_like(self.points[0]) if needed[0] else None
+        col_sums = self._numbers(self.m, self.d) if needed[1] else None
+        row_sums = self._numbers(down, self.d)
+        for r, c in blocks(self.n, self.m, down, across):
+            for_scale += self._gradient(r, c, stored, buffer, above)
+            g, (u, v) = stored[:, : len(r), : len(c)], (self._part(self.rows, r), self._part(self.cols, c))
+            if for_rows is not None:
+                band = row_sums[: len(r)]
+                add_product(band, g, v, fresh=c.start == 0)
+                if c.stop == self.m:
+                    torch.mul(band, factor, out=for_rows[r.start : r.stop])
+            if col_sums is not None:
+                add_product(col_sums[c.start : c.stop], g.mT, u, fresh=r.start == 0)
+        del stored, buffer, row_sums
+        for_cols = None if col_sums is None else col_sums.mul_(factor).to(self.points[1].dtype)
+        return for_rows, for_cols, (for_scale * upstream).to(self.log_scale) if needed[2] else None
+
+    def _gradient(
+        self, r: range, c: range, stored: Tensor, buffer: Tensor | None, above: tuple[Tensor, Tensor]
+    ) -> Tensor:
+        """g of a chunk into `stored`, and its part in the gradient of log_scale."""
+        tile = self.plan.gradient
+        parts = self._numbers(-(-len(r) // tile.rows) * -(-len(c) // tile.cols))
+        sides = above[0][r.start : r.stop], above[1][c.start : c.stop]
+        place = stored.stride(1), r.start, c.start, self._match()
+        self._launch(
+            "gradient", tile, r, c, buffer, *sides, stored[0], stored[-1], parts, *place, PRODUCTS=self.products
+        )
+        return parts.sum()
+
+    def _launch(
+        self, name: str, tile: Tile, r: range, c: range, buffer: Tensor | None, *arguments: Any, **cut: Any
+    ) -> None:
+        """A kernel of `fused_tiles` over every tile of a chunk: it computes the products, or finds them in `buffer`."""
+        down, across = -(-len(r) // tile.rows), -(-len(c) // tile.cols)
+        cut |= {"EVEN": not len(r) % tile.rows and not len(c) % tile.cols, "BM": tile.rows, "BN": tile.cols}
+        cut |= {"GROUP": tile.group, "num_warps": tile.warps}
+        if buffer is None:
+            found: tuple[Tensor, ...] = self.rows[r.start : r.stop], self.cols[c.start : c.stop]
+            cut |= {"D": self.d, "PRODUCTS": self.products, "BK": tile.deep, "num_stages": tile.stages}
+        else:
+            u, v = self._part(self.rows, r), self._part(self.cols, c)
+            found = (add_product(buffer[: len(r), : len(c)], u, [x.mT for x in v], fresh=True),)
+            cut |= {"WIDTH": buffer.stride(0)}
+        kernel = getattr(fused_tiles(), f"{name}_of_{'points' if buffer is None else 'products'}")
+        kernel[(down * across,)](*found, self.scale, *arguments, len(r), len(c), **cut)
+
+    def _match(self) -> float:
+        return self.shares[0] / self.n + self.shares[1] / self.m
+
+    def _above(self, sums: Tensor, share: float) -> Tensor:
+        """Log2-sums less the log2 of each one's weight in the loss, infinite for those that match nobody."""
+        above = sums - (math.log2(share / len(sums)) if share else -math.inf)
+        above[self.matches :] = math.inf
+        return above
+
+    def _merge(self, parts: Tensor, into: Tensor, fresh: bool) -> None:
+        grid = (-(-len(into) // 64),)
+        fused_tiles().merge[grid](parts, into, *parts.shape, FRESH=fresh, DEEP=32, WIDE=64)
+
+    def _part(self, points: Tensor, numbers: range) -> tuple[Tensor, ...]:
+        """Some points, for matrix products: themselves, or their two halves."""
+        return points[numbers.start : numbers.stop].split(self.d, 1)
+
+    def _buffer(self, down: int, across: int) -> Tensor | None:
+        if self.plan.products == "tiles":
+            return None
+        return self._numbers(min(down, self.n), -(-min(across, self.m) // 8) * 8)
+
+    def _numbers(self, *shape: int) -> Tensor:
+        return self.rows.new_empty(shape, dtype=torch.float32)
