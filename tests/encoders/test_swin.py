@@ -148,6 +148,25 @@ def test_a_compiled_tower_is_one_graph_and_gives_the_same():
     torch.testing.assert_close(compiled(images).tokens, tower(images).tokens, rtol=0, atol=1e-5)
 
 
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.parametrize("half", [False, True])
+def test_a_gpu_gives_the_same(half):
+    """Windows of 49 places, whose rows no kernel likes."""
+    tower = random_swin(Swin.Config(patch=4, width=32, layers=(2, 2), heads=(2, 4), window=7), 56).double()
+    images = torch.randn(4, 3, 56, 56).double()
+    exact = tower(images).tokens
+    expected = torch.autograd.grad(exact.square().sum(), list(tower.parameters()))
+    tower = tower.float().cuda()
+    with torch.autocast("cuda", torch.bfloat16, enabled=half):
+        got = tower(images.float().cuda()).tokens
+    torch.testing.assert_close(got.double().cpu(), exact, rtol=0, atol=0.2 if half else 1e-3)
+    found = torch.autograd.grad(got.float().square().sum(), list(tower.parameters()))
+    for (name, _), grad, exactly in zip(tower.named_parameters(), found, expected, strict=True):
+        off = (grad.double().cpu() - exactly).norm() / exactly.norm().clamp_min(1e-3)
+        assert off < (0.2 if half else 1e-3), f"{name}: {off:.3g}"
+
+
 def test_half_precision_stays_near():
     tower, images = random_swin(), torch.randn(4, 3, 16, 16)
     with torch.autocast("cpu", torch.bfloat16):
