@@ -10,7 +10,7 @@ from torch import Tensor
 
 from equipoise.data.images import Preprocess
 from equipoise.data.source import ANSWERS, HIDDEN, IMAGE_VIEW2, TEXT_VIEW2, TEXT_VIEW2_MASK
-from equipoise.encoders import ImageConfig, ResNet, TextTransformer, ViT
+from equipoise.encoders import ImageConfig, ResNet, Swin, TextTransformer, ViT
 from equipoise.forms import Sigmoid
 from equipoise.heads import HeadConfig
 from equipoise.models.model import Model
@@ -48,6 +48,11 @@ def small_model(
 def small_resnet_model() -> Model:
     """Reads images of 32 pixels: the last stage has one place."""
     return _model(ResNet.Config(layers=(1, 1, 1, 1), width=2, heads=2), size=32)
+
+
+def small_swin_model(space: Space | None = None, readout: str = "class_token") -> Model:
+    """Two stages, of 4 × 4 and of 2 × 2 places; the second block's windows are shifted."""
+    return _model(Swin.Config(patch=4, width=8, layers=(2, 1), heads=(2, 2), window=2), 16, space, readout=readout)
 
 
 def _model(

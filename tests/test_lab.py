@@ -111,7 +111,7 @@ def test_mistakes_of_the_laboratory_are_one_sentence(finished_run, tmp_path, cap
     assert "two different ones above 0" in mistake(
         capsys, "lab", "landscape", finished_run, "--temperatures", 3, 3, *out
     )
-    assert "is no transformer of ours" in mistake(capsys, "lab", "cost", "features", *out)
+    assert "is no plain transformer of ours" in mistake(capsys, "lab", "cost", "features", *out)
     assert not (tmp_path / "lab").exists()
 
 

@@ -41,6 +41,7 @@ SHALLOW = {
 }
 TOPOLOGIES = [name for name in builtin_recipes() if name.startswith("topology-")]
 CODE_BOOKS = [name for name in builtin_recipes() if name.startswith("fdt-vit-")]
+SWINS = ("fdt-swin-b", "clip-swin-b")
 BASELINES = ("slip-vit-b32", "declip-vit-b32", "declip-fdt-vit-b32", "filip-vit-b32")
 PAPER_SCALE = {
     "clip-vit-b32": (),
@@ -52,6 +53,7 @@ PAPER_SCALE = {
     "softclip-vit-b32": ("image.layers=4", "text.layers=2"),
     "softclip-vit-b16": ("image.layers=3", "text.layers=2"),
     **dict.fromkeys((*CODE_BOOKS, *BASELINES), ("image.layers=1", "text.layers=1")),
+    **dict.fromkeys(SWINS, ("image.layers=[1, 2, 1, 1]", "text.layers=1")),
 }
 OF_SCENES = [name for name in builtin_recipes() if isinstance(load_run(name).run.data, Scenes.Config)]
 SMALL = [name for name in OF_SCENES if name not in PAPER_SCALE]  # those that read files are tested beside their readers
@@ -174,6 +176,20 @@ def test_the_baselines_of_code_books_differ_from_them_in_what_they_are_named_aft
         assert load_run(recipe).table | chosen == base | chosen
     assert load_run("declip-fdt-vit-b32").table["readout"] == load_run("fdt-vit-b32").table["readout"]
     assert load_run("declip-fdt-vit-b32").table["objective"] == objective
+
+
+def test_swins_differ_from_fdts_vit_in_the_image_tower_and_from_each_other_in_the_readout_alone() -> None:
+    """Chen et al. 2023, Table 6; Swin-B as Liu et al. 2021 have it, at 224 px."""
+    base = load_run("fdt-vit-b32").table
+    chosen = {"name": "", "image": {}, "readout": {}}
+    for recipe in SWINS:
+        assert load_run(recipe).table | chosen == base | chosen
+    table = load_run("fdt-swin-b").table
+    assert table["readout"] == base["readout"]
+    assert load_run("clip-swin-b").table["readout"] == {"name": "class_token"}
+    image = table["image"]
+    assert (image["patch"], image["width"], image["window"]) == (4, 128, 7)
+    assert (image["layers"], image["heads"]) == ([2, 2, 18, 2], [4, 8, 16, 32])
 
 
 @pytest.mark.parametrize("recipe", builtin_recipes())

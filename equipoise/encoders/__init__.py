@@ -9,6 +9,7 @@ from equipoise.encoders.encoder import ImageEncoder, TextEncoder
 from equipoise.encoders.precomputed import PrecomputedImage, PrecomputedText
 from equipoise.encoders.pretrained import TimmImage, TransformersText
 from equipoise.encoders.resnet import ResNet
+from equipoise.encoders.swin import Swin
 from equipoise.encoders.text import TextTransformer
 from equipoise.encoders.vit import ViT
 
@@ -36,6 +37,9 @@ IMAGE_ENCODERS: dict[str, ImageConfig | type[ImageConfig]] = {
     "vit-l14": ViT.Config(patch=14, width=1024, layers=24, heads=16),
     "resnet-nano": ResNet.Config(layers=(1, 1, 1, 1), width=8, heads=4),
     "resnet-50": ResNet.Config(layers=(3, 4, 6, 3), width=64, heads=32),
+    "swin-nano": Swin.Config(patch=4, width=32, layers=(2, 2), heads=(2, 4), window=4),
+    "swin-t": Swin.Config(patch=4, width=96, layers=(2, 2, 6, 2), heads=(3, 6, 12, 24), window=7),
+    "swin-b": Swin.Config(patch=4, width=128, layers=(2, 2, 18, 2), heads=(4, 8, 16, 32), window=7),
     "precomputed": PrecomputedImage.Config,
     "timm": TimmImage.Config,
 }
@@ -54,4 +58,4 @@ TEXT_ENCODERS: dict[str, TextConfig | type[TextConfig]] = {
     "transformers": TransformersText.Config,
 }
 
-__all__ = ["IMAGE_ENCODERS", "TEXT_ENCODERS", "ImageConfig", "ResNet", "TextConfig", "TextTransformer", "ViT"]
+__all__ = ["IMAGE_ENCODERS", "TEXT_ENCODERS", "ImageConfig", "ResNet", "Swin", "TextConfig", "TextTransformer", "ViT"]

@@ -85,8 +85,10 @@ def tower(name: str, encoder: nn.Module, tokens: int) -> Tower:
     blocks = getattr(encoder, "transformer", None)
     layers = getattr(blocks, "blocks", None)
     if blocks is None or layers is None:
-        raise UserError(f"the {name} encoder ({type(encoder).__name__}) is no transformer of ours, so App. B's count "
-                        "says nothing of it; choose a vit-... and a causal-... or bert-... tower")  # fmt: skip
+        raise UserError(
+            f"the {name} encoder ({type(encoder).__name__}) is no plain transformer of ours, so App. B's count says "
+            "nothing of it; choose a vit-... and a causal-... or bert-... tower"
+        )
     return Tower(name, Stack(blocks), tokens, len(layers), int(encoder.width))  # type: ignore[arg-type]
 
 

@@ -18,7 +18,7 @@ from equipoise.training.settings import Training
 
 TEMPERATURE = "logit_scale"
 # vectors that place things rather than map them; decay would pull them together
-UNDECAYED = ("class_token", "positions", TEMPERATURE)
+UNDECAYED = ("class_token", "positions", "position_bias.hidden.weight", "position_bias.to_heads.weight", TEMPERATURE)
 
 
 def make_optimiser(model: nn.Module, settings: Training) -> torch.optim.AdamW:

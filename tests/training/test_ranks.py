@@ -11,7 +11,15 @@ import pytest
 import torch
 from every_space import space_named
 from safetensors.torch import load_file
-from small_model import FURTHER, objective_named, random_batch, small_model, small_multi, small_resnet_model
+from small_model import (
+    FURTHER,
+    objective_named,
+    random_batch,
+    small_model,
+    small_multi,
+    small_resnet_model,
+    small_swin_model,
+)
 
 from equipoise.models.model import Model
 from equipoise.spaces import TokenSets
@@ -42,6 +50,8 @@ CASES = [
     ("clip", "fsdp", 0, "eager", "multi"),
     ("clip", "ddp", 0, "tiled", "resnet"),  # batch norm: the statistics of the whole batch
     ("softclip", "fsdp", 0, "eager", "resnet"),
+    ("clip", "ddp", 4, "tiled", "swin"),
+    ("clip", "fsdp", 0, "eager", "swin"),
     ("slip", "ddp", 0, "eager", "slip"),
     ("declip", "ddp", 0, "tiled", "declip"),
     ("declip", "fsdp", 0, "eager", "declip"),
@@ -58,7 +68,7 @@ def model_of(space: str) -> Model:
         return small_model(TokenSets(4, 8), readout="token_set")
     if space == "code_book":
         return small_model(readout="code_book")
-    named = {"multi": small_multi, "resnet": small_resnet_model}
+    named = {"multi": small_multi, "resnet": small_resnet_model, "swin": small_swin_model}
     return named[space]() if space in named else small_model(space_named(space, 16))
 
 
