@@ -37,6 +37,10 @@ def test_scenes_are_asked_about(finished_run, tmp_path, capsys):
         "right": pytest.approx(sum(right) / len(right)), "questions": len(right),
         "error": record["found"]["probe"]["all"]["error"],
     }  # fmt: skip
+    topics = {t["question_type"] for t in truth}
+    assert "relation" in topics
+    assert set(record["by_topic"]["probe"]) == topics
+    assert sum(one["questions"] for one in record["by_topic"]["probe"].values()) == len(truth)
     with Image.open(tmp_path / "vqa.png") as picture:
         assert min(picture.size) > 300
         assert len(set(picture.convert("L").resize((64, 64)).getdata())) > 8

@@ -27,6 +27,7 @@ class Question:
     text: str
     kind: str  # answer_type
     answers: tuple[str, ...]  # one a person
+    topic: str = ""  # question_type: what it is about, where that is known
 
 
 def image_places(questions: Sequence[Question], keys: Sequence[str], where: str) -> list[int]:

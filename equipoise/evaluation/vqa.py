@@ -40,7 +40,7 @@ class Accuracy:
     questions: int
 
 
-ByKind = dict[str, Accuracy]  # "all" and the kinds of answers that occur
+ByKind = dict[str, Accuracy]  # "all" and the kinds of answers that occur; or topics
 
 
 @dataclass(frozen=True)
@@ -55,6 +55,7 @@ class Set:
 @dataclass(frozen=True)
 class Answered:
     found: dict[str, ByKind]  # by who answers
+    topics: dict[str, ByKind]  # the same by what is asked about, where that is known
     said: list[str]  # the probe's answers
     answers: int  # it chose among
     trained_on: int  # questions
@@ -82,19 +83,34 @@ def answer_questions(train: Set, test: Set, settings: Settings, bar: Bar = lambd
     blind = by(BLIND, lambda part: (part.texts,))
     given = {PROBE: seeing, BLIND: blind, f'always "{answers[0]}"': [answers[0]] * len(asked)}
     found = {name: by_kind(test.questions, some, asked) for name, some in given.items()}
+    topics = {name: by_topic(test.questions, some, asked) for name, some in given.items()}
     known_answers = set(answers)
     best = [max((right for answer, right in one.items() if answer in known_answers), default=0.0) for one in asked]
-    return Answered(found, seeing, len(answers), len(kept), sum(best) / len(best))
+    return Answered(found, topics, seeing, len(answers), len(kept), sum(best) / len(best))
 
 
 def by_kind(questions: Sequence[Question], given: Sequence[str], scores: Sequence[Scores]) -> ByKind:
     """The accuracy of answers that are normalised, over all questions and by the kind of their answers."""
-    right = [(one.kind, known.get(answer, 0.0)) for one, answer, known in zip(questions, given, scores, strict=True)]
-    found = {"all": _mean([value for _, value in right])}
-    for kind in KINDS:
-        if some := [value for other, value in right if other == kind]:
-            found[kind] = _mean(some)
-    return found
+    right = _right(given, scores)
+    grouped = _grouped([one.kind for one in questions], right)
+    return {"all": _mean(right), **{kind: grouped[kind] for kind in KINDS if kind in grouped}}
+
+
+def by_topic(questions: Sequence[Question], given: Sequence[str], scores: Sequence[Scores]) -> ByKind:
+    """The same by what is asked about, in the order of the alphabet; questions without a topic are left out."""
+    grouped = _grouped([one.topic for one in questions], _right(given, scores))
+    return {topic: grouped[topic] for topic in sorted(grouped) if topic}
+
+
+def _right(given: Sequence[str], scores: Sequence[Scores]) -> list[float]:
+    return [known.get(answer, 0.0) for answer, known in zip(given, scores, strict=True)]
+
+
+def _grouped(names: Sequence[str], values: Sequence[float]) -> dict[str, Accuracy]:
+    groups: dict[str, list[float]] = {}
+    for name, value in zip(names, values, strict=True):
+        groups.setdefault(name, []).append(value)
+    return {name: _mean(some) for name, some in groups.items()}
 
 
 def chance(questions: Sequence[Question]) -> dict[str, float]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from equipoise.data.files.questions import write_questions
 from equipoise.data.questions import Question, image_places
 from equipoise.evaluation.results import percent
-from equipoise.evaluation.vqa import BLIND, PROBE, Answered, answer_questions, chance
+from equipoise.evaluation.vqa import BLIND, PROBE, Answered, ByKind, answer_questions, chance
 from equipoise.evaluation.vqa_probe import Settings, Told
 from equipoise.files import write_text
 from equipoise.insight.drawing.vqa import draw_vqa
@@ -47,7 +47,7 @@ def probe_questions(
     numbers = {
         **subject.facts(), "settings": asdict(settings), "answers": answered.answers, "chance": guessing,
         "best_of_these_answers": answered.reach, "questions_trained_on": answered.trained_on,
-        "found": {name: {kind: asdict(one) for kind, one in kinds.items()} for name, kinds in answered.found.items()},
+        "found": _plain(answered.found), "by_topic": _plain(answered.topics),
     }  # fmt: skip
     Finding("vqa", sentence, numbers, draw_vqa(answered.found, guessing, sentence)).write(out, command)
     return answered
@@ -80,6 +80,10 @@ def _sentence(answered: Answered, guessing: dict[str, float]) -> str:
     )
 
 
+def _plain(found: dict[str, ByKind]) -> dict[str, dict[str, dict[str, float]]]:
+    return {name: {kind: asdict(one) for kind, one in kinds.items()} for name, kinds in found.items()}
+
+
 def _print(answered: Answered, guessing: dict[str, float]) -> None:
     from rich.console import Console
     from rich.table import Table
@@ -94,4 +98,12 @@ def _print(answered: Answered, guessing: dict[str, float]) -> None:
     if guessing:
         rows.add_row("guessing", *(percent(guessing[kind]) for kind in kinds))
     Console().print(rows)
+    if topics := answered.topics[PROBE]:
+        rows = Table(title="by what is asked about", title_justify="left")
+        rows.add_column("")
+        for name in ("questions", PROBE, BLIND):
+            rows.add_column(name, justify="right")
+        for topic, one in topics.items():
+            rows.add_row(topic, f"{one.questions:,}", percent(one.right), percent(answered.topics[BLIND][topic].right))
+        Console().print(rows)
     print(f"{answered.answers:,} answers to choose from; {answered.trained_on:,} questions to train on\n")

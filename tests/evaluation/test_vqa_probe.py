@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
 from torch import Tensor
 
 from equipoise.data.questions import Question
-from equipoise.evaluation.vqa import BLIND, PROBE, Set, answer_questions, by_kind, chance
+from equipoise.evaluation.vqa import BLIND, PROBE, Set, answer_questions, by_kind, by_topic, chance
 from equipoise.evaluation.vqa_answers import accuracies
 from equipoise.evaluation.vqa_probe import (
     Head,
@@ -151,6 +152,12 @@ def test_accuracy_by_kind_equals_a_loop():
         "all": (pytest.approx((1 + 0.9 + 0 + 0.3 + 0) / 5), 5), "yes/no": (0.5, 2), "number": (0, 1),
         "other": (pytest.approx(0.6), 2),
     }  # fmt: skip
+    named = [replace(one, topic=topic) for one, topic in zip(questions, ["b", "", "b", "a", "a"], strict=True)]
+    topics = by_topic(named, ["yes", "2", "yes", "maybe", "no"], SCORES)
+    assert {topic: (one.right, one.questions) for topic, one in topics.items()} == {
+        "a": (pytest.approx(0.15), 2), "b": (0.5, 2),
+    }  # fmt: skip
+    assert list(topics) == ["a", "b"]
     assert found["yes/no"].error == pytest.approx(0.5 / math.sqrt(2))
 
 

@@ -3,8 +3,8 @@
     questions     {"questions":   [{"question_id", "image_id", "question"}, ...]}
     annotations   {"annotations": [{"question_id", "image_id", "answer_type", "answers": [{"answer"}, ...]}, ...]}
 
-Goyal et al. 2017, "Making the V in VQA Matter". What else the files hold (licence, question_type, confidences, ...) is
-left alone. An annotation without a question is too; a question without an annotation is refused.
+Goyal et al. 2017, "Making the V in VQA Matter". What else the files hold (licence, confidences, ...) is left
+alone, but for question_type. An annotation without a question is too; a question without an annotation is refused.
 """
 
 from __future__ import annotations
@@ -63,7 +63,8 @@ def _question(one: dict[str, Any], answered: dict[Any, dict[str, Any]], question
         raise UserError(f"{place} is about picture {annotation['image_id']}, but in {questions} about {image}")
     if annotation["answer_type"] not in KINDS:
         raise UserError(f"{place} has the answer_type {annotation['answer_type']!r}; give one of {', '.join(KINDS)}")
-    return Question(number, image, text.strip(), annotation["answer_type"], _answers(annotation["answers"], place))
+    answers, topic = _answers(annotation["answers"], place), str(annotation.get("question_type", ""))
+    return Question(number, image, text.strip(), annotation["answer_type"], answers, topic)
 
 
 def _answers(given: Any, place: str) -> tuple[str, ...]:
@@ -100,6 +101,6 @@ def write_questions(asked: Sequence[Question], questions: Path, annotations: Pat
 def _annotation(one: Question) -> dict[str, Any]:
     answers = [{"answer": answer, "answer_id": number} for number, answer in enumerate(one.answers, start=1)]
     return {
-        "question_id": one.number, "image_id": one.image, "answer_type": one.kind,
+        "question_id": one.number, "image_id": one.image, "answer_type": one.kind, "question_type": one.topic,
         "multiple_choice_answer": Counter(one.answers).most_common(1)[0][0], "answers": answers,
     }  # fmt: skip

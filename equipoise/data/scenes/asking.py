@@ -40,7 +40,7 @@ def scene_questions(pairs: Sequence[Pair], seed: int = 0) -> list[Question]:
         rng = dice(seed, "questions", one.text)
         chosen += [(one, answer, scene) for answer, scenes in answers.items() for scene in rng.sample(scenes, each)]
     return [
-        Question(number, pairs[scene].key, one.text, one.kind, (answer,) * PEOPLE)
+        Question(number, pairs[scene].key, one.text, one.kind, (answer,) * PEOPLE, one.about)
         for number, (one, answer, scene) in enumerate(chosen)
     ]
 

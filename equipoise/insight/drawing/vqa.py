@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 WIDTH = 0.8  # of the bars of one kind together
+BEHIND = {"facecolor": "white", "linewidth": 0, "alpha": 0.8, "pad": 0.6}  # numbers, where the line of guessing passes
 
 
 def draw_vqa(found: Mapping[str, ByKind], chance: Mapping[str, float], finding: str) -> Figure:
@@ -30,7 +31,7 @@ def draw_vqa(found: Mapping[str, ByKind], chance: Mapping[str, float], finding: 
             axes.bar(places, means, 0.94 * wide, yerr=errors, color=SERIES[row], label=name, ecolor=INK, capsize=2)
             for place, mean, error in zip(places, means, errors, strict=True):
                 axes.annotate(f"{100 * mean:.1f}", (place, mean + error), (0, 2), textcoords="offset points",
-                              ha="center", fontsize=8)  # fmt: skip
+                              ha="center", fontsize=8, bbox=BEHIND)  # fmt: skip
         for number, kind in enumerate(kinds):
             if kind in chance:
                 axes.hlines(chance[kind], number - WIDTH / 2, number + WIDTH / 2, color=INK, linewidth=1.2,

@@ -48,8 +48,15 @@ def read(tmp_path):
 def test_questions_with_their_answers_in_the_order_of_the_file(read, tmp_path):
     found = read()
     assert found == [
-        Question(262148000, 262148, "Where is he looking?", "other", (*["down"] * 7, "at table", "", "up")),
-        Question(42001, 42, "How many dogs are there?", "number", ("2",) * 10),
+        Question(
+            262148000,
+            262148,
+            "Where is he looking?",
+            "other",
+            (*["down"] * 7, "at table", "", "up"),
+            "none of the above",
+        ),
+        Question(42001, 42, "How many dogs are there?", "number", ("2",) * 10, "how many"),
     ]
     write_questions(found, tmp_path / "q2.json", tmp_path / "a2.json")
     assert read_questions(tmp_path / "q2.json", tmp_path / "a2.json") == found
