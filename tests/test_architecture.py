@@ -39,6 +39,7 @@ ORDER = (
     "lab_commands",
     "codes_command",
     "completeness_command",
+    "vqa_command",
     "probing",
     "probe_command",
     "auditing",

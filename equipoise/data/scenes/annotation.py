@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import combinations
 from typing import Any
 
 from equipoise.data.scenes.grammar import Caption
 from equipoise.data.scenes.meaning import true_of
 from equipoise.data.scenes.relating import spoken_relation
-from equipoise.data.scenes.scene import Scene, Thing
+from equipoise.data.scenes.scene import Background, Scene, Thing
 from equipoise.data.scenes.vocabulary import TEXTURES
 from equipoise.data.source import Pair
 
@@ -45,6 +45,13 @@ def scene_graph(scene: Scene) -> dict[str, Any]:
         "background": {**vars(scene.background), "colours": [list(colour) for colour in scene.background.colours]},
         "relations": [list(relation) for relation in related if relation[1] is not None],
     }
+
+
+def scene_of(graph: Mapping[str, Any]) -> Scene:
+    """The scene that `scene_graph` made plain, also after a stay in a JSON file."""
+    things = tuple(Thing(**{**thing, "tint": tuple(thing["tint"])}) for thing in graph["things"])
+    first, second = (tuple(colour) for colour in graph["background"]["colours"])
+    return Scene(things, Background(**{**graph["background"], "colours": (first, second)}))
 
 
 def _tag(thing: Thing) -> str:
