@@ -4,9 +4,9 @@
     --objective softclip --beside clip     both in tiles: what one objective costs more than another
 
 Loss and gradients of an objective on N random pairs, in float32 on the CPU. Each measurement has a process of its own,
-and the two that are compared take turns. Memory is the highest resident size during some forward and backward passes, above what it was just before them,
-when the inputs were there already and a small pass had loaded every library; the gradients themselves count. Time is
-that of the fastest of these passes.
+and the two that are compared take turns. Memory is the highest resident size during some forward and backward passes,
+above what it was just before them, when the inputs were there already and a small pass had loaded every library; the
+gradients themselves count. Time is that of the fastest of these passes.
 """
 
 from __future__ import annotations

@@ -16,6 +16,7 @@ from typing import Any
 
 from equipoise.choice import choice
 from equipoise.data import SOURCES, SourceConfig
+from equipoise.data.augment import Augment
 from equipoise.data.images import Preprocess
 from equipoise.data.shuffle import Shuffle
 from equipoise.data.source import MASKED_WORDS
@@ -45,6 +46,7 @@ class Run:
     shuffle: Shuffle = field(default_factory=Shuffle)
     tokens: Tokens.Config = field(default_factory=Tokens.Config)
     preprocess: Preprocess = field(default_factory=Preprocess)
+    augment: Augment = field(default_factory=Augment)
     image: ImageConfig = choice(IMAGE_ENCODERS, "vit-b32")
     text: TextConfig = choice(TEXT_ENCODERS, "causal-b")
     regions: Regions.Config = field(default_factory=Regions.Config)

@@ -7,13 +7,15 @@ source cuts itself travels as 8-bit pixels and is normalised on the device where
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 
 import torch
 from torch import Tensor
 
+from equipoise.data.augment import Augment, Draws
 from equipoise.data.badness import Fault, Tally
 from equipoise.data.images import Preprocess, crop_draws
 from equipoise.data.loading import made_ahead
@@ -25,6 +27,7 @@ from equipoise.data.tokens import Tokens
 from equipoise.data.views import WordChances, possible_views, with_changed, with_hidden
 from equipoise.types import Batch, UserError
 
+CROP = "crop"  # the first view of a picture, beside `IMAGE_VIEW2`
 TOLD = 5  # bad records that are named while training; all of them are counted
 
 
@@ -35,6 +38,7 @@ class Made:
     batch: Batch  # images still uint8 where the source cut them
     faults: tuple[Fault, ...] = ()  # of records that others stand in for
     shortened: int = 0  # captions longer than the context
+    looks: Mapping[str, Draws | None] = field(default_factory=dict)  # how the crop, and its further view, are augmented
 
 
 class Batches:
@@ -54,14 +58,19 @@ class Batches:
         workers: int = 0,
         timeout: float = 0.0,
         views: Sequence[str] = (),
+        augment: Augment = Augment(),  # noqa: B008 (frozen)
     ):
-        self.source, self.tokens, self.preprocess = source, tokens, preprocess
+        self.source, self.tokens, self.preprocess, self.augment = source, tokens, preprocess, augment
         self.order = Order(len(source), batch_size, seed)
         self.seed, self.device = seed, torch.device(device)
         self.workers, self.timeout = workers, timeout
         self.bad = Tally(source.max_bad if isinstance(source, CroppingSource) else 0.0)
         self.part = _part(batch_size, *share)
         self.views = possible_views(views, source)
+        if augment.wanted and isinstance(source, BatchSource):
+            raise UserError(
+                "augment changes pictures, but the data holds features; set flip, jitter, grey and blur of augment to 0"
+            )
 
     def batch(self, position: int) -> Batch:
         return self._received(self.make(position, self.device))
@@ -85,12 +94,18 @@ class Batches:
         draws = torch.rand(len(whole), generator=generator(self.seed, "caption", position)).tolist()[self.part]
         if isinstance(self.source, BatchSource):
             return Made(self.source.batch(indices, draws, self.tokens))
-        names = ["crop", *([IMAGE_VIEW2] if IMAGE_VIEW2 in self.views else [])]
+        names = [CROP, *([IMAGE_VIEW2] if IMAGE_VIEW2 in self.views else [])]
         chances = [crop_draws(len(whole), generator(self.seed, name, position))[self.part] for name in names]
         used, crops, faults = self._crops(indices, chances, device)
         batch = self._put_together(crops[0], used, draws)
         further = {name: crop for name, crop in zip(names[1:], crops[1:], strict=True)}
-        return Made(self._with_words(replace(batch, side={**batch.side, **further}), draws, position), faults)
+        batch = self._with_words(replace(batch, side={**batch.side, **further}), draws, position)
+        return Made(batch, faults, looks={name: self._look(name, position, len(whole)) for name in names})
+
+    def _look(self, name: str, position: int, size: int) -> Draws | None:
+        if not self.augment.wanted:
+            return None
+        return Draws.of(size, generator(self.seed, f"augment {name}", position)).part(self.part)
 
     def _crops(
         self, indices: list[int], chances: Sequence[Tensor], device: torch.device | str
@@ -140,17 +155,21 @@ class Batches:
         return batch if chance.hiding is None else with_hidden(batch, self.tokens, chance.hiding)
 
     def _received(self, made: Made) -> Batch:
-        """Moved to the device, normalised, and its bad records counted."""
+        """Moved to the device, normalised, augmented, and its bad records counted."""
         told = len(self.bad.faults)
         for number, fault in enumerate(self.bad.add(len(made.batch), made.faults), start=told + 1):
             if number <= TOLD:
                 more = "; further ones are counted in silence" if number == TOLD else ""
                 warnings.warn(f"skipped {fault}{more}", stacklevel=2)
         batch = made.batch.map(lambda tensor: tensor.to(self.device))
-        if batch.images.dtype != torch.uint8:
-            return batch
-        view = {name: self.preprocess.normalised(batch.side[name]) for name in (IMAGE_VIEW2,) if name in batch.side}
-        return replace(batch, images=self.preprocess.normalised(batch.images), side={**batch.side, **view})
+        view = {name: self._seen(batch.side[name], made, name) for name in (IMAGE_VIEW2,) if name in batch.side}
+        return replace(batch, images=self._seen(batch.images, made, CROP), side={**batch.side, **view})
+
+    def _seen(self, images: Tensor, made: Made, name: str) -> Tensor:
+        """What the encoder sees of a crop."""
+        images = self.preprocess.normalised(images) if images.dtype == torch.uint8 else images
+        look = made.looks.get(name)
+        return images if look is None else self.preprocess.redrawn(images, partial(self.augment, draws=look))
 
 
 def _drawn(pair: Pair, draw: float) -> str:

@@ -8,7 +8,7 @@ are handled a whole batch at a time; Pillow images and paths go through Pillow's
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -64,6 +64,11 @@ class Preprocess:
     def normalised(self, images: Tensor) -> Tensor:
         """uint8 [N, 3, size, size], cut already -> what the encoder sees."""
         return self._normalise(_checked(images).float())
+
+    def redrawn(self, images: Tensor, change: Callable[[Tensor], Tensor]) -> Tensor:
+        """What the encoder sees of normalised images once `change` was made to their colours, in [0, 1]."""
+        mean, std = (images.new_tensor(values).view(3, 1, 1) for values in (self.mean, self.std))
+        return (change((images * std + mean).clamp_(0, 1)) - mean) / std
 
     def for_evaluation(self, images: Tensor | Picture | Sequence[Picture]) -> Tensor:
         """uint8 [N, 3, H, W], or pictures and paths -> [N, 3, size, size]: shorter side resized, centre cropped."""

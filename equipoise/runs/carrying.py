@@ -99,6 +99,7 @@ def train_run(loaded: Loaded, folder: Path, ranks: Ranks | None = None) -> tuple
         workers=run.training.workers,
         timeout=run.training.loader_timeout,
         views=run.objective.views,
+        augment=run.augment,
     )
     validation = run.data.build("validation")
     _require_metric(run.training.best, validation_metrics(validation))
