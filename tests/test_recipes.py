@@ -150,11 +150,18 @@ def test_the_rows_of_softclips_table_have_its_hyper_parameters_and_differ_in_the
 
 
 def test_code_books_have_the_published_hyper_parameters() -> None:
-    """Chen et al. 2023, App. A (15M setting) and Table 7; 10M parameters more than CLIP (Table 17)."""
+    """Chen et al. 2023, App. A (batches for 15M, 30M and 145M pairs; one epoch of warm-up) and Table 7; 10M parameters
+    more than CLIP (Table 17). 32 epochs, MoCo v2's augmentation: the released code."""
+    of_pairs = {"fdt-vit-b32-30m": (30e6, 8192), "fdt-vit-b32-145m": (145e6, 32_768)}
     for recipe in CODE_BOOKS:
         table = load_run(recipe).table
         training = table["training"]
-        assert (training["batch_size"], training["learning_rate"], training["weight_decay"]) == (4096, 1e-3, 0.1)
+        pairs, batch = of_pairs.get(recipe, (15e6, 4096))
+        assert (training["batch_size"], training["learning_rate"], training["weight_decay"]) == (batch, 1e-3, 0.1)
+        assert training["warmup_steps"] == pytest.approx(pairs / batch, rel=1e-3)
+        assert training["steps"] == pytest.approx(32 * pairs / batch, rel=2e-3)
+        assert [table["augment"][name] for name in ("flip", "jitter", "grey", "blur")] == [0.5, 0.8, 0.2, 0.5]
+        assert table["preprocess"]["crop_scale"] == [0.2, 1.0]
         assert (table["preprocess"]["size"], table["tokens"]["context"], table["space"]["dim"]) == (224, 77, 512)
     sizes = {load_run(recipe).run.readout.codes for recipe in CODE_BOOKS}
     assert sizes == {8192, 16_384, 24_576}
