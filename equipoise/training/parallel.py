@@ -41,7 +41,7 @@ def together(model: Model, ranks: Ranks, parallel: str, device: torch.device) ->
     if ranks.world == 1:
         return model
     if parallel == "fsdp":
-        return _sharded(model)
+        return _sharded(model, device, ranks.world)
     nn.parallel.DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(model, (*NAMES, *model.memory()))
     return nn.parallel.DistributedDataParallel(
         model,
@@ -66,14 +66,16 @@ def _stretch(model: Model) -> list[nn.Parameter]:
     return [parameter for parameter in (model.logit_scale, model.logit_bias) if parameter is not None]
 
 
-def _sharded(model: Model) -> Model:
+def _sharded(model: Model, device: torch.device, world: int) -> Model:
+    from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.fsdp import fully_shard, register_fsdp_forward_method
 
     _let_torch_look_into(Embeddings)
+    mesh = init_device_mesh(device.type, (world,))  # left to itself, FSDP takes a GPU that is there, whatever is asked
     for tower in (model.image_encoder, model.text_encoder):
         for block in tower.blocks():
-            fully_shard(block)
-    fully_shard(model, ignored_params=set(_stretch(model)), reshard_after_forward=True)
+            fully_shard(block, mesh=mesh)
+    fully_shard(model, mesh=mesh, ignored_params=set(_stretch(model)), reshard_after_forward=True)
     for method in ENCODING:
         register_fsdp_forward_method(model, method)
     return model
