@@ -21,10 +21,11 @@ from torch import Tensor
 
 from equipoise.forms import CrossEntropy, Form, SingleSweep
 from equipoise.kernels.fused import fused
+from equipoise.kernels.fused_distances import fused_distance
 from equipoise.kernels.sweeps import known_block, norms_of, swept
 from equipoise.kernels.tiled import tiled
 from equipoise.kernels.triton_here import hindrance
-from equipoise.spaces import ProductSphere, Space, Sphere
+from equipoise.spaces import Euclidean, ProductSphere, Space, Sphere
 from equipoise.targets import OneHot, Target
 from equipoise.types import UserError
 
@@ -64,7 +65,9 @@ def contrast(
         missing = without_kernel(rows, space, target, form)
         if missing is not None or not isinstance(form, CrossEntropy):
             raise UserError(f'impl="fused" is not possible: {missing}; choose impl="tiled" or "auto"')
-        return fused(rows, cols, log_scale, form)
+        if _has_inner_products(space):
+            return fused(rows, cols, log_scale, form)
+        return fused_distance(rows, cols, log_scale, form, space)
     if isinstance(form, SingleSweep) and not target.guided:
         return tiled(rows, cols, log_scale, b, space, target, form, tile or _side(TILE, rows))
     most = _side(SWEPT_TILE, rows)
@@ -77,9 +80,8 @@ def _side(of_device: dict[str, int], points: Tensor) -> int:
 
 def without_kernel(points: Tensor, space: Space, target: Target, form: Form) -> str | None:
     """In a few words, why `fused` cannot compute this contrast; nothing if it can."""
-    inner = isinstance(space, Sphere) or (isinstance(space, ProductSphere) and space.distance == "inner")
     kinds = (
-        (inner, "space", space, "inner products: sphere, or product_sphere with distance inner"),
+        (isinstance(space, Sphere | ProductSphere | Euclidean), "space", space, "sphere, product_sphere and euclidean"),
         (isinstance(target, OneHot), "target", target, "one_hot"),
         (isinstance(form, CrossEntropy), "form", form, "cross_entropy"),
     )
@@ -89,6 +91,10 @@ def without_kernel(points: Tensor, space: Space, target: Target, form: Form) -> 
     if points.dtype not in {torch.bfloat16, torch.float32}:
         return f"there are kernels for bfloat16 and float32 points, not for {points.dtype}"
     return hindrance(points)
+
+
+def _has_inner_products(space: Space) -> bool:
+    return isinstance(space, Sphere) or (isinstance(space, ProductSphere) and space.distance == "inner")
 
 
 def _chosen(rows: Tensor, cols: Tensor, space: Space, target: Target, form: Form) -> str:

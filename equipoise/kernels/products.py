@@ -57,3 +57,14 @@ def _adds_to_float32(device: torch.device) -> bool:
     except RuntimeError:
         return False
     return bool((one == 17).all())
+
+
+def batched_product(left: Sequence[Tensor], right: Sequence[Tensor]) -> Tensor:
+    """left [B, R, K] @ right [B, K, C] in float32, each given as its halves."""
+    first, *others = (
+        torch.bmm(one, other, out_dtype=torch.float32) if one.is_cuda else one.float() @ other.float()
+        for one, other in _pairs(left, right)
+    )
+    for other in others:
+        first += other
+    return first

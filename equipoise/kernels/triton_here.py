@@ -17,6 +17,11 @@ def fused_tiles() -> Any:
     return import_module("equipoise.kernels.fused_tiles")
 
 
+def distance_tiles() -> Any:
+    """That of distances."""
+    return import_module("equipoise.kernels.distance_tiles")
+
+
 def interpreted() -> bool:
     """Whether Triton was asked to run kernels on the processor: slow, for tests."""
     return os.environ.get("TRITON_INTERPRET", "0") not in {"", "0"}
