@@ -24,9 +24,10 @@ from equipoise.kernels.fused import fused
 from equipoise.kernels.fused_distances import fused_distance
 from equipoise.kernels.sweeps import known_block, norms_of, swept
 from equipoise.kernels.tiled import tiled
-from equipoise.kernels.triton_here import hindrance
+from equipoise.kernels.tiles import trial
 from equipoise.spaces import Euclidean, ProductSphere, Space, Sphere
 from equipoise.targets import OneHot, Target
+from equipoise.triton_here import hindrance
 from equipoise.types import UserError
 
 IMPLEMENTATIONS = ("auto", "eager", "tiled", "fused")
@@ -90,7 +91,7 @@ def without_kernel(points: Tensor, space: Space, target: Target, form: Form) -> 
             return f"the {part} {type(given).__name__} has no kernel yet (there are kernels for {kernels})"
     if points.dtype not in {torch.bfloat16, torch.float32}:
         return f"there are kernels for bfloat16 and float32 points, not for {points.dtype}"
-    return hindrance(points)
+    return hindrance(points, trial)
 
 
 def _has_inner_products(space: Space) -> bool:

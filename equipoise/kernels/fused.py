@@ -21,10 +21,11 @@ from torch import Tensor
 
 from equipoise.forms import CrossEntropy
 from equipoise.forms.cross_entropy import SHARES
+from equipoise.halves import halves
 from equipoise.kernels.blocks import blocks
 from equipoise.kernels.fused_plan import PLAN, Plan, Tile
-from equipoise.kernels.products import add_product, halves
-from equipoise.kernels.triton_here import fused_tiles
+from equipoise.kernels.products import add_product
+from equipoise.kernels.tiles import fused_tiles
 
 LOG2_E = 1 / math.log(2)
 

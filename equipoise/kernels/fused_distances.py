@@ -21,7 +21,7 @@ from equipoise.kernels.blocks import blocks
 from equipoise.kernels.fused import Work, fused_by
 from equipoise.kernels.fused_plan import PLAN, Plan, Tile
 from equipoise.kernels.products import batched_product
-from equipoise.kernels.triton_here import distance_tiles
+from equipoise.kernels.tiles import distance_tiles
 from equipoise.spaces import ProductSphere, Space
 
 STORED = 1 << 25  # weights of arcs at a time

@@ -20,7 +20,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from equipoise.kernels.triton_here import interpreted
+from equipoise.triton_here import interpreted
 
 IN_FLOAT32 = tl.constexpr(interpreted())  # the interpreter takes the bits of a bfloat16 for an integer in a product
 

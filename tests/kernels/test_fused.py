@@ -17,9 +17,10 @@ from equipoise.forms import CrossEntropy, Sigmoid
 from equipoise.kernels import contrast
 from equipoise.kernels.fused import fused
 from equipoise.kernels.fused_plan import Plan, Tile
-from equipoise.kernels.triton_here import hindrance
+from equipoise.kernels.tiles import trial
 from equipoise.spaces import ProductSphere, Space, Sphere
 from equipoise.targets import OneHot, Smoothed
+from equipoise.triton_here import hindrance
 from equipoise.types import UserError
 
 SMALL = Tile(32, 32, 16)
@@ -233,6 +234,6 @@ def test_two_runs_are_the_same_bit_for_bit():
 def test_auto_takes_the_kernels_where_there_are_any(monkeypatch):
     u, v = (x.to("cuda", torch.bfloat16) for x in random_points(2304, 2304, 512))
     parts = {"target": OneHot(), "form": CrossEntropy(), "log_scale": 1.0, "impl": "auto"}
-    assert hindrance(u) is None
+    assert hindrance(u, trial) is None
     monkeypatch.setattr("equipoise.kernels.contrast.tiled", lambda *_: pytest.fail("tiled was chosen"))
     assert float(contrast(u, v, space=Sphere(512), **parts)) > 0
