@@ -1,7 +1,7 @@
 """Time, memory and error of the code book's readout on a GPU: `python benchmarks/codebook_gpu.py`.
 
 Forward and backward from projected tokens to vectors: relevance, sparsemax, sum of codes. "materialised" keeps the
-scores of all tokens and codes and lets autograd differentiate their maximum, with entmax's sparsemax where there is one.
+scores of all tokens and codes and lets autograd differentiate their maximum, with entmax's sparsemax if there.
 Figures as in `contrast_gpu.py`; the error is of the tokens' gradients, relative to the largest entry, beside the
 materialised ones in float64 of the first samples. --smoke: tiny, on the processor, Triton interpreted.
 """

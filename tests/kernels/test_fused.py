@@ -145,8 +145,16 @@ def test_a_product_sphere_is_served_too(device):
     assert float(loss) == pytest.approx(float(truth), abs=1e-5)
 
 
-class TwoEnds(Space):
-    """One of a user's own."""
+class Streets(Space):
+    """A space of a user's own: as far as one walks."""
+
+    range = (-math.inf, 0.0)
+
+    def project(self, vectors: Tensor) -> Tensor:
+        return vectors
+
+    def similarity(self, rows: Tensor, cols: Tensor) -> Tensor:
+        return -torch.cdist(rows, cols, p=1)
 
 
 def fused_contrast(points: Tensor, **changed) -> Tensor:
@@ -157,7 +165,7 @@ def fused_contrast(points: Tensor, **changed) -> Tensor:
 @pytest.mark.parametrize(
     ("changed", "sentence"),
     [
-        ({"space": TwoEnds(8)}, "the space TwoEnds has no kernel yet"),
+        ({"space": Streets(8)}, "the space Streets has no kernel yet"),
         ({"target": Smoothed(0.1)}, "the target _Smoothed has no kernel yet"),
         ({"form": Sigmoid()}, "the form Sigmoid has no kernel yet"),
     ],
