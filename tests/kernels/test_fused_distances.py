@@ -23,7 +23,7 @@ PLAN = Plan("tiles", SMALL, SMALL, chunk_rows=64, chunk_cols=32, partial_sums=1,
 SPACES = {
     "euclidean": Euclidean(20),
     "geodesic": ProductSphere(8, 3, distance="geodesic"),
-    "circles": ProductSphere(2, 4, distance="geodesic"),
+    "circles": ProductSphere(2, 2, distance="geodesic"),
 }
 BUDGET = {torch.bfloat16: 2**-7, torch.float32: 1e-4}  # of a gradient's largest entry: weights are rounded, or pairs
 OF_LOGITS = 2e-6  # of the largest one: the error of the loss, and of log_scale's gradient, a sum of g z
