@@ -1,13 +1,15 @@
 """Time, memory and error of InfoNCE on a GPU: peers, eager, tiled and fused in one table.
 
     python benchmarks/contrast_gpu.py --pairs 4096 32768 65536        # every row
+    python benchmarks/contrast_gpu.py --pairs 16384 --space euclidean  # by distances; or geodesic, on 8 spheres
     python benchmarks/contrast_gpu.py --tune                          # how the fused kernels are best cut
     python benchmarks/contrast_gpu.py --smoke                         # a run of everything on the processor, tiny
 
 Time is the median of forward and backward by CUDA events, after a warm-up; memory the peak above the inputs, gradients
 included. Errors are of the gradients of some rows and columns and of log_scale, relative to the largest entry, against
 float64 computed from the same rounded inputs. A row that fails says why, and the others go on. open_clip (its loss
-class, or the same lines where it is not installed) and inf_cl are found on the PYTHONPATH.
+class, or the same lines where it is not installed) and inf_cl are found on the PYTHONPATH. Gradients of arccos itself
+have a part along the radius that those of the space have not: its error says nothing.
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ from torch.nn import functional as F
 
 Loss = Callable[[Tensor, Tensor, Tensor], Tensor]  # of points, points and log_scale
 SCALE, COSINE = 50.0, 0.2
+SPHERES = 8
 GIBIBYTE = 2**30
 CHECKED = 64  # rows and columns at either end whose gradients are compared
 
@@ -61,14 +64,38 @@ def inf_cl_loss(u: Tensor, v: Tensor, log_scale: Tensor) -> Tensor:
     return (cal_flash_loss(u, v, scale=scale).mean() + cal_flash_loss(v, u, scale=scale).mean()) / 2
 
 
-def ours(impl: str) -> Loss:
+def space_for(name: str, dim: int):
+    import equipoise as eq
+
+    if name == "geodesic":
+        return eq.ProductSphere(dim // SPHERES, SPHERES, distance="geodesic")
+    return eq.Euclidean(dim) if name == "euclidean" else eq.Sphere(dim)
+
+
+def ours(impl: str, space: str = "sphere") -> Loss:
     import equipoise as eq
 
     def loss(u: Tensor, v: Tensor, log_scale: Tensor) -> Tensor:
-        parts = {"space": eq.Sphere(u.shape[1]), "target": eq.OneHot(), "form": eq.CrossEntropy()}
+        parts = {"space": space_for(space, u.shape[1]), "target": eq.OneHot(), "form": eq.CrossEntropy()}
         return eq.contrast(u, v, log_scale=log_scale, impl=impl, **parts)
 
     return loss
+
+
+def by_distance(distance: Callable[[Tensor, Tensor], Tensor]) -> Loss:
+    """What one writes without a library: all distances, then twice the cross-entropy."""
+
+    def loss(u: Tensor, v: Tensor, log_scale: Tensor) -> Tensor:
+        logits = -log_scale.exp() * distance(u, v)
+        labels = torch.arange(len(u), device=u.device)
+        return (F.cross_entropy(logits, labels) + F.cross_entropy(logits.T, labels)) / 2
+
+    return loss
+
+
+def arccosines(u: Tensor, v: Tensor) -> Tensor:
+    u, v = (x.unflatten(1, (SPHERES, -1)).transpose(0, 1) for x in (u, v))
+    return (u @ v.mT).clamp(-1 + 1e-6, 1 - 1e-6).arccos().square().sum(0).sqrt()
 
 
 def fused_by(plan) -> Loss:
@@ -78,7 +105,23 @@ def fused_by(plan) -> Loss:
     return lambda u, v, log_scale: fused(u, v, log_scale, eq.CrossEntropy(), plan)
 
 
-def rows() -> list[Row]:
+def rows(space: str) -> list[Row]:
+    if space != "sphere":
+        half, single = torch.bfloat16, torch.float32
+        peer = Row("cdist fp32", single, by_distance(torch.cdist), 32768)
+        if space == "geodesic":
+            peer = Row("arccos fp32", single, by_distance(arccosines), 16384)
+        return [
+            peer,
+            Row("eager fp32", single, ours("eager", space), 16384),
+            Row("tiled fp32", single, ours("tiled", space), 16384),
+            Row("fused fp32", single, ours("fused", space), 1 << 18),
+            Row("fused bf16", half, ours("fused", space), 1 << 20),
+        ]
+    return inner_rows()
+
+
+def inner_rows() -> list[Row]:
     from equipoise.kernels.fused_plan import PLAN
 
     library = replace(PLAN, products="library", chunk_rows=4096, chunk_cols=4096)
@@ -98,35 +141,39 @@ def rows() -> list[Row]:
     ]
 
 
-def points(n: int, d: int, dtype: torch.dtype, device: str) -> tuple[Tensor, Tensor, Tensor]:
+def points(n: int, d: int, dtype: torch.dtype, device: str, space: str = "sphere") -> tuple[Tensor, Tensor, Tensor]:
     """Pairs whose cosine is about COSINE, in a temperature that is far from having learned them."""
     noise = torch.Generator(device).manual_seed(n)
-    u, w = (F.normalize(torch.randn(n, d, generator=noise, device=device), dim=1) for _ in range(2))
-    v = F.normalize(COSINE * u + math.sqrt(1 - COSINE**2) * w, dim=1)
+    project = space_for(space if space == "geodesic" else "sphere", d).project
+    u, w = (project(torch.randn(n, d, generator=noise, device=device)) for _ in range(2))
+    v = project(COSINE * u + math.sqrt(1 - COSINE**2) * w)
     log_scale = torch.tensor(math.log(SCALE), device=device)
     return u.to(dtype).requires_grad_(), v.to(dtype).requires_grad_(), log_scale.requires_grad_()
 
 
-@torch.no_grad()
-def reference(u: Tensor, v: Tensor, log_scale: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def reference(u: Tensor, v: Tensor, log_scale: Tensor, space: str = "sphere") -> tuple[Tensor, Tensor, Tensor]:
     """Gradients in float64 of the checked rows, the checked columns and log_scale, by blocks of rows."""
-    u, v, scale, n = u.double(), v.double(), float(log_scale.double().exp()), len(u)
+    u, v, scale, n = u.detach().double(), v.detach().double(), float(log_scale.detach().double().exp()), len(u)
+    similarity = space_for(space, u.shape[1]).similarity
     block = max(1, (1 << 26) // n)
     by_row, by_col = u.new_empty(n), u.new_full((n,), -math.inf)
     for start in range(0, n, block):
-        z = scale * u[start : start + block] @ v.T
+        z = scale * similarity(u[start : start + block], v)
         by_row[start : start + block] = z.logsumexp(1)
         by_col = torch.logaddexp(by_col, z.logsumexp(0))
     for_rows, for_cols, for_scale = torch.empty_like(u), torch.zeros_like(v), u.new_zeros(())
     for start in range(0, n, block):
         some = slice(start, min(start + block, n))
-        z = scale * u[some] @ v.T
+        own, others = u[some].clone().requires_grad_(), v.clone().requires_grad_()
+        similar = similarity(own, others)
+        z = scale * similar.detach()
         g = (z - by_row[some, None]).exp_().add_((z - by_col).exp_())
         g.diagonal(start)[:] -= 2
         g /= 2 * n
         for_scale += (g * z).sum()
-        for_rows[some] = scale * g @ v
-        for_cols += scale * g.T @ u[some]
+        of_rows, of_cols = torch.autograd.grad(similar, (own, others), scale * g)
+        for_rows[some] = of_rows
+        for_cols += of_cols
     return checked(for_rows), checked(for_cols), for_scale
 
 
@@ -188,12 +235,12 @@ def table(options: argparse.Namespace) -> None:
     print(f"{'pairs':>9}  {'':<20}{'ms':>10}{'GiB above':>11}{'TFLOP/s':>9}{'grad error':>12}{'log_scale':>11}")
     for n in options.pairs:
         wanted: dict[torch.dtype, tuple[Tensor, ...]] = {}
-        for row in rows():
+        for row in rows(options.space):
             if (options.only and not any(word in row.name for word in options.only)) or n > row.most:
                 continue
-            inputs = points(n, options.dim, row.dtype, options.device)
+            inputs = points(n, options.dim, row.dtype, options.device, options.space)
             if n <= options.checked and row.dtype not in wanted:
-                wanted[row.dtype] = reference(*inputs)
+                wanted[row.dtype] = reference(*inputs, options.space)
             report(f"{n:>9,}  {row.name:<20}", row.loss, inputs, wanted.get(row.dtype), options.seconds)
 
 
@@ -303,6 +350,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="InfoNCE on a GPU: time, memory and error beside peers.")
     parser.add_argument("--pairs", type=int, nargs="+", default=[4096, 16384, 32768, 65536])
     parser.add_argument("--dim", type=int, default=512)
+    parser.add_argument("--space", choices=("sphere", "euclidean", "geodesic"), default="sphere")
     parser.add_argument("--only", nargs="+", help="rows whose names contain one of these words")
     parser.add_argument("--seconds", type=float, default=0.6, help="spent timing each row")
     parser.add_argument("--checked", type=int, default=65536, help="up to how many pairs errors are computed")
@@ -314,7 +362,7 @@ def main() -> None:
         os.environ["TRITON_INTERPRET"] = "1"
         options.device, options.pairs, options.dim, options.seconds = "cpu", [130], 32, 0.0
     where = torch.cuda.get_device_name() if options.device == "cuda" else "processor"
-    print(f"InfoNCE, d = {options.dim}, forward and backward, {where}, torch {torch.__version__}")
+    print(f"InfoNCE, {options.space}, d = {options.dim}, forward and backward, {where}, torch {torch.__version__}")
     (tune if options.tune else table)(options)
 
 

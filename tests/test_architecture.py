@@ -11,8 +11,8 @@ import pytest
 
 PACKAGE = Path(__file__).parent.parent / "equipoise"
 
-# From the bottom up: a part may import itself and those before it, `types`, `choice` and `files` always.
-FOUNDATION = ("types", "choice", "files", "settings")
+# From the bottom up: a part may import itself and those before it, the foundation always.
+FOUNDATION = ("types", "choice", "files", "settings", "halves", "triton_here")
 ORDER = (
     "data",
     "encoders",

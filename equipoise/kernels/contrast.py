@@ -21,17 +21,19 @@ from torch import Tensor
 
 from equipoise.forms import CrossEntropy, Form, SingleSweep
 from equipoise.kernels.fused import fused
+from equipoise.kernels.fused_distances import fused_distance
 from equipoise.kernels.sweeps import known_block, norms_of, swept
 from equipoise.kernels.tiled import tiled
-from equipoise.kernels.triton_here import hindrance
-from equipoise.spaces import ProductSphere, Space, Sphere
+from equipoise.kernels.tiles import trial
+from equipoise.spaces import Euclidean, ProductSphere, Space, Sphere
 from equipoise.targets import OneHot, Target
+from equipoise.triton_here import hindrance
 from equipoise.types import UserError
 
 IMPLEMENTATIONS = ("auto", "eager", "tiled", "fused")
 EAGER_LIMIT = 2048 * 2048  # entries of the logit matrix; above it tiles are as fast and far smaller
-TILE = 1024
-SWEPT_TILE = 512  # autograd keeps a few dozen tiles of this size alive
+TILE = {"cpu": 1024, "cuda": 4096}  # rows and columns: a few such tiles stay in a processor's cache, or fill a GPU
+SWEPT_TILE = {"cpu": 512, "cuda": 2048}  # autograd keeps a few dozen tiles of this size alive
 
 
 def contrast(
@@ -44,10 +46,10 @@ def contrast(
     log_scale: Tensor | float = 0.0,
     bias: Tensor | float | None = None,
     impl: str = "auto",
-    tile: int = TILE,
+    tile: int | None = None,
 ) -> Tensor:
     """The loss of points `rows` [N, d] against points `cols` [M, d]: a scalar, differentiable in both, log_scale and
-    bias; a form that learns a bias must be given one, others take none."""
+    bias; a form that learns a bias must be given one, others take none. `tile` is the side of a tile."""
     _check(rows, cols, space, impl)
     _check_bias(form, bias)
     exact = torch.promote_types(rows.dtype, torch.float32)  # bfloat16 would change a temperature by a per cent
@@ -64,17 +66,23 @@ def contrast(
         missing = without_kernel(rows, space, target, form)
         if missing is not None or not isinstance(form, CrossEntropy):
             raise UserError(f'impl="fused" is not possible: {missing}; choose impl="tiled" or "auto"')
-        return fused(rows, cols, log_scale, form)
+        if _has_inner_products(space):
+            return fused(rows, cols, log_scale, form)
+        return fused_distance(rows, cols, log_scale, form, space)
     if isinstance(form, SingleSweep) and not target.guided:
-        return tiled(rows, cols, log_scale, b, space, target, form, tile)
-    return swept(rows, cols, log_scale, b, space, target, form, min(tile, SWEPT_TILE))
+        return tiled(rows, cols, log_scale, b, space, target, form, tile or _side(TILE, rows))
+    most = _side(SWEPT_TILE, rows)
+    return swept(rows, cols, log_scale, b, space, target, form, min(tile or most, most))
+
+
+def _side(of_device: dict[str, int], points: Tensor) -> int:
+    return of_device["cuda" if points.is_cuda else "cpu"]
 
 
 def without_kernel(points: Tensor, space: Space, target: Target, form: Form) -> str | None:
     """In a few words, why `fused` cannot compute this contrast; nothing if it can."""
-    inner = isinstance(space, Sphere) or (isinstance(space, ProductSphere) and space.distance == "inner")
     kinds = (
-        (inner, "space", space, "inner products: sphere, or product_sphere with distance inner"),
+        (isinstance(space, Sphere | ProductSphere | Euclidean), "space", space, "sphere, product_sphere and euclidean"),
         (isinstance(target, OneHot), "target", target, "one_hot"),
         (isinstance(form, CrossEntropy), "form", form, "cross_entropy"),
     )
@@ -83,7 +91,11 @@ def without_kernel(points: Tensor, space: Space, target: Target, form: Form) -> 
             return f"the {part} {type(given).__name__} has no kernel yet (there are kernels for {kernels})"
     if points.dtype not in {torch.bfloat16, torch.float32}:
         return f"there are kernels for bfloat16 and float32 points, not for {points.dtype}"
-    return hindrance(points)
+    return hindrance(points, trial)
+
+
+def _has_inner_products(space: Space) -> bool:
+    return isinstance(space, Sphere) or (isinstance(space, ProductSphere) and space.distance == "inner")
 
 
 def _chosen(rows: Tensor, cols: Tensor, space: Space, target: Target, form: Form) -> str:

@@ -12,6 +12,8 @@ and so are their gradients. Sums are float32 throughout, and always in the same 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -19,10 +21,11 @@ from torch import Tensor
 
 from equipoise.forms import CrossEntropy
 from equipoise.forms.cross_entropy import SHARES
+from equipoise.halves import halves
 from equipoise.kernels.blocks import blocks
 from equipoise.kernels.fused_plan import PLAN, Plan, Tile
-from equipoise.kernels.products import add_product, halves
-from equipoise.kernels.triton_here import fused_tiles
+from equipoise.kernels.products import add_product
+from equipoise.kernels.tiles import fused_tiles
 
 LOG2_E = 1 / math.log(2)
 
@@ -30,31 +33,33 @@ LOG2_E = 1 / math.log(2)
 def fused(rows: Tensor, cols: Tensor, log_scale: Tensor, form: CrossEntropy, plan: Plan | None = None) -> Tensor:
     """The loss, float32, of points whose similarity is the inner product and whose row i matches column i."""
     plan = plan or (PLAN if rows.dtype == torch.bfloat16 else PLAN.split())
-    return _Fused.apply(rows.contiguous(), cols.contiguous(), log_scale, SHARES[form.direction], plan)  # type: ignore[no-untyped-call]
+    return fused_by(partial(Work, shares=SHARES[form.direction], plan=plan), rows, cols, log_scale)
+
+
+def fused_by(work: Callable[..., Work], rows: Tensor, cols: Tensor, log_scale: Tensor) -> Tensor:
+    return _Fused.apply(rows.contiguous(), cols.contiguous(), log_scale, work)  # type: ignore[no-untyped-call]
 
 
 class _Fused(torch.autograd.Function):
     @staticmethod
-    def forward(
-        ctx: Any, rows: Tensor, cols: Tensor, log_scale: Tensor, shares: tuple[float, float], plan: Plan
-    ) -> Tensor:
+    def forward(ctx: Any, rows: Tensor, cols: Tensor, log_scale: Tensor, make: Callable[..., Work]) -> Tensor:
         with torch.autocast(rows.device.type, enabled=False), torch.cuda.device_of(rows):
-            work = _Work(rows, cols, log_scale, shares, plan)
+            work = make(rows, cols, log_scale)
             by_row, by_col = work.log_sums()
             ctx.save_for_backward(rows, cols, log_scale, by_row, by_col)
-            ctx.settings = shares, plan
+            ctx.make = make
             return work.loss(by_row, by_col)
 
     @staticmethod
     def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor | None, ...]:
         rows, cols, log_scale, by_row, by_col = ctx.saved_tensors
         with torch.autocast(rows.device.type, enabled=False), torch.cuda.device_of(rows):
-            work = _Work(rows, cols, log_scale, *ctx.settings)
+            work = ctx.make(rows, cols, log_scale)
             grads = work.grads(by_row, by_col, upstream[0].float(), ctx.needs_input_grad)
-        return *grads, None, None
+        return *grads, None
 
 
-class _Work:
+class Work:
     """One contrast: its points, and how it is cut. Sums are log2-sums of powers of two until the loss is told."""
 
     def __init__(self, rows: Tensor, cols: Tensor, log_scale: Tensor, shares: tuple[float, float], plan: Plan):
@@ -66,13 +71,17 @@ class _Work:
         self.log_scale, self.scale = log_scale, log_scale.detach().float().exp()
 
     def loss(self, by_row: Tensor, by_col: Tensor) -> Tensor:
-        hits = self._numbers(self.matches)
-        grid, cut = (-(-self.matches // 32),), {"D": self.d, "PRODUCTS": self.products, "BM": 32, "BK": 64}
-        fused_tiles().paired[grid](self.rows, self.cols, hits, self.matches, **cut)
-        hits *= self.scale
+        hits = self.paired() * self.scale
         halves = (share * (sums[: self.matches] / LOG2_E - hits).sum() / len(sums) for share, sums in
                   zip(self.shares, (by_row, by_col), strict=True))  # fmt: skip
         return torch.stack(list(halves)).sum()
+
+    def paired(self) -> Tensor:
+        """The similarity of each pair that matches."""
+        hits = self._numbers(self.matches)
+        grid, cut = (-(-self.matches // 32),), {"D": self.d, "PRODUCTS": self.products, "BM": 32, "BK": 64}
+        fused_tiles().paired[grid](self.rows, self.cols, hits, self.matches, **cut)
+        return hits
 
     def log_sums(self) -> tuple[Tensor, Tensor]:
         sums = self._numbers(self.n), self._numbers(self.m)
@@ -133,15 +142,21 @@ class _Work:
         down, across = -(-len(r) // tile.rows), -(-len(c) // tile.cols)
         cut |= {"EVEN": not len(r) % tile.rows and not len(c) % tile.cols, "BM": tile.rows, "BN": tile.cols}
         cut |= {"GROUP": tile.group, "num_warps": tile.warps}
-        if buffer is None:
-            found: tuple[Tensor, ...] = self.rows[r.start : r.stop], self.cols[c.start : c.stop]
-            cut |= {"D": self.d, "PRODUCTS": self.products, "BK": tile.deep, "num_stages": tile.stages}
-        else:
-            u, v = self._part(self.rows, r), self._part(self.cols, c)
-            found = (add_product(buffer[: len(r), : len(c)], u, [x.mT for x in v], fresh=True),)
-            cut |= {"WIDTH": buffer.stride(0)}
-        kernel = getattr(fused_tiles(), f"{name}_of_{'points' if buffer is None else 'products'}")
+        kernel, found = self._found(name, tile, r, c, buffer, cut)
         kernel[(down * across,)](*found, self.scale, *arguments, len(r), len(c), **cut)
+
+    def _found(
+        self, name: str, tile: Tile, r: range, c: range, buffer: Tensor | None, cut: dict[str, Any]
+    ) -> tuple[Any, tuple[Tensor, ...]]:
+        """The kernel, and what it computes similarities from; how it is cut is added to `cut`."""
+        if buffer is None:
+            cut |= {"D": self.d, "PRODUCTS": self.products, "BK": tile.deep, "num_stages": tile.stages}
+            points = self.rows[r.start : r.stop], self.cols[c.start : c.stop]
+            return getattr(fused_tiles(), f"{name}_of_points"), points
+        u, v = self._part(self.rows, r), self._part(self.cols, c)
+        cut |= {"WIDTH": buffer.stride(0)}
+        products = add_product(buffer[: len(r), : len(c)], u, [x.mT for x in v], fresh=True)
+        return getattr(fused_tiles(), f"{name}_of_products"), (products,)
 
     def _match(self) -> float:
         return self.shares[0] / self.n + self.shares[1] / self.m

@@ -14,7 +14,7 @@ class Tile(NamedTuple):
     deep: int = 64
     warps: int = 4
     stages: int = 3
-    group: int = 8  # tiles of rows that share a tile of columns in the cache
+    group: int = 32  # tiles of rows that share a tile of columns in the cache
 
 
 @dataclass(frozen=True)

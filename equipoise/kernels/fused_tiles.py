@@ -20,7 +20,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from equipoise.kernels.triton_here import interpreted
+from equipoise.triton_here import interpreted
 
 IN_FLOAT32 = tl.constexpr(interpreted())  # the interpreter takes the bits of a bfloat16 for an integer in a product
 
@@ -32,9 +32,9 @@ def statistics_of_points(
     BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, GROUP: tl.constexpr,
 ):  # fmt: skip
     """row_parts [tiles of columns, n] and col_parts [tiles of rows, m]: the log2-sums of each tile."""
-    at_row, at_col = _place(n, m, BM, BN, GROUP)
-    inner = _inner(rows, cols, at_row * BM, at_col * BN, n, m, D, PRODUCTS, BM, BN, BK)
-    _write_statistics(inner, scale, row_parts, col_parts, at_row, at_col, n, m, EVEN, BM, BN)
+    at_row, at_col = place(n, m, BM, BN, GROUP)
+    inner = inner_products(rows, cols, at_row * BM, at_col * BN, n, m, D, D, PRODUCTS, BM, BN, BK)
+    write_statistics(inner, scale, row_parts, col_parts, at_row, at_col, n, m, EVEN, BM, BN)
 
 
 @triton.jit
@@ -42,9 +42,9 @@ def statistics_of_products(
     products, scale, row_parts, col_parts, n, m,
     WIDTH: tl.constexpr, EVEN: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, GROUP: tl.constexpr,
 ):  # fmt: skip
-    at_row, at_col = _place(n, m, BM, BN, GROUP)
+    at_row, at_col = place(n, m, BM, BN, GROUP)
     inner = _read(products, at_row, at_col, n, m, WIDTH, EVEN, BM, BN)
-    _write_statistics(inner, scale, row_parts, col_parts, at_row, at_col, n, m, EVEN, BM, BN)
+    write_statistics(inner, scale, row_parts, col_parts, at_row, at_col, n, m, EVEN, BM, BN)
 
 
 @triton.jit
@@ -55,8 +55,8 @@ def gradient_of_points(
     BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, GROUP: tl.constexpr,
 ):  # fmt: skip
     """g of a chunk [n, m] of the matrix that begins at (first_row, first_col), into high (and low) [.., width]."""
-    at_row, at_col = _place(n, m, BM, BN, GROUP)
-    inner = _inner(rows, cols, at_row * BM, at_col * BN, n, m, D, PRODUCTS, BM, BN, BK)
+    at_row, at_col = place(n, m, BM, BN, GROUP)
+    inner = inner_products(rows, cols, at_row * BM, at_col * BN, n, m, D, D, PRODUCTS, BM, BN, BK)
     _write_gradient(
         inner, scale, above_rows, above_cols, high, low, scale_parts, at_row, at_col, n, m, width,
         first_row, first_col, match, EVEN, PRODUCTS, BM, BN,
@@ -69,7 +69,7 @@ def gradient_of_products(
     width, first_row, first_col, match, n, m, WIDTH: tl.constexpr,
     EVEN: tl.constexpr, PRODUCTS: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, GROUP: tl.constexpr,
 ):  # fmt: skip
-    at_row, at_col = _place(n, m, BM, BN, GROUP)
+    at_row, at_col = place(n, m, BM, BN, GROUP)
     inner = _read(products, at_row, at_col, n, m, WIDTH, EVEN, BM, BN)
     _write_gradient(
         inner, scale, above_rows, above_cols, high, low, scale_parts, at_row, at_col, n, m, width,
@@ -122,7 +122,7 @@ def paired(
 
 
 @triton.jit
-def _place(n, m, BM: tl.constexpr, BN: tl.constexpr, GROUP: tl.constexpr):
+def place(n, m, BM: tl.constexpr, BN: tl.constexpr, GROUP: tl.constexpr):
     """Which tile this program has: GROUP tiles of rows share each tile of columns while it is in the cache."""
     number, down, across = tl.program_id(0), tl.cdiv(n, BM), tl.cdiv(m, BN)
     first = number // (GROUP * across) * GROUP
@@ -132,11 +132,12 @@ def _place(n, m, BM: tl.constexpr, BN: tl.constexpr, GROUP: tl.constexpr):
 
 
 @triton.jit
-def _inner(
-    rows, cols, first_row, first_col, n, m,
-    D: tl.constexpr, PRODUCTS: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
+def inner_products(
+    rows, cols, first_row, first_col, n, m, D: tl.constexpr, DEEP: tl.constexpr,
+    PRODUCTS: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
 ):  # fmt: skip
-    """⟨u, v⟩ of a tile. Beyond the last row and column those are repeated: a load without a mask is faster."""
+    """⟨u, v⟩ of a tile, of DEEP of the D dimensions. Beyond the last row and column those are repeated: a load without
+    a mask is faster."""
     row = tl.minimum(first_row + tl.arange(0, BM), n - 1).to(tl.int64)
     col = tl.minimum(first_col + tl.arange(0, BN), m - 1).to(tl.int64)
     k = tl.arange(0, BK)
@@ -144,18 +145,18 @@ def _inner(
     left = rows + row[:, None] * stride + k[None, :]
     right = cols + col[None, :] * stride + k[:, None]
     total = tl.zeros((BM, BN), tl.float32)
-    steps: tl.constexpr = (D + BK - 1) // BK
+    steps: tl.constexpr = (DEEP + BK - 1) // BK
     for step in range(0, steps * PRODUCTS):
         start = step % steps * BK
         of_left, of_right = start, start
         if PRODUCTS == 3:  # high·high, high·low, low·high
             of_left += (step // (2 * steps)) * D
             of_right += (step // steps) % 2 * D
-        if D % BK == 0:
+        if DEEP % BK == 0:
             u, v = tl.load(left + of_left), tl.load(right + of_right)
         else:
-            u = tl.load(left + of_left, mask=k[None, :] < D - start, other=0.0)
-            v = tl.load(right + of_right, mask=k[:, None] < D - start, other=0.0)
+            u = tl.load(left + of_left, mask=k[None, :] < DEEP - start, other=0.0)
+            v = tl.load(right + of_right, mask=k[:, None] < DEEP - start, other=0.0)
         if IN_FLOAT32:
             u, v = u.to(tl.float32), v.to(tl.float32)
         total = tl.dot(u, v, total)
@@ -175,7 +176,7 @@ def _read(
 
 
 @triton.jit
-def _write_statistics(
+def write_statistics(
     inner, scale, row_parts, col_parts, at_row, at_col, n, m,
     EVEN: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
 ):  # fmt: skip
@@ -197,6 +198,19 @@ def _write_gradient(
     at_row, at_col, n, m, width, first_row, first_col, match,
     EVEN: tl.constexpr, PRODUCTS: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
 ):  # fmt: skip
+    g = logit_gradient(
+        inner, scale, above_rows, above_cols, scale_parts, at_row, at_col, n, m,
+        first_row, first_col, match, EVEN, BM, BN,
+    )  # fmt: skip
+    write_rounded(g, high, low, at_row, at_col, n, m, width, EVEN, PRODUCTS, BM, BN)
+
+
+@triton.jit
+def logit_gradient(
+    inner, scale, above_rows, above_cols, scale_parts, at_row, at_col, n, m, first_row, first_col, match,
+    EVEN: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
+):  # fmt: skip
+    """g of a tile whose logits are exp(t)·inner, 0 outside of the matrix; its part in the gradient of t is written."""
     z = inner * (tl.load(scale) * 1.4426950408889634)
     row, col = at_row * BM + tl.arange(0, BM), at_col * BN + tl.arange(0, BN)
     above_row = tl.load(above_rows + row, mask=row < n, other=float("inf"))
@@ -205,19 +219,32 @@ def _write_gradient(
     row_start, col_start = first_row + at_row * BM, first_col + at_col * BN
     if (row_start < col_start + BN) & (col_start < row_start + BM):
         g = tl.where((row_start + tl.arange(0, BM))[:, None] == (col_start + tl.arange(0, BN))[None, :], g - match, g)
-    inside = (row[:, None] < n) & (col[None, :] < m)
     if not EVEN:
-        g = tl.where(inside, g, 0.0)
+        g = tl.where((row[:, None] < n) & (col[None, :] < m), g, 0.0)
     tl.store(scale_parts + tl.program_id(0), tl.sum(tl.sum(g * z, 1), 0) * 0.6931471805599453)
+    return g
+
+
+@triton.jit
+def write_rounded(
+    value, high, low, at_row, at_col, n, m, width,
+    EVEN: tl.constexpr, PRODUCTS: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
+):  # fmt: skip
+    """A tile as bfloat16 or, for three products, as two of them; returns what was written, float32."""
+    row, col = at_row * BM + tl.arange(0, BM), at_col * BN + tl.arange(0, BN)
+    inside = (row[:, None] < n) & (col[None, :] < m)
     at = row[:, None].to(tl.int64) * width + col[None, :]
-    rounded = g.to(tl.bfloat16)
+    rounded = value.to(tl.bfloat16)
+    written = rounded.to(tl.float32)
     if EVEN:
         tl.store(high + at, rounded)
     else:
         tl.store(high + at, rounded, mask=inside)
     if PRODUCTS == 3:
-        lost = (g - rounded.to(tl.float32)).to(tl.bfloat16)
+        lost = (value - written).to(tl.bfloat16)
+        written += lost.to(tl.float32)
         if EVEN:
             tl.store(low + at, lost)
         else:
             tl.store(low + at, lost, mask=inside)
+    return written

@@ -13,17 +13,6 @@ import torch
 from torch import Tensor
 
 
-def halves(points: Tensor) -> Tensor:
-    """bfloat16 points as they are; float32 points [N, d] as [N, 2d]: the rounded ones, then what rounding lost."""
-    if points.dtype == torch.bfloat16:
-        return points
-    both = points.new_empty(len(points), 2 * points.shape[1], dtype=torch.bfloat16)
-    high, low = both.chunk(2, 1)
-    high.copy_(points)
-    torch.sub(points, high, out=low)
-    return both
-
-
 def add_product(
     total: Tensor, left: Sequence[Tensor] | Tensor, right: Sequence[Tensor] | Tensor, fresh: bool = False
 ) -> Tensor:
@@ -57,3 +46,14 @@ def _adds_to_float32(device: torch.device) -> bool:
     except RuntimeError:
         return False
     return bool((one == 17).all())
+
+
+def batched_product(left: Sequence[Tensor], right: Sequence[Tensor]) -> Tensor:
+    """left [B, R, K] @ right [B, K, C] in float32, each given as its halves."""
+    first, *others = (
+        torch.bmm(one, other, out_dtype=torch.float32) if one.is_cuda else one.float() @ other.float()
+        for one, other in _pairs(left, right)
+    )
+    for other in others:
+        first += other
+    return first

@@ -57,10 +57,10 @@ class _Swept(torch.autograd.Function):
     def forward(ctx: Any, parts: tuple[Space, Target, Form, int], *tensors: Tensor) -> Tensor:
         space, target, form, tile = parts
         sweep = _Sweep(space, target, form, tile, tensors)
-        norms = empty(sweep.norm_rules, *sweep.shape, tensors[0])
+        norms = empty(sweep.norm_rules, *sweep.shape, sweep.like)
         for r, c in sweep if sweep.norm_rules else ():
             merge(sweep.norm_rules, norms.at(r, c), sweep.norms(r, c, *sweep.entries(r, c)))
-        statistics = sweep.form.start(*sweep.shape, tensors[0])
+        statistics = sweep.form.start(*sweep.shape, sweep.like)
         for r, c in sweep:
             sweep.form.merge(statistics.at(r, c), sweep.partial(r, c, *sweep.entries(r, c), norms.at(r, c)))
         ctx.parts, ctx.count = parts, len(tensors)
@@ -77,14 +77,15 @@ class _Swept(torch.autograd.Function):
         norms = _named(sweep.norm_rules, saved[ctx.count : between], sweep.shape)
         statistics = _named(sweep.form.reductions, saved[between:], sweep.shape)
         wanted = sweep.wanted_of(statistics, upstream[0])
-        norms_wanted = empty(dict.fromkeys(sweep.norm_rules, SUM), *sweep.shape, tensors[0])
+        norms_wanted = empty(dict.fromkeys(sweep.norm_rules, SUM), *sweep.shape, sweep.like)
         for r, c in sweep if sweep.norm_rules else ():
             sweep.add_norms_wanted(r, c, norms, statistics, wanted, norms_wanted)
         needed = ctx.needs_input_grad[1:]
-        grads = [torch.zeros_like(x) if need else None for x, need in zip(tensors, needed, strict=True)]
+        exact = sweep.like.dtype
+        grads = [torch.zeros_like(x, dtype=exact) if need else None for x, need in zip(tensors, needed, strict=True)]
         for r, c in sweep:
             sweep.add_grads(r, c, (norms, norms_wanted), (statistics, wanted), grads)
-        return None, *grads
+        return None, *(g if g is None else g.to(x.dtype) for g, x in zip(grads, tensors, strict=True))
 
 
 class _Sweep:
@@ -96,6 +97,7 @@ class _Sweep:
         self.shape = len(tensors[0]), len(tensors[1])
         names = (*form.norm_names, *((GUIDE,) if target.guided else ()))
         self.norm_rules = {name: LOG_SUM_EXP for name in names}
+        self.like = tensors[2].new_empty(0)  # of log_scale's type, float32 at least: that of logits, norms and sums
 
     def __iter__(self) -> Iterator[tuple[range, range]]:
         return blocks(*self.shape, self.tile)
@@ -103,8 +105,8 @@ class _Sweep:
     def entries(self, r: range, c: range) -> tuple[Tensor, Scores | None]:
         """The logits and the target's scores of a block."""
         rows, cols, log_scale, bias = self.tensors[:4]
-        stretched = log_scale.exp() * self.space.similarity(rows[r.start : r.stop], cols[c.start : c.stop])
-        logits = self.form.shifted(stretched, bias)
+        similarity = self.space.similarity(rows[r.start : r.stop], cols[c.start : c.stop])
+        logits = self.form.shifted(log_scale.exp() * similarity.to(self.like), bias)
         return logits, self.target.scores(r, c, logits)
 
     def norms(self, r: range, c: range, logits: Tensor, scores: Scores | None) -> Statistics:

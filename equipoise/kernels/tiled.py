@@ -2,7 +2,9 @@
 
 One sweep over blocks gives row and column statistics from the same similarities; a second recomputes each block,
 asks the form for d loss / d logits and pushes it through the space's similarity at once. So four matrix products
-of N × M × d in all (one forward, one recomputed, two backward), and never more than a few tiles alive.
+of N × M × d in all (one forward, one recomputed, two backward), and never more than a few tiles alive. Similarities
+have the points' type; logits, statistics and sums over tiles are float32 at least, for bfloat16 would lose what a
+tile adds to many.
 """
 
 from __future__ import annotations
@@ -44,11 +46,12 @@ class _Tiled(torch.autograd.Function):
         form: SingleSweep,
         tile: int,
     ) -> Tensor:
-        statistics = form.start(len(rows), len(cols), rows)
+        exact = log_scale.dtype
+        statistics = form.start(len(rows), len(cols), rows.new_empty(0, dtype=exact))
         scale = log_scale.exp()
         for r, c in blocks(len(rows), len(cols), tile):
             similarity = space.similarity(rows[r.start : r.stop], cols[c.start : c.stop])
-            logits = form.shifted(scale * similarity, bias)
+            logits = form.shifted(scale * similarity.to(exact), bias)
             form.merge(statistics.at(r, c), form.partial(logits, target.block(r, c, logits)))
         ctx.save_for_backward(rows, cols, log_scale, bias, *statistics.rows.values(), *statistics.cols.values())
         ctx.parts = space, target, form, tile
@@ -64,19 +67,23 @@ class _Tiled(torch.autograd.Function):
             dict(zip(names, row_values, strict=True)), dict(zip(names, col_values, strict=True)), shape
         )
         scale = log_scale.exp()
-        grads = torch.zeros_like(rows), torch.zeros_like(cols), torch.zeros_like(log_scale), torch.zeros_like(bias)
+        exact = log_scale.dtype
+        grads = tuple(torch.zeros_like(x, dtype=exact) for x in (rows, cols, log_scale, bias))
         for r, c in blocks(*shape, tile):
             with torch.enable_grad():
                 block_rows = rows[r.start : r.stop].detach().requires_grad_()
                 block_cols = cols[c.start : c.stop].detach().requires_grad_()
                 similarity = space.similarity(block_rows, block_cols)
-            stretched = scale * similarity.detach()
+            stretched = scale * similarity.detach().to(exact)
             logits = form.shifted(stretched, bias)
             grad = form.grad(logits, target.block(r, c, logits), statistics.at(r, c))
             grads[2].add_(torch.sum(grad * stretched))
             if form.learned_bias is not None:
                 grads[3].add_(grad.sum())
-            grad_rows, grad_cols = torch.autograd.grad(similarity, (block_rows, block_cols), grad.mul_(scale))
+            grad_rows, grad_cols = torch.autograd.grad(
+                similarity, (block_rows, block_cols), grad.mul_(scale).to(similarity.dtype)
+            )
             grads[0][r.start : r.stop] += grad_rows
             grads[1][c.start : c.stop] += grad_cols
-        return *(upstream[0] * g for g in grads), None, None, None, None
+        given = rows.dtype, cols.dtype, exact, exact
+        return *((upstream[0] * g).to(kind) for g, kind in zip(grads, given, strict=True)), None, None, None, None

@@ -6,8 +6,8 @@ Chen et al. 2023 (FDT), Eq. 4 and 6.
 
 q [N, P, w] projected tokens, c [C, w] codes, j*(i,c) the token that fits best, g = dL/dr [N, C]. Forward visits some
 samples and codes at a time and keeps r and j* alone. Backward visits the entries of g that are not zero and no others:
-behind a sparsemax these are the few codes with a share. `pooled_relevance` is all that callers know, so that a fused
-kernel may take its place.
+behind a sparsemax these are the few codes with a share. On a GPU with Triton, kernels do the same without writing a
+score that is not the best (`fused_relevance.py`).
 """
 
 from __future__ import annotations
@@ -19,18 +19,25 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from equipoise.readouts import fused_relevance
+
 TILE = 2**22  # scores at a time
 CODES = 2048  # of them side by side
 
 
 def pooled_relevance(queries: Tensor, mask: Tensor, codes: Tensor) -> Tensor:
     """q [N, P, w], mask [N, P] (True where a token is real, somewhere in each row) and c [C, w] to r [N, C]."""
-    return _Pooled.apply(queries, mask, codes)  # type: ignore[no-untyped-call]
+    return _Pooled.apply(queries, mask, codes, fused_relevance.usable(queries))  # type: ignore[no-untyped-call]
 
 
 class _Pooled(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, queries: Tensor, mask: Tensor, codes: Tensor) -> Tensor:
+    def forward(ctx: Any, queries: Tensor, mask: Tensor, codes: Tensor, fused: bool) -> Tensor:
+        ctx.fused = fused
+        if fused:
+            pooled, best = fused_relevance.best_tokens(queries, mask, codes)
+            ctx.save_for_backward(queries, codes, best)
+            return pooled
         pooled = queries.new_empty(len(queries), len(codes))
         best = torch.empty(pooled.shape, dtype=torch.int32, device=pooled.device)
         padded = not bool(mask.all())
@@ -46,6 +53,9 @@ class _Pooled(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor | None, ...]:
         queries, codes, best = ctx.saved_tensors
+        if ctx.fused:
+            for_queries, for_codes = fused_relevance.sparse_grads(upstream[0], best, queries, codes)
+            return for_queries, None, for_codes, None
         flat = queries.flatten(0, 1)
         grad_queries, grad_codes = torch.zeros_like(flat), torch.zeros_like(codes)
         samples, chosen = upstream[0].nonzero(as_tuple=True)
@@ -53,7 +63,7 @@ class _Pooled(torch.autograd.Function):
             weights, tokens = upstream[0][n, c, None], n * queries.shape[1] + best[n, c]
             _add_rows(grad_queries, tokens, weights * codes[c])
             _add_rows(grad_codes, c, weights * flat[tokens])
-        return grad_queries.view_as(queries), None, grad_codes
+        return grad_queries.view_as(queries), None, grad_codes, None
 
 
 def _tiles(samples: int, tokens: int, codes: int) -> Iterator[tuple[slice, slice]]:

@@ -21,6 +21,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from equipoise.readouts import fused_relevance
+
 SHRINK = 4  # what is left is moved together once it is a quarter or less; moving costs about two looks
 
 
@@ -62,6 +64,8 @@ def _project(rows: Tensor) -> Tensor:
 
 def _threshold(below: Tensor) -> Tensor:
     """τ [R, 1] of rows whose largest score is 0."""
+    if below.shape[1] <= fused_relevance.LONGEST and fused_relevance.usable(below):
+        return fused_relevance.thresholds(below)
     low = torch.full_like(below[:, :1], -1.0)
     before = torch.full_like(low, below.shape[1] + 1)
     while True:

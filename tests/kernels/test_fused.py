@@ -17,9 +17,10 @@ from equipoise.forms import CrossEntropy, Sigmoid
 from equipoise.kernels import contrast
 from equipoise.kernels.fused import fused
 from equipoise.kernels.fused_plan import Plan, Tile
-from equipoise.kernels.triton_here import hindrance
-from equipoise.spaces import Euclidean, ProductSphere, Sphere
+from equipoise.kernels.tiles import trial
+from equipoise.spaces import ProductSphere, Space, Sphere
 from equipoise.targets import OneHot, Smoothed
+from equipoise.triton_here import hindrance
 from equipoise.types import UserError
 
 SMALL = Tile(32, 32, 16)
@@ -82,17 +83,19 @@ def eagerly(form: CrossEntropy):
 
 
 def allowed(u: Tensor, v: Tensor, log_scale: Tensor, form: CrossEntropy) -> list[float]:
-    """What rounding may add: to the loss relative to the largest logit, to gradients relative to what they sum up."""
+    """What rounding may add: to the loss relative to the largest logit; to gradients relative to what they sum up, and,
+    before a probability and its target cancel, what rounding the logits to float32 changes of the probability."""
     u, v, scale, unit = u.double(), v.double(), float(log_scale.exp()), 2e-4 if u.dtype == torch.float32 else 2**-7
     z = (scale * u @ v.T).requires_grad_()
     block = OneHot().block(range(len(u)), range(len(v)), z)
     g = 2.5 * torch.autograd.grad(form.finish(form.partial(z, block)), z)[0].abs()
-    summed = [scale * float((g @ v.abs()).max()), scale * float((g.T @ u.abs()).max())]
     largest = scale * float((u.abs() @ v.abs().T).max())
+    matches = 2.5 * torch.eye(len(u), len(v), device=u.device).double() / min(len(u), len(v))
+    blurred = unit * g + 2**-22 * largest * (g + 2 * matches)
     return [
         1e-6 * largest + 1e-6,
-        *(unit * x + 1e-6 for x in summed),
-        2e-5 * float((g * z.detach().abs()).sum()) + 1e-6,
+        *(scale * float(x.max()) + 1e-6 for x in (blurred @ v.abs(), blurred.T @ u.abs())),
+        2e-5 * float((g * z.detach().abs()).sum()) + float((blurred.diagonal() * z.detach().diagonal().abs()).sum()),
     ]
 
 
@@ -101,9 +104,10 @@ def check(u: Tensor, v: Tensor, scale: float, plan: Plan | None, form: CrossEntr
     got = loss_and_grads(u, v, log_scale, lambda *x: fused(*x, form, plan))
     eager = loss_and_grads(u, v, log_scale, eagerly(form))
     wanted = loss_and_grads(u.double(), v.double(), log_scale.double(), eagerly(form))
-    for ours, theirs, truth, extra in zip(got, eager, wanted, allowed(u, v, log_scale, form), strict=True):
-        assert ours.isfinite().all()
-        assert float((ours - truth).abs().max()) <= float((theirs - truth).abs().max()) + extra
+    names, budget = ("loss", "rows", "cols", "log_scale"), allowed(u, v, log_scale, form)
+    for name, ours, theirs, truth, extra in zip(names, got, eager, wanted, budget, strict=True):
+        error, peer = (float((x - truth).abs().max()) for x in (ours, theirs))
+        assert error <= peer + extra, f"{name}: {error:.2e} from float64, eager {peer:.2e}, and {extra:.2e} are allowed"
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
@@ -141,6 +145,18 @@ def test_a_product_sphere_is_served_too(device):
     assert float(loss) == pytest.approx(float(truth), abs=1e-5)
 
 
+class Streets(Space):
+    """A space of a user's own: as far as one walks."""
+
+    range = (-math.inf, 0.0)
+
+    def project(self, vectors: Tensor) -> Tensor:
+        return vectors
+
+    def similarity(self, rows: Tensor, cols: Tensor) -> Tensor:
+        return -torch.cdist(rows, cols, p=1)
+
+
 def fused_contrast(points: Tensor, **changed) -> Tensor:
     parts = {"space": Sphere(8), "target": OneHot(), "form": CrossEntropy(), **changed}
     return contrast(points, points, impl="fused", **parts)
@@ -149,12 +165,11 @@ def fused_contrast(points: Tensor, **changed) -> Tensor:
 @pytest.mark.parametrize(
     ("changed", "sentence"),
     [
-        ({"space": Euclidean(8)}, "the space Euclidean has no kernel yet"),
-        ({"space": ProductSphere(4, 2, distance="geodesic")}, "the space ProductSphere has no kernel yet"),
+        ({"space": Streets(8)}, "the space Streets has no kernel yet"),
         ({"target": Smoothed(0.1)}, "the target _Smoothed has no kernel yet"),
         ({"form": Sigmoid()}, "the form Sigmoid has no kernel yet"),
     ],
-    ids=["euclidean", "geodesic", "smoothed", "sigmoid"],
+    ids=["space", "smoothed", "sigmoid"],
 )
 def test_a_combination_without_a_kernel_is_a_sentence(changed, sentence):
     with pytest.raises(UserError, match=sentence):
@@ -199,18 +214,24 @@ on_a_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUD
 @pytest.mark.gpu
 @on_a_gpu
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
-@pytest.mark.parametrize(("n", "m", "d"), [(1, 1, 512), (1000, 1000, 512), (257, 5000, 100), (4096, 4096, 512)])
+@pytest.mark.parametrize(("n", "m", "d"), [(1, 1, 100), (257, 1000, 100), (2048, 2048, 512)])
 def test_kernels_on_the_gpu(n, m, d, dtype):
-    points = [x.to("cuda", dtype) for x in random_points(n, m, d)]
-    check(*points, 30, None, CrossEntropy())
-    check(*points, 30, Plan("library", chunk_rows=512, chunk_cols=512), CrossEntropy())
-    check(*points, 30, Plan(chunk_rows=512, chunk_cols=1024, partial_sums=1 << 10, sweep_cols=512), CrossEntropy())
+    """One pair, ragged tiles and dimensions, and tiles without a rest: each compiles kernels of its own."""
+    check(*(x.to("cuda", dtype) for x in random_points(n, m, d)), 30, None, CrossEntropy())
+
+
+@pytest.mark.gpu
+@on_a_gpu
+@pytest.mark.parametrize("products", ["tiles", "library"])
+def test_chunks_on_the_gpu(products):
+    plan = Plan(products, chunk_rows=512, chunk_cols=1024, partial_sums=1 << 10, sweep_cols=512)
+    check(*(x.to("cuda", torch.bfloat16) for x in random_points(2048, 2048, 512)), 30, plan, CrossEntropy())
 
 
 @pytest.mark.gpu
 @on_a_gpu
 def test_two_runs_are_the_same_bit_for_bit():
-    points = [x.to("cuda", torch.bfloat16) for x in random_points(3000, 3000, 256)]
+    points = [x.to("cuda", torch.bfloat16) for x in random_points(2048, 2048, 512)]
     log_scale = torch.tensor(3.0, device="cuda")
     first, second = (loss_and_grads(*points, log_scale, lambda *x: fused(*x, CrossEntropy())) for _ in range(2))
     assert all(torch.equal(a, b) for a, b in zip(first, second, strict=True))
@@ -218,9 +239,9 @@ def test_two_runs_are_the_same_bit_for_bit():
 
 @pytest.mark.gpu
 @on_a_gpu
-def test_auto_takes_the_kernels_where_there_are_any():
-    u, v = (x.to("cuda", torch.bfloat16) for x in random_points(2100, 2100, 64))
+def test_auto_takes_the_kernels_where_there_are_any(monkeypatch):
+    u, v = (x.to("cuda", torch.bfloat16) for x in random_points(2304, 2304, 512))
     parts = {"target": OneHot(), "form": CrossEntropy(), "log_scale": 1.0, "impl": "auto"}
-    assert hindrance(u) is None
-    assert contrast(u, v, space=Sphere(64), **parts).dtype == torch.float32  # tiles would answer in bfloat16
-    assert contrast(u, v, space=Euclidean(64), **parts).dtype == torch.bfloat16
+    assert hindrance(u, trial) is None
+    monkeypatch.setattr("equipoise.kernels.contrast.tiled", lambda *_: pytest.fail("tiled was chosen"))
+    assert float(contrast(u, v, space=Sphere(512), **parts)) > 0

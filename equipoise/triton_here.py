@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from functools import cache
-from importlib import import_module
 from importlib.util import find_spec
-from typing import Any
 
 import torch
 from torch import Tensor
-
-
-def fused_tiles() -> Any:
-    """The module of kernels, imported where it is used."""
-    return import_module("equipoise.kernels.fused_tiles")
 
 
 def interpreted() -> bool:
@@ -22,8 +16,8 @@ def interpreted() -> bool:
     return os.environ.get("TRITON_INTERPRET", "0") not in {"", "0"}
 
 
-def hindrance(points: Tensor) -> str | None:
-    """In a few words, why no Triton kernel can run on these points; nothing if one can."""
+def hindrance(points: Tensor, trial: Callable[[torch.device], None]) -> str | None:
+    """In a few words, why no Triton kernel can run on these points; nothing if one can. `trial` runs a small one."""
     if find_spec("triton") is None:
         return "Triton is not installed (it comes with torch for GPUs)"
     if interpreted():
@@ -32,16 +26,15 @@ def hindrance(points: Tensor) -> str | None:
         return f"the points are on the device {points.device}, and the kernels run on CUDA devices"
     if torch.cuda.get_device_capability(points.device) < (8, 0):
         return "this GPU is older than compute capability 8.0 and has no bfloat16 matrix products"
-    return _broken(points.device)
+    return _broken(points.device, trial)
 
 
 @cache
-def _broken(device: torch.device) -> str | None:
+def _broken(device: torch.device, trial: Callable[[torch.device], None]) -> str | None:
     """Triton compiles at first use and needs a C compiler for that: better tried once than found out in a step."""
-    total = torch.zeros(64, device=device)
     try:
         with torch.cuda.device(device):
-            fused_tiles().merge[(1,)](total, total, 1, 64, FRESH=False, DEEP=32, WIDE=64)
+            trial(device)
     except Exception as error:  # whatever the compiler says: this machine has no working Triton
         return f"Triton does not work here ({type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''})"
     return None
