@@ -101,7 +101,8 @@ def _has_inner_products(space: Space) -> bool:
 def _chosen(rows: Tensor, cols: Tensor, space: Space, target: Target, form: Form) -> str:
     if len(rows) * len(cols) <= EAGER_LIMIT:
         return "eager"
-    if rows.is_cuda and without_kernel(rows, space, target, form) is None:
+    measured = _has_inner_products(space)  # those of distances have run in Triton's interpreter alone so far
+    if rows.is_cuda and measured and without_kernel(rows, space, target, form) is None:
         return "fused"
     return "tiled"
 
