@@ -1,0 +1,17 @@
+"""Weights in and out: models of open_clip and transformers read as ours, ours written as theirs and as ONNX."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from equipoise.exchange.reading import Asked, Foreign, is_foreign, read_foreign
+from equipoise.exchange.writing import left_out, write_open_clip, write_transformers
+from equipoise.models.model import Model
+
+EXPORTS: dict[str, Callable[[Model, Path], None]] = {
+    "open_clip": write_open_clip,
+    "transformers": write_transformers,
+}
+
+__all__ = ["EXPORTS", "Asked", "Foreign", "is_foreign", "left_out", "read_foreign"]
