@@ -66,7 +66,12 @@ def disturbed(model: nn.Module) -> nn.Module:
 def write_open_clip(folder: Path, state: dict[str, Tensor], config: dict[str, Any], tokens: Tokens) -> Path:
     """A folder as open_clip's hub functions write it."""
     folder.mkdir(parents=True)
-    preprocess = {"mean": [0.5, 0.4, 0.3], "std": [0.2, 0.3, 0.4], "interpolation": "bicubic", "resize_mode": "shortest"}
+    preprocess = {
+        "mean": [0.5, 0.4, 0.3],
+        "std": [0.2, 0.3, 0.4],
+        "interpolation": "bicubic",
+        "resize_mode": "shortest",
+    }
     whole = {"model_cfg": config, "preprocess_cfg": preprocess}
     (folder / "open_clip_config.json").write_text(json.dumps(whole))
     save_file({name: tensor.contiguous() for name, tensor in state.items()}, folder / "open_clip_model.safetensors")

@@ -70,7 +70,7 @@ class Foreign:
         broken = [name for name, tensor in self.state.items() if not torch.isfinite(tensor).all()]
         if broken:
             raise UserError(f"{self.where} holds numbers that are not finite, nothing was loaded: {', '.join(broken)}")
-        model.load_state_dict(to_ours(self.state, self.names))
+        model.load_state_dict(to_ours(self.state, self.names), assign=True)
 
 
 def is_foreign(path: str | Path) -> bool:

@@ -54,7 +54,8 @@ def load_foreign(path: str | Path, asked: Asked | None = None) -> tuple[Model, L
     foreign = read_foreign(path, asked)
     name = re.sub(r"\W+", "-", Path(path).name.partition(".")[0]).strip("-") or "imported"
     loaded = load_settings(foreign.plain.settings(name, foreign.state), foreign.where)
-    model = build_model(loaded.run, foreign.tokens)
+    with torch.device("meta"):  # shapes alone: the numbers are those of the file
+        model = build_model(loaded.run, foreign.tokens)
     foreign.fill(model)
     return model.eval(), loaded
 

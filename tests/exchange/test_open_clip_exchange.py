@@ -22,14 +22,16 @@ from small_clip import (
 )
 
 import equipoise as eq
+from equipoise.config import dump, load_run
 from equipoise.exchange import EXPORTS, Asked
-from equipoise.runs import export_model, import_model
+from equipoise.models.folder import save_model
+from equipoise.runs import build_model, export_model, import_model
 
 KINDS = ("vit", "resnet")
 
 
 @pytest.fixture(scope="module")
-def tokens():
+def small():
     return small_tokens()
 
 
@@ -41,10 +43,10 @@ def pictures():
 
 @pytest.mark.parametrize("quick", [False, True])
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_folder_in_and_out_again(open_clip, tokens, tmp_path: Path, kind: str, quick: bool, pictures):
-    config = small_config(kind, tokens, quick_gelu=quick)
+def test_a_folder_in_and_out_again(open_clip, small, tmp_path: Path, kind: str, quick: bool, pictures):
+    config = small_config(kind, small, quick_gelu=quick)
     peer = small_open_clip(open_clip, config)
-    theirs = write_open_clip(tmp_path / "theirs", peer.state_dict(), config, tokens)
+    theirs = write_open_clip(tmp_path / "theirs", peer.state_dict(), config, small)
     loaded = eq.load(theirs)
     assert_same_points(loaded, peer)
     assert loaded.preprocess.mean == (0.5, 0.4, 0.3)
@@ -62,16 +64,18 @@ def test_a_folder_in_and_out_again(open_clip, tokens, tmp_path: Path, kind: str,
     ids = open_clip.get_tokenizer(f"local-dir:{tmp_path / 'back'}")(CAPTIONS)
     with torch.no_grad():
         images = torch.stack([transform(picture) for picture in pictures])
-        torch.testing.assert_close(ours.encode_image(pictures), made.eval().encode_image(images, True), atol=1e-5, rtol=0)
+        torch.testing.assert_close(
+            ours.encode_image(pictures), made.eval().encode_image(images, True), atol=1e-5, rtol=0
+        )
         torch.testing.assert_close(ours.encode_text(CAPTIONS), made.encode_text(ids, True), atol=1e-5, rtol=0)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_activation_makes_a_difference(open_clip, tokens, tmp_path: Path, kind: str):
+def test_the_activation_makes_a_difference(open_clip, small, tmp_path: Path, kind: str):
     """So the test above would notice a wrong one."""
-    config = small_config(kind, tokens)
+    config = small_config(kind, small)
     peer = small_open_clip(open_clip, config)
-    wrong = eq.load(write_open_clip(tmp_path / "theirs", peer.state_dict(), {**config, "quick_gelu": True}, tokens))
+    wrong = eq.load(write_open_clip(tmp_path / "theirs", peer.state_dict(), {**config, "quick_gelu": True}, small))
     with pytest.raises(AssertionError):
         assert_same_points(wrong, peer)
 
@@ -95,9 +99,11 @@ def test_a_tanh_gelu_a_logit_bias_and_an_end_token_that_is_not_the_highest(open_
     assert written["model_cfg"]["vision_cfg"]["patch_dropout"] == 0.25
 
 
-def test_a_model_trained_here_goes_out_and_comes_back(finished_run: Path, tmp_path: Path, open_clip, scenes):
-    export_model(str(finished_run), "open_clip", tmp_path / "theirs")
-    before, after = eq.load(finished_run), eq.load(tmp_path / "theirs")
+def test_a_model_of_ours_goes_out_and_comes_back(tmp_path: Path, open_clip, scenes, tokens, tiny_settings):
+    loaded = load_run("demo", (*tiny_settings, "image.activation=gelu", "text.activation=gelu"))
+    save_model(build_model(loaded.run, tokens), tmp_path / "ours", dump(loaded.table), {})
+    export_model(str(tmp_path / "ours"), "open_clip", tmp_path / "theirs")
+    before, after = eq.load(tmp_path / "ours"), eq.load(tmp_path / "theirs")
     assert_same_tensors(after.state_dict(), before.state_dict())
     images, texts = scenes.images(range(4), 48), ["a red star", "two fish"]
     assert torch.equal(before.encode_image(images), after.encode_image(images))
@@ -110,11 +116,11 @@ def test_a_model_trained_here_goes_out_and_comes_back(finished_run: Path, tmp_pa
         torch.testing.assert_close(made.encode_image(prepared, True), before.image_points(prepared), atol=1e-5, rtol=0)
 
 
-def test_a_resnet_of_ours_has_no_bias_and_gets_one_of_zeros(open_clip, tokens, tmp_path: Path):
-    config = small_config("resnet", tokens)
+def test_a_resnet_of_ours_has_no_bias_and_gets_one_of_zeros(open_clip, small, tmp_path: Path):
+    config = small_config("resnet", small)
     peer = small_open_clip(open_clip, config)
     torch.nn.init.zeros_(peer.visual.attnpool.c_proj.bias)
-    ours = eq.load(write_open_clip(tmp_path / "theirs", peer.state_dict(), config, tokens))
+    ours = eq.load(write_open_clip(tmp_path / "theirs", peer.state_dict(), config, small))
     ours.image_readout.bias = None
     (tmp_path / "back").mkdir()
     EXPORTS["open_clip"](ours, tmp_path / "back")
