@@ -37,7 +37,8 @@ class AttentionPool(nn.Module):
         x = torch.cat([tokens.mean(dim=1, keepdim=True), tokens], dim=1) + self.positions
         if classes_only:
             return Features(classes=self.attention.read(x, Even()))
-        classes, attended = self.attention(x, Even()).tensor_split([1], dim=1)
+        x = self.attention(x, Even())
+        classes, attended = x[:, :1], x[:, 1:]
         return Features(classes, attended, torch.ones(attended.shape[:2], dtype=torch.bool, device=x.device))
 
     def without_positions(self, tokens: Tensor, mask: Tensor, norm: nn.Module, classes_only: bool = False) -> Features:

@@ -84,7 +84,7 @@ class ViT(ImageEncoder):
         x = self.transformer(self.ln_pre(torch.cat([classes, x], dim=1)), Even(self.classes), classes_only)
         if classes_only:
             return Features(classes=self.ln_post(x))
-        classes, tokens = x.tensor_split([self.classes], dim=1)
+        classes, tokens = x[:, : self.classes], x[:, self.classes :]
         mask = torch.ones(tokens.shape[:2], dtype=torch.bool, device=x.device)
         return Features(classes=self.ln_post(classes), tokens=tokens, mask=mask)
 

@@ -4,8 +4,9 @@
     text.onnx     input_ids and attention_mask [N, L], as tokenizer.json gives  ->  text_embeds [N, d]
 
 The names are those that exports of other CLIPs have. Every model whose towers are ours can be written, in whatever
-space and with whatever readout. What was written is run by onnxruntime, where that is installed, and compared with the
-model itself on random input before it is handed over.
+space, if it is read out at class tokens: a code book's sparsemax takes as many steps as the data want, which no graph
+can. What was written is run by onnxruntime, where that is installed, and compared with the model itself on random input
+before it is handed over.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ class TextTower(nn.Module):
 
 
 def write_onnx(model: Model, folder: Path) -> None:
-    _require_own_towers(model)
+    _require_graph(model)
     model = model.cpu().float().eval()
     _export(ImageTower(model), _images(model, 2), folder / "image.onnx", IMAGES, {0: "samples"})
     with _padded(model):
@@ -73,7 +74,11 @@ def write_onnx(model: Model, folder: Path) -> None:
     write_text(folder / "model.json", json.dumps(about, indent=2) + "\n")
 
 
-def _require_own_towers(model: Model) -> None:
+def _require_graph(model: Model) -> None:
+    """Refuse, in a sentence, what cannot be written down as one graph."""
+    if model.image_readout.reads_tokens:
+        readout = type(model.image_readout).__name__
+        raise UserError(f"ONNX is written of models read out at class tokens, but the readout is a {readout}")
     for encoder, kinds in ((model.image_encoder, (ViT, ResNet, Swin)), (model.text_encoder, (TextTransformer,))):
         if not isinstance(encoder, kinds):
             known = ", ".join(kind.__name__ for kind in kinds)

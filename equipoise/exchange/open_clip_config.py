@@ -72,7 +72,8 @@ def write_config(plain: Plain, end: int, own_tokeniser: str) -> Fields:
     acts = [text.activation] + ([image.activation] if isinstance(image, ViT.Config) else [])
     if "relu" in acts or ("quick_gelu" in acts and len(set(acts)) > 1):
         raise UserError(
-            f"open_clip has no words for this model: its activations are {' and '.join(acts)}; export it --to transformers"
+            f"open_clip has no words for this model: its activations are {' and '.join(acts)}; "
+            "export it --to transformers"
         )
     quick = "quick_gelu" in acts
     highest = plain.vocabulary - 1

@@ -30,7 +30,6 @@ MODELS = {
     "euclidean": lambda: small_model(Euclidean(12)),
     "class tokens": lambda: small_model(ProductSphere(4, 4), readout="class_tokens"),
     "geodesic": lambda: small_model(ProductSphere(4, 4, distance="geodesic")),
-    "code book": lambda: small_model(readout="code_book"),
 }
 
 
@@ -72,7 +71,9 @@ def test_an_imported_model_goes_on_to_onnx(open_clip, tmp_path: Path):
     tokens = small_tokens()
     config = small_config("resnet", tokens, quick_gelu=True)
     peer = small_open_clip(open_clip, config)
-    export_model(str(write_open_clip(tmp_path / "theirs", peer.state_dict(), config, tokens)), "onnx", tmp_path / "onnx")
+    export_model(
+        str(write_open_clip(tmp_path / "theirs", peer.state_dict(), config, tokens)), "onnx", tmp_path / "onnx"
+    )
     images, (ids, mask) = torch.randn(2, 3, 64, 64), tokens(CAPTIONS, pad_to_context=True)
     with torch.no_grad():
         expected = peer.encode_image(images, True), peer.encode_text(ids, True)
@@ -91,7 +92,9 @@ def test_a_program_that_gives_other_vectors_is_not_handed_over(monkeypatch, tmp_
         EXPORTS["onnx"](with_words(small_model()), tmp_path)
 
 
-def test_towers_of_features_cannot_be_written(tmp_path: Path):
+def test_what_is_no_graph_is_refused(tmp_path: Path):
+    with pytest.raises(UserError, match="read out at class tokens, but the readout is a CodeBookReadout"):
+        EXPORTS["onnx"](small_model(readout="code_book"), tmp_path)
     from equipoise.encoders.precomputed import PrecomputedText
 
     model = small_model().float()

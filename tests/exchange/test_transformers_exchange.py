@@ -78,7 +78,7 @@ def _named(ids) -> dict[str, torch.Tensor]:
 
 
 def test_old_files_are_read_as_transformers_reads_them(transformers, small, theirs: Path):
-    """A `text_config_dict` beside `text_config`, an end token of 2, settings of whatever model, buffers of positions."""
+    """A `text_config_dict` beside `text_config`, an end token of 2, settings of any model, buffers of positions."""
     config = json.loads((theirs / "config.json").read_text())
     text = {**config["text_config"], "eos_token_id": 2, "num_beams": 1, "top_p": 1.0, "dropout": 0.0}
     config |= {"text_config_dict": text, "vision_config_dict": None, "text_config": {"hidden_size": 7}}
