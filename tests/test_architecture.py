@@ -52,7 +52,19 @@ ORDER = (
     "regions_command",
     "cli",
 )
-CORE = ("spaces", "targets", "forms", "kernels", "objectives", "encoders", "readouts", "heads", "models", "training")
+CORE = (
+    "spaces",
+    "targets",
+    "forms",
+    "kernels",
+    "objectives",
+    "encoders",
+    "readouts",
+    "heads",
+    "models",
+    "exchange",
+    "training",
+)
 ABSENT = (
     "rich",
     "tokenizers",
