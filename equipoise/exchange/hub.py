@@ -18,7 +18,9 @@ def fetched(name: str) -> Path:
         from huggingface_hub import snapshot_download
         from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
     except ImportError as error:
-        raise UserError(f"{name} needs huggingface_hub; pip install huggingface_hub, or give a local folder") from error
+        raise UserError(
+            f"{name} needs huggingface_hub; pip install 'equipoise[hub]', or give a local folder"
+        ) from error
     try:
         folder = Path(snapshot_download(model, allow_patterns=list(WANTED)))
         if not any(folder.glob("*.safetensors")):

@@ -55,6 +55,7 @@ class TextTower(nn.Module):
 
 def write_onnx(model: Model, folder: Path) -> None:
     _require_graph(model)
+    _require_package()
     model = model.cpu().float().eval()
     _export(ImageTower(model), _images(model, 2), folder / "image.onnx", IMAGES, {0: "samples"})
     with _padded(model):
@@ -83,6 +84,13 @@ def _require_graph(model: Model) -> None:
         if not isinstance(encoder, kinds):
             known = ", ".join(kind.__name__ for kind in kinds)
             raise UserError(f"ONNX is written of {known}, not of a {type(encoder).__name__}; choose another tower")
+
+
+def _require_package() -> None:
+    try:
+        import onnx  # noqa: F401  with which torch writes
+    except ImportError as error:
+        raise UserError("writing ONNX needs the package onnx; pip install 'equipoise[onnx]'") from error
 
 
 def _images(model: Model, count: int) -> tuple[Tensor, ...]:

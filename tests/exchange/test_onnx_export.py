@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -100,4 +101,15 @@ def test_what_is_no_graph_is_refused(tmp_path: Path):
     model = small_model().float()
     model.text_encoder = PrecomputedText.Config(width=16).build(40, 8)
     with pytest.raises(UserError, match="ONNX is written of TextTransformer, not of a PrecomputedText"):
+        EXPORTS["onnx"](model, tmp_path)
+
+
+@pytest.mark.filterwarnings("ignore:image.onnx")
+def test_packages_that_are_not_installed_are_named(monkeypatch, tmp_path: Path):
+    model = with_words(small_model())
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    with pytest.warns(UserWarning, match=r"text\.onnx was not checked, for onnxruntime is not installed"):
+        EXPORTS["onnx"](model, tmp_path)
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    with pytest.raises(UserError, match=r"needs the package onnx; pip install 'equipoise\[onnx\]'"):
         EXPORTS["onnx"](model, tmp_path)
