@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from equipoise.exchange.foreign import Asked, Foreign
 from equipoise.exchange.onnx import write_onnx
-from equipoise.exchange.reading import Asked, Foreign, is_foreign, read_foreign
+from equipoise.exchange.reading import is_foreign, read_foreign
 from equipoise.exchange.writing import left_out, write_open_clip, write_transformers
 from equipoise.models.model import Model
 

@@ -10,22 +10,19 @@ Everything that decides a model's vectors is read from there, or asked for; noth
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
-import torch
-
-from equipoise.data.tokens import Tokens
 from equipoise.exchange import open_clip_config, open_clip_names, transformers_config, transformers_names
 from equipoise.exchange.checkpoint import read_checkpoint
 from equipoise.exchange.fields import Fields, read_json
+from equipoise.exchange.foreign import Asked, Foreign
 from equipoise.exchange.hub import HUB, fetched
 from equipoise.exchange.inferring import QUICK, inferred_config, is_openai, likely_name, named_config
-from equipoise.exchange.naming import Names, State, listed, to_ours, to_theirs
+from equipoise.exchange.naming import State
 from equipoise.exchange.plain import Plain
 from equipoise.exchange.tokeniser import find_tokens, require_fit
-from equipoise.models.folder import CONFIG, differences
-from equipoise.models.model import Model
+from equipoise.models.folder import CONFIG
 from equipoise.types import UserError
 
 OPEN_CLIP, TRANSFORMERS, IMAGES, PROCESSOR = (
@@ -41,36 +38,6 @@ OPEN_CLIP_WEIGHTS = (
 )
 TRANSFORMERS_WEIGHTS = ("model.safetensors", "pytorch_model.bin")
 WEIGHTS = (".pt", ".pth", ".bin", ".safetensors")
-
-
-@dataclass(frozen=True)
-class Asked:
-    """What a person says beside the path."""
-
-    model: str = ""  # open_clip's name for the model, or a .json file of its settings
-    tokenizer: str = ""  # a tokeniser's file or folder
-    preprocess: str = ""  # a .json file, as open_clip's preprocess_cfg
-
-
-@dataclass(frozen=True)
-class Foreign:
-    """A model as another library keeps it."""
-
-    where: str
-    plain: Plain
-    tokens: Tokens
-    names: Names
-    state: State  # under their names
-
-    def fill(self, model: Model) -> None:
-        """Load the weights into a model of ours; where they do not fit it, say all that differs and load nothing."""
-        wanted = to_theirs(model.state_dict(), self.names)
-        if problems := differences(wanted, self.state):
-            raise UserError(f"{self.where} does not fit its settings, nothing was loaded: {listed(problems)}")
-        broken = [name for name, tensor in self.state.items() if not torch.isfinite(tensor).all()]
-        if broken:
-            raise UserError(f"{self.where} holds numbers that are not finite, nothing was loaded: {', '.join(broken)}")
-        model.load_state_dict(to_ours(self.state, self.names), assign=True)
 
 
 def is_foreign(path: str | Path) -> bool:
