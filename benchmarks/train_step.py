@@ -38,8 +38,8 @@ from resident import Resident
 
 from equipoise.data.images import Preprocess
 from equipoise.encoders import TextTransformer, ViT
+from equipoise.exchange.open_clip_names import from_open_clip
 from equipoise.models.model import Model
-from equipoise.models.open_clip import from_open_clip
 from equipoise.models.temperature import Temperature
 from equipoise.objectives import CLIP
 from equipoise.readouts import ClassToken

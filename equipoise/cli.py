@@ -18,6 +18,7 @@ from equipoise.codes_command import add_codes_command
 from equipoise.completeness_command import add_completeness_command
 from equipoise.data_commands import add_data_commands
 from equipoise.embed_command import add_embed_command
+from equipoise.exchange_commands import add_exchange_commands
 from equipoise.lab_commands import add_lab_commands
 from equipoise.probe_command import add_probe_command
 from equipoise.regions_command import add_regions_command
@@ -123,6 +124,7 @@ def _parser() -> argparse.ArgumentParser:
     evaluate.add_argument("--device", default="auto", help="cpu, cuda, cuda:1 (default: a GPU where there is one)")
 
     add_embed_command(commands, _command)
+    add_exchange_commands(commands, _command)
     add_lab_commands(commands, _command)
     add_codes_command(commands, _command)
     add_completeness_command(commands, _command)

@@ -9,7 +9,7 @@ The table is what `equipoise show` prints and what is stored with the model.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,7 @@ from equipoise.models.guides import Regions
 from equipoise.models.temperature import Temperature
 from equipoise.objectives import OBJECTIVES, Objective
 from equipoise.readouts import READOUTS, ReadoutConfig
-from equipoise.settings.layers import Table
+from equipoise.settings.layers import Layer, Table
 from equipoise.settings.recipe import PathLike, builtin_recipes, read_recipe, read_table
 from equipoise.settings.resolve import resolve
 from equipoise.settings.toml import dump
@@ -35,7 +35,7 @@ from equipoise.spaces import SPACES, Space
 from equipoise.training.settings import Training
 from equipoise.types import UserError
 
-__all__ = ["Loaded", "Run", "builtin_recipes", "dump", "load_run", "load_stored"]
+__all__ = ["Loaded", "Run", "builtin_recipes", "dump", "load_run", "load_settings", "load_stored"]
 
 
 @dataclass(frozen=True)
@@ -89,3 +89,8 @@ def load_stored(path: PathLike, overrides: Sequence[str] = ()) -> Loaded:
 
 def _loaded(table: Table) -> Loaded:
     return Loaded(*resolve(Run, table))
+
+
+def load_settings(settings: Mapping[str, Any], source: str) -> Loaded:
+    """A run from a table of settings that a program made; `source` says in errors what it made them from."""
+    return _loaded(Table((Layer(source, settings, {}),)))

@@ -20,6 +20,7 @@ ORDER = (
     "readouts",
     "heads",
     "models",
+    "exchange",
     "targets",
     "forms",
     "kernels",
@@ -35,6 +36,7 @@ ORDER = (
     "runs",
     "embedders",
     "embed_command",
+    "exchange_commands",
     "lab",
     "lab_commands",
     "codes_command",
@@ -50,7 +52,19 @@ ORDER = (
     "regions_command",
     "cli",
 )
-CORE = ("spaces", "targets", "forms", "kernels", "objectives", "encoders", "readouts", "heads", "models", "training")
+CORE = (
+    "spaces",
+    "targets",
+    "forms",
+    "kernels",
+    "objectives",
+    "encoders",
+    "readouts",
+    "heads",
+    "models",
+    "exchange",
+    "training",
+)
 ABSENT = (
     "rich",
     "tokenizers",

@@ -1,19 +1,32 @@
 """Reading tokenisers from the files that others publish; like `tokenisers.py`, it needs `tokenizers`.
 
 A `tokenizer.json` says everything by itself. CLIP's vocab.json with merges.txt, and BERT's vocab.txt, hold only the
-pieces: how text is cut into them is known from the models they belong to.
+pieces: how text is cut into them is known from the models they belong to. OpenAI's own file, a gzipped .txt, holds
+merges alone, far more than CLIP uses: its pieces are the bytes and what the first merges make of them.
 """
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 
 from tokenizers import Tokenizer, models
 
-from equipoise.data.tokenisers import CLASS, END, SEPARATOR, START, UNKNOWN, bert_tokeniser, clip_tokeniser
+from equipoise.data.tokenisers import (
+    CLASS,
+    CLIP_ALPHABET,
+    END,
+    SEPARATOR,
+    START,
+    UNKNOWN,
+    bert_tokeniser,
+    clip_pieces,
+    clip_tokeniser,
+)
 from equipoise.types import UserError
 
+CLIP_SIZE = 49408
 WHOLE, CLIP_VOCABULARY, CLIP_MERGES, BERT_VOCABULARY = "tokenizer.json", "vocab.json", "merges.txt", "vocab.txt"
 
 
@@ -23,6 +36,8 @@ def read_tokeniser(path: str | Path) -> Tokenizer:
     try:
         if file.name in (CLIP_VOCABULARY, CLIP_MERGES):
             return _read_clip(file.parent)
+        if file.name.endswith(".txt.gz"):
+            return _read_merges(file)
         return _read_bert(file) if file.suffix == ".txt" else Tokenizer.from_file(str(file))
     except UserError:
         raise
@@ -48,6 +63,12 @@ def _read_clip(folder: Path) -> Tokenizer:
             raise UserError(f"{file}: this file is missing; CLIP's tokeniser needs it beside {other.name}.")
     _check_specials(json.loads(vocabulary.read_text(encoding="utf-8")), (START, END), vocabulary)
     return clip_tokeniser(*models.BPE.read_file(str(vocabulary), str(merges)))
+
+
+def _read_merges(file: Path) -> Tokenizer:
+    _, *lines = gzip.decompress(file.read_bytes()).decode("utf-8").split("\n")  # the first names a version
+    pairs = [line.split() for line in lines[: CLIP_SIZE - len(CLIP_ALPHABET) - len((START, END))]]
+    return clip_tokeniser(*clip_pieces([(left, right) for left, right in pairs]))
 
 
 def _read_bert(file: Path) -> Tokenizer:

@@ -43,8 +43,7 @@ def train_bpe(captions: Iterable[str], vocabulary: int) -> Tokenizer:
     )
     trained = _train_on_words(_count_words(_clip_like(models.BPE()), captions), models.BPE(), trainer)
     merges = [(left, right) for left, right in json.loads(trained.to_str())["model"]["merges"]]
-    pieces = [*CLIP_ALPHABET, *(left + right for left, right in merges), *specials]
-    return clip_tokeniser({piece: number for number, piece in enumerate(pieces)}, merges)
+    return clip_tokeniser(*clip_pieces(merges))
 
 
 def train_wordpiece(captions: Iterable[str], vocabulary: int) -> Tokenizer:
@@ -67,6 +66,12 @@ def train_wordpiece(captions: Iterable[str], vocabulary: int) -> Tokenizer:
     )
     words = Counter({word: count for word, count in words.items() if known.issuperset(_letters(word))})
     return bert_tokeniser(_train_on_words(words, models.WordPiece(), trainer).get_vocab())
+
+
+def clip_pieces(merges: Sequence[tuple[str, str]]) -> tuple[dict[str, int], Sequence[tuple[str, str]]]:
+    """The numbers of the pieces that merges make, in CLIP's order; and the merges, for `clip_tokeniser`."""
+    pieces = [*CLIP_ALPHABET, *(left + right for left, right in merges), START, END]
+    return {piece: number for number, piece in enumerate(pieces)}, merges
 
 
 def clip_tokeniser(pieces: dict[str, int], merges: Sequence[tuple[str, str]]) -> Tokenizer:

@@ -9,6 +9,7 @@ error. Special tokens spelled out in a caption are plain text, so no caption can
 
 from __future__ import annotations
 
+import json
 import math
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
@@ -44,7 +45,8 @@ class Tokens:
         vocabulary: int = 2048  # tokens to learn, at most
         context: int = CLIP_CONTEXT  # the most tokens of a caption, start and end and further class tokens included
         mask: bool = False  # a mask token beside the vocabulary; an objective that hides words asks for it by itself
-        file: str = ""  # a tokenizer.json, CLIP's vocab.json beside merges.txt, BERT's vocab.txt, or their folder
+        file: str = ""  # a tokenizer.json, CLIP's vocab.json beside merges.txt or its
+        # bpe_simple_vocab_16e6.txt.gz, BERT's vocab.txt, or their folder
 
         def __post_init__(self) -> None:
             if self.kind not in KINDS:
@@ -115,6 +117,10 @@ class Tokens:
         whole.enable_truncation(self.context)
         whole.enable_padding(pad_id=self.pad, pad_token=whole.id_to_token(self.pad))
         write_text(Path(folder) / "tokenizer.json", whole.to_str(pretty=True))
+
+    def description(self) -> dict[str, Any]:
+        """What `tokenizer.json` holds: pieces, merges, how text is cut."""
+        return json.loads(self._tokeniser.to_str())
 
     def __reduce__(self) -> tuple[Any, ...]:
         """How it travels to another process, where `tokenizers` would forget that special tokens are plain text."""

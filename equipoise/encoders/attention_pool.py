@@ -5,10 +5,10 @@ Radford et al. 2021, §2.4, "transformer-style" multi-head QKV attention conditi
     x = [mean(tokens), tokens] + positions        [N, 1 + L, w]
     class = attention of x_0 to x                  [N, 1, w]; tokens, where wanted, are those of x_1 ... x_L
 
-CLIP's layer ends in a linear map to the embedding, with a bias b. Here that map is the readout's, which has none, and
-nothing is lost: the weights of attention sum to one, so what is added to every value is added to the class, and the
-bias of the values does the work of b (`models/open_clip.py` carries b over). Queries of all tokens give token features
-that live where the class does, for readouts that look at tokens.
+CLIP's layer ends in a linear map to the embedding, with a bias b. Here that map is the readout's, which has one only
+for weights that come with it (`readout.image_bias`), and nothing is lost without: the weights of attention sum to one,
+so what is added to every value is added to the class, and the bias of the values does the work of b. Queries of all
+tokens give token features that live where the class does, for readouts that look at tokens.
 
 N pictures, L places or regions, w features, h heads.
 """
@@ -37,7 +37,8 @@ class AttentionPool(nn.Module):
         x = torch.cat([tokens.mean(dim=1, keepdim=True), tokens], dim=1) + self.positions
         if classes_only:
             return Features(classes=self.attention.read(x, Even()))
-        classes, attended = self.attention(x, Even()).tensor_split([1], dim=1)
+        x = self.attention(x, Even())
+        classes, attended = x[:, :1], x[:, 1:]
         return Features(classes, attended, torch.ones(attended.shape[:2], dtype=torch.bool, device=x.device))
 
     def without_positions(self, tokens: Tensor, mask: Tensor, norm: nn.Module, classes_only: bool = False) -> Features:

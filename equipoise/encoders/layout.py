@@ -2,6 +2,7 @@
 
     Even      x [N, L, w]   every sample has L tokens (patches)
     Packed    x [T, w]      the real tokens of all samples, one after the other: no layer sees padding
+    Padded    x [N, L, w]   the same samples with their padding, for graphs whose shapes may not depend on the data
 
 Only attention mixes tokens, so it alone asks the layout; every other layer takes tokens one by one. Packed attention
 stays within a sample. Where torch has a kernel for samples of different lengths it is used (on a GPU, in half
@@ -101,6 +102,38 @@ class Packed:
         attended = varlen_attn(q, k, v, starts, self.starts, longest, self.mask.shape[1], window_size=window)
         assert isinstance(attended, Tensor)  # it gives more only when asked
         return attended
+
+
+@dataclass(frozen=True)
+class Padded:
+    """What `Packed` answers, of samples as they come."""
+
+    mask: Tensor
+    classes: int
+    causal: bool
+
+    @classmethod
+    def of(cls, mask: Tensor, causal: bool, classes: int = 1) -> Padded:
+        return cls(mask, classes, causal)
+
+    def pack(self, x: Tensor) -> Tensor:
+        return x
+
+    def unpack(self, x: Tensor) -> Tensor:
+        return x * self.mask[..., None].to(x.dtype)
+
+    def attend(self, qkv: Tensor) -> Tensor:
+        q, k, v = qkv.unbind(-3)
+        return _attention(q, k, v, **({"is_causal": True} if self.causal else {"attn_mask": self.mask[:, None, None]}))
+
+    def read(self, x: Tensor) -> Tensor:
+        if not self.causal:
+            return x[:, : self.classes]
+        last = self.mask.long().sum(1) - 1
+        return x.gather(1, last[:, None, None].expand(-1, -1, x.shape[-1]))
+
+    def attend_to_read(self, q: Tensor, kv: Tensor) -> Tensor:
+        return _attention(q, *kv.unbind(-3), attn_mask=self.mask[:, None, None])
 
 
 def _has_kernel(x: Tensor) -> bool:

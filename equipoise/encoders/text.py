@@ -8,6 +8,7 @@ of a batch are packed into one sequence (see layout.py).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -15,12 +16,14 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from equipoise.encoders.encoder import TextEncoder
-from equipoise.encoders.layout import Packed
+from equipoise.encoders.layout import Packed, Padded
 from equipoise.encoders.transformer import Transformer, check_sizes
 from equipoise.types import Features, UserError
 
 
 class TextTransformer(TextEncoder):
+    lay_out: Callable[..., Packed | Padded] = staticmethod(Packed.of)  # how texts lie; an export has them padded
+
     @dataclass(frozen=True)
     class Config:
         causal: bool = True
@@ -65,7 +68,7 @@ class TextTransformer(TextEncoder):
         length = ids.shape[1]
         if length > self.context:
             raise UserError(f"texts are {length} tokens wide but the text tower has a context of {self.context}")
-        layout = Packed.of(mask, self.config.causal, self.classes)
+        layout = self.lay_out(mask, self.config.causal, self.classes)
         x = layout.pack(self.words(ids) + self.positions[:length])
         x = self.ln_final(self.transformer(x, layout, classes_only))
         if classes_only:

@@ -64,9 +64,9 @@ class BareAttention(nn.Module):
 
     def read(self, x: Tensor, layout: Layout) -> Tensor:
         """The rows of `forward` that are read out, [N, m, w]: all tokens are seen, only those see."""
-        (of_q, of_kv), (q_bias, kv_bias) = (p.tensor_split([x.shape[-1]]) for p in (self.qkv.weight, self.qkv.bias))
-        q = F.linear(layout.read(x), of_q, q_bias).unflatten(-1, (self.heads, -1))
-        kv = F.linear(x, of_kv, kv_bias).unflatten(-1, (2, self.heads, -1))
+        width, weight, bias = self.qkv.in_features, self.qkv.weight, self.qkv.bias
+        q = F.linear(layout.read(x), weight[:width], bias[:width]).unflatten(-1, (self.heads, -1))
+        kv = F.linear(x, weight[width:], bias[width:]).unflatten(-1, (2, self.heads, -1))
         return layout.attend_to_read(q, kv).flatten(-2)
 
 

@@ -80,11 +80,11 @@ class ViT(ImageEncoder):
         """Embedded patches with their positions added [N, P, w], any number of them."""
         if self.training and self.config.patch_dropout:
             x = _keep_some(x, 1 - self.config.patch_dropout)
-        classes = (self.class_token + self.positions[: self.classes]).expand(len(x), -1, -1)
+        classes = (self.class_token + self.positions[: self.classes]).expand(x.shape[0], -1, -1)
         x = self.transformer(self.ln_pre(torch.cat([classes, x], dim=1)), Even(self.classes), classes_only)
         if classes_only:
             return Features(classes=self.ln_post(x))
-        classes, tokens = x.tensor_split([self.classes], dim=1)
+        classes, tokens = x[:, : self.classes], x[:, self.classes :]
         mask = torch.ones(tokens.shape[:2], dtype=torch.bool, device=x.device)
         return Features(classes=self.ln_post(classes), tokens=tokens, mask=mask)
 

@@ -97,4 +97,4 @@ class PositionBias(nn.Module):
         x = self.distances.to(self.hidden.weight.dtype) * (REACH / self.farthest)
         x = x.sign() * torch.log2(1 + x.abs()) / math.log2(REACH)
         table = LARGEST_BIAS * self.to_heads(F.relu(self.hidden(x))).sigmoid()
-        return table[self.pairs].movedim(-1, 0)
+        return table[self.pairs].permute(2, 0, 1)

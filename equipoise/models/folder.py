@@ -36,6 +36,7 @@ CONFIG, WEIGHTS, PREPROCESS, METRICS, CARD, TOKENISER = (
     "README.md",
     "tokenizer.json",
 )
+OTHERS = ("open_clip_config.json", "config.json")  # what open_clip and transformers keep beside their weights
 SAID = 6  # differences named in an error
 CHECKPOINTS, BEST, STEP = "checkpoints", "best", "step-"
 
@@ -80,10 +81,13 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
 
 def model_folder(path: Path) -> Path:
     """The folder that holds the model: `path` itself, or the best (else the newest) checkpoint of an unfinished run."""
+    others = next((name for name in OTHERS if (path / name).is_file() and not (path / CONFIG).is_file()), "")
     for candidate in (path, path / CHECKPOINTS / BEST, *reversed(step_folders(path))):
-        if (candidate / WEIGHTS).is_file():
+        if (candidate / WEIGHTS).is_file() and not others:
             return candidate
     hint = "" if path.is_dir() else " (there is no such folder)"
+    if others:
+        hint = f", but {others} of another library: `equipoise import {path} --out FOLDER` makes one of it"
     raise UserError(f"no model in {path}{hint}: a model folder holds {WEIGHTS} and {CONFIG}")
 
 

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from equipoise.runs.carrying import resume_folder, run_recipe, train_run
 from equipoise.runs.evaluating import evaluate_folder
-from equipoise.runs.loading import build_model, load
+from equipoise.runs.exchanging import export_model, import_model
+from equipoise.runs.loading import build_model, load, load_foreign
 from equipoise.runs.pictures import preview, write_data
 
 __all__ = [
     "build_model",
     "evaluate_folder",
+    "export_model",
+    "import_model",
     "load",
+    "load_foreign",
     "preview",
     "resume_folder",
     "run_recipe",

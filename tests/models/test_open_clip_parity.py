@@ -7,9 +7,9 @@ import torch
 
 from equipoise.data.images import Preprocess
 from equipoise.encoders import IMAGE_ENCODERS, TEXT_ENCODERS
+from equipoise.exchange.open_clip_names import from_open_clip
 from equipoise.models.folder import differences
 from equipoise.models.model import Model
-from equipoise.models.open_clip import from_open_clip
 from equipoise.models.temperature import Temperature
 from equipoise.readouts import ClassToken
 from equipoise.spaces import Sphere

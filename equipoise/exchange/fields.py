@@ -1,0 +1,79 @@
+"""A table of another library's settings, read strictly: every key is understood, or refused in a sentence.
+
+A key that is passed over in silence is how a model comes to give other vectors than its author's.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any
+
+from equipoise.settings.layers import suggestion
+from equipoise.types import UserError
+
+Fields = dict[str, Any]
+
+
+def read_json(path: Path) -> Fields:
+    try:
+        table = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise UserError(f"cannot read {path}: {error}") from error
+    if not isinstance(table, dict):
+        raise UserError(f"{path} must hold a table of settings, not {type(table).__name__}")
+    return table
+
+
+def take(
+    given: Any,
+    where: str,
+    defaults: Mapping[str, Any],
+    only: Mapping[str, tuple[Any, ...]],
+    without_effect: Collection[str] = (),
+) -> Fields:
+    """The values of `defaults`' keys, all of the default's own type. Keys of `only` may have these values and no
+    others; those `without_effect` are passed over; any other is refused."""
+    if not isinstance(given, Mapping):
+        raise UserError(f"{where} must be a table of settings, not {given!r}")
+    for name, value in given.items():
+        if name in only and value not in only[name]:
+            raise UserError(f"{where}: {name} is {value!r}, but only {_shown(only[name])} can be read")
+        if name not in only and name not in defaults and name not in without_effect:
+            raise UserError(f"{where}: the key {name!r} is unknown; {suggestion(name, [*defaults, *only])}")
+    return {name: _typed(given.get(name, default), default, f"{where}: {name}") for name, default in defaults.items()}
+
+
+def _typed(value: Any, default: Any, where: str) -> Any:
+    if isinstance(default, float) and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    wrong = not isinstance(value, type(default)) or isinstance(value, bool) != isinstance(default, bool)
+    if default is not None and wrong:
+        raise UserError(f"{where} is {value!r}, but must be {_kind(default)}")
+    if type(default) in (int, float) and default > 0 >= value:
+        raise UserError(f"{where} is {value!r}, but must be larger than 0")
+    return value
+
+
+def whole(value: Any, where: str) -> int:
+    """A number of things, which must be there."""
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise UserError(f"{where} must be a whole number from 1 on, not {value!r}")
+    return value
+
+
+def side(size: Any, where: str) -> int:
+    """Of a square: one number, or twice the same."""
+    sides = size if isinstance(size, list) else [size]
+    if any(each != sides[0] for each in sides):
+        raise UserError(f"{where} is {size!r}, but only squares can be read")
+    return whole(sides[0] if sides else None, where)
+
+
+def _kind(default: Any) -> str:
+    return {bool: "true or false", int: "a whole number", float: "a number", str: "text"}[type(default)]
+
+
+def _shown(values: tuple[Any, ...]) -> str:
+    return " or ".join(map(repr, values))
