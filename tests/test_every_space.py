@@ -44,7 +44,7 @@ def test_a_run_in_every_space(name: str, tmp_path: Path, tiny_settings: tuple[st
     for average in ("similarity", "embedding"):
         run = load_run("demo", [*settings, f"evaluation.average={average}"]).run
         found = evaluate(model, run.data.build("test"), run.evaluation)
-        assert found.keys() == {"retrieval", "matching", "zero_shot"}
+        assert found.keys() == {"retrieval", "matching", "zero_shot", "geometry"}
         assert all(0 <= value <= 600 for finding in found.values() for value in finding.metrics.values() if value < 1e3)
 
 

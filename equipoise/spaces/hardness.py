@@ -36,5 +36,5 @@ def hardness(rows: Tensor, cols: Tensor, *, space: Space, positive: Tensor | Non
     for some in torch.arange(len(rows), device=rows.device).split(max(1, AT_ONCE // len(cols))):
         others = space.similarity(rows[some], cols).scatter(1, some[:, None], -torch.inf)
         closest.append(others.amax(1))
-        above.append((others > positive[some, None]).sum(1) / max(1, len(cols) - 1))
+        above.append((others > positive[some, None]).sum(1).double() / max(1, len(cols) - 1))
     return Hardness(positive, torch.cat(closest), torch.cat(above))
