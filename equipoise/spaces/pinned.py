@@ -41,8 +41,10 @@ class Pinned(Space):
     def similarity(self, rows: Tensor, cols: Tensor) -> Tensor:
         points, places, values = rows.split((self.of.dim, self.pins, self.pins), dim=1)
         found = self.of.similarity(points, cols[:, : self.of.dim])
+        number = cols.detach()[:, self.of.dim]
         for place, value in zip(places.detach().T, values.T, strict=True):
-            found = torch.where(place[:, None] == cols.detach()[:, self.of.dim], value[:, None], found)
+            if bool(((place >= number.min()) & (place <= number.max())).any()):  # else the block has none of these pins
+                found = torch.where(place[:, None] == number, value[:, None], found)
         return found
 
     @property
