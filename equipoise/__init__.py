@@ -18,6 +18,7 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from equipoise import objectives
     from equipoise.data.scenes import Scenes, matches
+    from equipoise.evaluation.geometry import alignment, uniformity
     from equipoise.forms import CrossEntropy, Divergence, Sigmoid
     from equipoise.kernels import contrast
     from equipoise.models.model import Model
@@ -47,12 +48,14 @@ _HOME = {
     "Sphere": "equipoise.spaces",
     "Temperature": "equipoise.models.temperature",
     "UserError": "equipoise.types",
+    "alignment": "equipoise.evaluation.geometry",
     "contrast": "equipoise.kernels",
     "geodesic_mix": "equipoise.spaces",
     "load": "equipoise.runs",
     "matches": "equipoise.data.scenes",
     "objectives": "equipoise",
     "sparsemax": "equipoise.readouts",
+    "uniformity": "equipoise.evaluation.geometry",
 }
 
 __all__ = [
@@ -74,12 +77,14 @@ __all__ = [
     "Sphere",
     "Temperature",
     "UserError",
+    "alignment",
     "contrast",
     "geodesic_mix",
     "load",
     "matches",
     "objectives",
     "sparsemax",
+    "uniformity",
 ]
 
 

@@ -20,6 +20,27 @@ class UserError(ValueError):
 
 
 @dataclass(frozen=True)
+class Moment:
+    """When in a run a batch comes: all that draws and schedules of an objective may depend on, so that they are the
+    same in every process and after every interruption."""
+
+    seed: int = 0
+    step: int = 1  # from 1
+    steps: int = 1  # of the whole run
+    epoch_steps: int = 1  # of one epoch
+
+    @property
+    def epoch(self) -> int:
+        """From 1."""
+        return (self.step - 1) // self.epoch_steps + 1
+
+    @property
+    def progress(self) -> float:
+        """0 in the first step, 1 in the last."""
+        return (self.step - 1) / max(1, self.steps - 1)
+
+
+@dataclass(frozen=True)
 class Batch:
     """One batch, ready for the encoders."""
 
@@ -28,6 +49,7 @@ class Batch:
     mask: Tensor  # [N, L] bool, True where a token is real
     index: Tensor  # [N] the samples' numbers in their source
     side: Mapping[str, Tensor] = field(default_factory=dict)  # further per-sample data, by name
+    moment: Moment = Moment()
 
     def __len__(self) -> int:
         return len(self.index)
@@ -35,7 +57,7 @@ class Batch:
     def map(self, change: Callable[[Tensor], Tensor]) -> Batch:
         """The same batch with `change` applied to every tensor (move it, slice it)."""
         side = {name: change(value) for name, value in self.side.items()}
-        return Batch(change(self.images), change(self.tokens), change(self.mask), change(self.index), side)
+        return Batch(change(self.images), change(self.tokens), change(self.mask), change(self.index), side, self.moment)
 
 
 @dataclass(frozen=True)
@@ -83,3 +105,4 @@ class Loss:
 
     total: Tensor
     terms: Mapping[str, Tensor]
+    facts: Callable[[], Mapping[str, float]] = dict  # what else is worth logging; found out only where it is

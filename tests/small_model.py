@@ -15,11 +15,11 @@ from equipoise.forms import Sigmoid
 from equipoise.heads import HeadConfig
 from equipoise.models.model import Model
 from equipoise.models.temperature import Temperature
-from equipoise.objectives import CLIP, OBJECTIVES, SLIP, DeCLIP, Objective, SoftCLIP
+from equipoise.objectives import CLIP, OBJECTIVES, SLIP, DeCLIP, M3Mix, Objective, SoftCLIP
 from equipoise.readouts import READOUTS, CodeBookReadout
 from equipoise.spaces import ProductSphere, Space, Sphere
 from equipoise.targets import GUIDES, Softened
-from equipoise.types import Batch, Embeddings, Loss
+from equipoise.types import Batch, Embeddings, Loss, Moment
 
 
 class FortyWords:
@@ -88,7 +88,8 @@ def random_batch(n: int, seed: int = 1, size: int = 16) -> Batch:
     places[: n // 2, 2] = 0  # as padding: `ragged` leaves it out
     index = torch.randperm(n, generator=make)
     mask = torch.arange(8) < lengths
-    return Batch(images, ids, mask, index, {"places": places, **_random_views(images, ids, mask, make)})
+    side = {"places": places, **_random_views(images, ids, mask, make)}
+    return Batch(images, ids, mask, index, side, Moment(seed=7, step=seed, steps=3, epoch_steps=2))
 
 
 def _random_views(images: Tensor, ids: Tensor, mask: Tensor, make: torch.Generator) -> dict[str, Tensor]:
@@ -110,7 +111,7 @@ def part_of(batch: Batch, rank: int, world: int) -> Batch:
     narrow = {name: mine.side[name][:, :width] for name in (HIDDEN, ANSWERS)}
     narrow |= {name: mine.side[name][:, :width2] for name in (TEXT_VIEW2, TEXT_VIEW2_MASK)}
     side = {**mine.side, **narrow, "places": ragged}
-    return Batch(mine.images, mine.tokens[:, :width], mine.mask[:, :width], mine.index, side)
+    return replace(mine, tokens=mine.tokens[:, :width], mask=mine.mask[:, :width], side=side)
 
 
 @dataclass(frozen=True)
@@ -149,6 +150,8 @@ FURTHER = {
     "slip": SLIP(hidden=12, width=6),
     "declip": DeCLIP(queue=40, width=12, bottleneck=6),
     "declip_without_norms": DeCLIP(queue=40, simsiam_weight=0.0),
+    "mixed": M3Mix(m2_weight=0.4, v_weight=0.3, l_weight=0.2, vl_weight=0.1, m2_alpha=(0.5, 2.0)),
+    "mixed_fixed": M3Mix(m2_weight=0.4, m2_scale_learned=False, reading="proof", original_negatives=False),
 }
 
 

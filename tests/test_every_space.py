@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 
 import pytest
@@ -44,7 +45,10 @@ def test_a_run_in_every_space(name: str, tmp_path: Path, tiny_settings: tuple[st
     for average in ("similarity", "embedding"):
         run = load_run("demo", [*settings, f"evaluation.average={average}"]).run
         found = evaluate(model, run.data.build("test"), run.evaluation)
-        assert found.keys() == {"retrieval", "matching", "zero_shot"}
+        assert found.keys() == {"retrieval", "matching", "zero_shot", "geometry"}
+        lie = found.pop("geometry").metrics
+        assert all(math.isfinite(value) for value in lie.values())
+        assert low <= lie["positive_similarity"] <= high
         assert all(0 <= value <= 600 for finding in found.values() for value in finding.metrics.values() if value < 1e3)
 
 

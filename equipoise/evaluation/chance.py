@@ -45,6 +45,11 @@ def zero_shot_chance(classes: int) -> dict[str, float]:
     return guess | ({"acc5": 5 / classes} if classes >= 5 else {})
 
 
+def geometry_chance() -> dict[str, float]:
+    """Of `geometry`, what does not depend on the space: half of all negatives are above a match at random."""
+    return {f"{direction}_negatives_above": 0.5 for direction in DIRECTIONS}
+
+
 def any_hit(matches: np.ndarray, candidates: int, k: int) -> np.ndarray:
     """Probability that k of `candidates`, drawn at random, hold at least one match."""
     miss = np.ones(len(matches))

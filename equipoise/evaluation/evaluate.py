@@ -4,6 +4,7 @@
 - `matching`: where the source can judge any caption of any image, all captions of all levels of detail, ranked against
   the many-to-many truth (mAP@R).
 - `zero_shot`: where records carry a class label, classification by prompts.
+- `geometry`: how images and their first captions lie (`geometry.py`).
 """
 
 from __future__ import annotations
@@ -17,12 +18,14 @@ import torch
 from torch import Tensor
 
 from equipoise.data.source import FeatureSource, JudgedSource, LabelledSource, Source
-from equipoise.evaluation.chance import retrieval_chance, zero_shot_chance
+from equipoise.evaluation.chance import geometry_chance, retrieval_chance, zero_shot_chance
+from equipoise.evaluation.geometry import geometry
 from equipoise.evaluation.retrieval import retrieval
 from equipoise.evaluation.zeroshot import AVERAGES, confusion, fill, zero_shot
 from equipoise.models.by_weights import by_weights
 from equipoise.models.fit import require_fit
 from equipoise.models.model import Model
+from equipoise.spaces import Space
 from equipoise.types import UserError
 
 TEXTS_AT_ONCE = 1024
@@ -31,7 +34,7 @@ FEATURES = ("points", "weights")
 
 @dataclass(frozen=True)
 class Evaluation:
-    cites: ClassVar[tuple[str, ...]] = ("musgrave2020reality",)
+    cites: ClassVar[tuple[str, ...]] = ("musgrave2020reality", "wang2020uniformity", "liang2022gap")
 
     features: str = "points"  # or weights: the shares of a code book's codes, once a run is over
     captions: int = 1  # captions of each image that take part in `retrieval`; 0 takes all
@@ -82,21 +85,25 @@ def evaluate(model: Model, source: Source, settings: Evaluation) -> dict[str, Fi
     """All protocols the source allows, by name."""
     model = by_weights(model) if settings.features == "weights" else model
     images = encode_images(model, source, settings.batch_size)
-    findings = {"retrieval": _retrieval(model, images, source, settings)}
+    said = _Said.of(model, source, settings.captions)
+    findings = {"retrieval": _retrieval(model, images, said, source, settings)}
     if isinstance(source, JudgedSource):
         findings["matching"] = _matching(model, images, source, settings)
     if isinstance(source, LabelledSource) and any(source.pair(index).label for index in range(len(source))):
         findings["zero_shot"] = _zero_shot(model, images, source, settings)
+    if lie := said.geometry(images, model.space):
+        findings["geometry"] = Finding(lie, geometry_chance())
     return findings
 
 
 def validate(model: Model, source: Source, settings: Evaluation) -> dict[str, float]:
-    """Retrieval alone, the quick protocol that every source has the truth for: how far training has come."""
-    return _retrieval(model, encode_images(model, source, settings.batch_size), source, settings).metrics
+    """Retrieval and geometry, quick and possible with every source: how far training has come."""
+    images, said = encode_images(model, source, settings.batch_size), _Said.of(model, source, settings.captions)
+    return {**_retrieval(model, images, said, source, settings).metrics, **said.geometry(images, model.space)}
 
 
 def validation_metrics(source: Source) -> list[str]:
-    """What `validate` measures, by name, without measuring it."""
+    """What `validate` measures of retrieval, by name, without measuring it: any of it can choose the best model."""
     truth = np.ones((1, 1), dtype=bool) if isinstance(source, JudgedSource) else None
     return list(retrieval_chance(1, torch.zeros(1, dtype=torch.long), truth))
 
@@ -127,20 +134,44 @@ def captions(source: Source, per_image: int) -> Captions:
     return Captions([text for texts in kept for text in texts], torch.tensor(numbers))
 
 
-def _retrieval(model: Model, images: Tensor, source: Source, settings: Evaluation) -> Finding:
-    said = captions(source, settings.captions)
-    truth = source.relevance(range(len(source)), said.texts) if isinstance(source, JudgedSource) else None
+@dataclass(frozen=True)
+class _Said:
+    """Captions with their points."""
+
+    captions: Captions
+    points: Tensor  # [M, d]
+
+    @classmethod
+    def of(cls, model: Model, source: Source, per_image: int) -> _Said:
+        said = captions(source, per_image)
+        return cls(said, said.points(model))
+
+    def geometry(self, images: Tensor, space: Space) -> dict[str, float]:
+        """Of every image and the first of its captions; nothing where there are not two such pairs."""
+        owners = self.captions.image_of_text
+        first = torch.diff(owners, prepend=owners.new_tensor([-1])) != 0  # captions come in the order of images
+        if int(first.sum()) < 2:
+            return {}
+        texts = self.points[first.to(self.points.device)]
+        return geometry(images[owners[first].to(images.device)], texts, space)
+
+
+def _retrieval(model: Model, images: Tensor, said: _Said, source: Source, settings: Evaluation) -> Finding:
+    texts = said.captions.texts
+    truth = source.relevance(range(len(source)), texts) if isinstance(source, JudgedSource) else None
     return _ranked(model, images, said, truth, settings.chunk)
 
 
 def _matching(model: Model, images: Tensor, source: JudgedSource, settings: Evaluation) -> Finding:
-    said = captions(source, 0)
-    return _ranked(model, images, said, source.relevance(range(len(source)), said.texts), settings.chunk)
+    said = _Said.of(model, source, 0)
+    truth = source.relevance(range(len(source)), said.captions.texts)
+    return _ranked(model, images, said, truth, settings.chunk)
 
 
-def _ranked(model: Model, images: Tensor, said: Captions, truth: np.ndarray | None, chunk: int) -> Finding:
-    metrics = retrieval(images, said.points(model), model.similarity, said.image_of_text, truth, chunk)
-    return Finding(metrics, retrieval_chance(len(images), said.image_of_text, truth))
+def _ranked(model: Model, images: Tensor, said: _Said, truth: np.ndarray | None, chunk: int) -> Finding:
+    owners = said.captions.image_of_text
+    metrics = retrieval(images, said.points, model.similarity, owners, truth, chunk)
+    return Finding(metrics, retrieval_chance(len(images), owners, truth))
 
 
 def _zero_shot(model: Model, images: Tensor, source: LabelledSource, settings: Evaluation) -> Finding:

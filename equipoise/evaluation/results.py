@@ -41,7 +41,14 @@ MEANINGS: Mapping[str, tuple[str, str]] = {
     "lp_acc1": ("accuracy", "Share of images whose class a linear map on frozen features gets right."),
     "lp_acc5": ("top-5 accuracy", "Share of images whose class is among its first five."),
     "lp_mean_per_class_recall": ("mean per-class recall", "Its accuracy averaged over classes."),
+    "alignment": ("alignment", "How much closer matches are than the closest others, in squared distances."),
+    "uniformity": ("uniformity", "How evenly all points are spread: -log mean exp(-2 distance²). Larger is more even."),
+    "modality_gap": ("modality gap", "Distance between the mean of all images and the mean of all texts."),
+    "positive_similarity": ("similarity of matches", "Mean similarity of an image and its own caption."),
+    "closest_negative": ("closest negative", "Mean similarity to the closest one that does not belong."),
+    "negatives_above": ("negatives above the match", "Share of what does not belong and yet is closer than the match."),
 }  # fmt: skip
+PLAIN = {"alignment", "uniformity", "modality gap", "similarity of matches", "closest negative"}
 
 
 @dataclass(frozen=True)
@@ -58,12 +65,14 @@ class Metric:
 
     @property
     def is_share(self) -> bool:
-        return not self.is_count and self.short != "rsum"
+        return not self.is_count and self.short != "rsum" and self.short not in PLAIN
 
     def show(self, value: float) -> str:
-        """The value as it is printed: a percentage, percentage points or a count."""
+        """The value as it is printed: a percentage, percentage points, a count or a plain number."""
         if self.is_share:
             return percent(value)
+        if self.short in PLAIN:
+            return f"{value:.3f}"
         return f"{value:.1f}" if self.short == "rsum" else f"{value:,.0f}"
 
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 from equipoise.heads.head import Head, HeadConfig, Seen, Sizes
 from equipoise.heads.masked_words import MaskedWords
 from equipoise.heads.nearest import Nearest
+from equipoise.heads.own_scale import OwnScale
 from equipoise.heads.projector import Projector
 from equipoise.heads.twins import Twins
 
-__all__ = ["Head", "HeadConfig", "MaskedWords", "Nearest", "Projector", "Seen", "Sizes", "Twins"]
+__all__ = ["Head", "HeadConfig", "MaskedWords", "Nearest", "OwnScale", "Projector", "Seen", "Sizes", "Twins"]

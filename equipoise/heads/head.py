@@ -50,6 +50,9 @@ class Head(nn.Module):
     def remember(self, embeddings: Embeddings) -> None:
         """What the next batches are to know of this one, which comes whole, from all processes. Once a batch."""
 
+    def bring_back(self) -> None:
+        """After an optimiser step: parameters beyond their bounds return to them, in place."""
+
     def memory(self) -> dict[str, Tensor]:
         """What was remembered: buffers by name, the same in every process."""
         return {}

@@ -57,7 +57,9 @@ def gather_batch(batch: Batch) -> Batch:
     told = {name: tensor for name, tensor in batch.side.items() if name != IMAGE_VIEW2}
     found = _gather_ragged({"mask": batch.mask, "index": batch.index, **ids, **_prefixed(told)})
     side = {name: found[f"side/{name}"] for name in told}
-    return Batch(batch.images[:0], found.get("tokens", batch.tokens[:0]), found["mask"], found["index"], side)
+    return Batch(
+        batch.images[:0], found.get("tokens", batch.tokens[:0]), found["mask"], found["index"], side, batch.moment
+    )
 
 
 def _prefixed(side: Mapping[str, Tensor]) -> dict[str, Tensor]:

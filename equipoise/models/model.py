@@ -98,6 +98,12 @@ class Model(nn.Module):
         for head in self.all_heads():
             head.remember(embeddings)
 
+    def bring_back(self) -> None:
+        """After an optimiser step: what has left its bounds returns to them."""
+        self.temperature.bring_back(self.logit_scale)
+        for head in self.all_heads():
+            head.bring_back()
+
     def memory(self) -> dict[str, Tensor]:
         """What heads have kept, by the names of the buffers: part of a run's state, not of the model's."""
         kept = ((name, head.memory()) for name, head in self.heads.items() if isinstance(head, Head))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from equipoise.objectives.clip import CLIP
 from equipoise.objectives.declip import DeCLIP
 from equipoise.objectives.filip import FILIP
+from equipoise.objectives.m3mix import M3Mix
 from equipoise.objectives.objective import Objective
 from equipoise.objectives.slip import SLIP
 from equipoise.objectives.softclip import SoftCLIP
@@ -20,6 +21,12 @@ OBJECTIVES: dict[str, Objective | type[Objective]] = {
     "slip": SLIP,
     "declip": DeCLIP,
     "filip": FILIP,
+    # mixups of Oh et al. beside an objective: all of them, and each alone
+    "m3mix": M3Mix,
+    "m2mix": M3Mix(m2_weight=0.1, v_weight=0.0, l_weight=0.0, vl_weight=0.0),
+    "vmix": M3Mix(m2_weight=0.0, v_weight=0.1, l_weight=0.0, vl_weight=0.0),
+    "lmix": M3Mix(m2_weight=0.0, v_weight=0.0, l_weight=0.1, vl_weight=0.0),
+    "vlmix": M3Mix(m2_weight=0.0, v_weight=0.0, l_weight=0.0, vl_weight=0.1),
 }
 
-__all__ = ["CLIP", "FILIP", "OBJECTIVES", "SLIP", "DeCLIP", "Objective", "SoftCLIP"]
+__all__ = ["CLIP", "FILIP", "OBJECTIVES", "SLIP", "DeCLIP", "M3Mix", "Objective", "SoftCLIP"]

@@ -27,6 +27,7 @@ CSS_VARIABLES = {INK: "--ink-soft", GRID: "--line", PAPER: "--card"} | {
 }
 BINS = 160  # points a line is drawn with at most: as many as the eye can use at this size
 PREFIX = "validation/"
+WAYS = {"text → image": "text_to_image", "image → text": "image_to_text"}
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ class Chart:
 
 def charts(clamp: float | None = None, temperature: str = "") -> tuple[Chart, ...]:
     """What a run shows; `clamp` is the largest value the temperature may take, `temperature` says how it went."""
-    recalls = {"text → image": f"{PREFIX}text_to_image_R@1", "image → text": f"{PREFIX}image_to_text_R@1"}
+    recalls = {way: f"{PREFIX}{key}_R@1" for way, key in WAYS.items()}
     return (
         Chart("Recall at 1, held-out pairs", recalls, "Higher is better.", percent=True),
         Chart("Loss", {"": "loss"}, "Falls fast, then slowly."),
@@ -52,6 +53,30 @@ def charts(clamp: float | None = None, temperature: str = "") -> tuple[Chart, ..
             f"How far similarities are stretched. {temperature}".strip(),
             marks={} if clamp is None else {"clamp": clamp},
         ),
+        Chart(
+            "Matches and closest negatives, in the batch",
+            {"match": "batch/positive", "closest text": "batch/closest_text", "closest image": "batch/closest_image"},
+            "Mean similarity. Matches should rise above the closest negatives.",
+        ),
+        Chart(
+            "Negatives above the match, in the batch",
+            {"texts": "batch/texts_above", "images": "batch/images_above"},
+            "Share that is closer than the match.",
+            percent=True,
+        ),
+        Chart(
+            "Mixed negatives above the match",
+            {"to images": "mix/above_image", "to texts": "mix/above_text"},
+            "The same of the negatives that m²-Mix made, with the share it drew.",
+            percent=True,
+        ),
+        Chart(
+            "Alignment, held-out pairs",
+            {way: f"{PREFIX}{key}_alignment" for way, key in WAYS.items()},
+            "How much closer matches are than the closest of the rest. Higher is better.",
+        ),
+        Chart("Uniformity, held-out pairs", {"": f"{PREFIX}uniformity"}, "How evenly all points are spread."),
+        Chart("Modality gap, held-out pairs", {"": f"{PREFIX}modality_gap"}, "Between the means of images and texts."),
         Chart("Bias of the logits", {"": "bias"}, "Added to every logit before its sigmoid."),
         Chart("Active codes", {way: f"codes/active_{way}" for way in ("image", "text")}, "With a share in a sample."),
         Chart(
@@ -167,4 +192,4 @@ def _scale(axes: Axes, chart: Chart, lines: Mapping[str, np.ndarray]) -> None:
         axes.set_ylim(bottom=min(0.0, axes.get_ylim()[0]))
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
     if any(lines):
-        axes.legend(loc="lower right")
+        axes.legend(loc="best")

@@ -23,7 +23,7 @@ from equipoise.training.loop import Outcome
 from equipoise.training.ranks import Ranks
 from equipoise.training.rows import gathered
 
-TASK_OF = {"retrieval": TASKS[0], "matching": TASKS[0], "zero_shot": TASKS[1]}
+TASK_OF = {"retrieval": TASKS[0], "matching": TASKS[0], "zero_shot": TASKS[1], "geometry": TASKS[0]}
 
 
 @dataclass(frozen=True)

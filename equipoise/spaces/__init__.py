@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from equipoise.spaces.euclidean import Euclidean
 from equipoise.spaces.geodesic_mix import geodesic_mix
+from equipoise.spaces.hardness import Hardness, hardness
+from equipoise.spaces.part_way import PartWay
+from equipoise.spaces.pinned import Pinned, pinned
 from equipoise.spaces.product_sphere import ProductSphere
 from equipoise.spaces.space import Space
 from equipoise.spaces.sphere import Sphere
@@ -16,4 +19,17 @@ SPACES: dict[str, type[Space]] = {
     "token_sets": TokenSets,
 }
 
-__all__ = ["SPACES", "Euclidean", "ProductSphere", "Space", "Sphere", "TokenSets", "geodesic_mix"]
+__all__ = [
+    "SPACES",
+    "Euclidean",
+    "Hardness",
+    "PartWay",
+    "Pinned",
+    "ProductSphere",
+    "Space",
+    "Sphere",
+    "TokenSets",
+    "geodesic_mix",
+    "hardness",
+    "pinned",
+]

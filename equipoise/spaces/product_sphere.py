@@ -16,10 +16,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from functools import reduce
 from typing import ClassVar
 
+import torch
 from torch import Generator, Tensor
 from torch.nn import functional as F
+from torch.utils.checkpoint import checkpoint
 
 from equipoise.spaces import arcs, pairs
 from equipoise.spaces.space import Space
@@ -64,6 +67,13 @@ class ProductSphere(Space):
     def factors(self) -> int:
         return self.m
 
+    def part_way(self, rows: Tensor, cols: Tensor, lam: float) -> Tensor:
+        if self.distance == "geodesic":
+            return (1 - lam) * self.similarity(rows, cols)
+        spheres = zip(rows.chunk(self.m, 1), cols.chunk(self.m, 1), strict=True)
+        parts = (checkpoint(_cosines, u, v, 1 - lam, use_reentrant=False) for u, v in spheres)
+        return reduce(torch.add, parts)
+
     def exp(self, point: Tensor, tangent: Tensor) -> Tensor:
         return arcs.exp(self._parts(point), self._parts(tangent)).flatten(-2)
 
@@ -82,3 +92,8 @@ class ProductSphere(Space):
     def _parts(self, vectors: Tensor) -> Tensor:
         """[..., n·m] as [..., m, n]."""
         return vectors.unflatten(-1, (self.m, self.n))
+
+
+def _cosines(u: Tensor, v: Tensor, part: float) -> Tensor:
+    """cos of this part of the angles between every row and every column of one sphere."""
+    return torch.cos(part * pairs.arcs(u, v, 1))

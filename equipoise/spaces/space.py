@@ -13,8 +13,11 @@ from typing import ClassVar
 
 import torch
 from torch import Generator, Tensor
+from torch.utils.checkpoint import checkpoint
 
 from equipoise.types import UserError
+
+PAIRS_AT_ONCE = 64  # pairs whose similarities are read off the diagonal of one block
 
 
 @dataclass(frozen=True)
@@ -40,6 +43,21 @@ class Space(ABC):
     def factors(self) -> int:
         """How many spaces of one kind this is the product of; similarities grow with it."""
         return 1
+
+    def pairwise(self, u: Tensor, v: Tensor) -> Tensor:
+        """The similarity of each point with the one at its place: [N, d] and [N, d] to [N]."""
+        parts = zip(u.split(PAIRS_AT_ONCE), v.split(PAIRS_AT_ONCE), strict=True)
+        return torch.cat([self.similarity(some, others).diagonal() for some, others in parts])
+
+    def part_way(self, rows: Tensor, cols: Tensor, lam: float) -> Tensor:
+        """How close each row is to its mix with each column, the point at `lam` from the column (0) to the row (1):
+        [R, d] and [C, d] to [R, C]. This makes all mixes, those of one row at a time and again for the gradient; a
+        space that knows better says so."""
+
+        def of_one(row: Tensor, others: Tensor) -> Tensor:
+            return self.similarity(row[None], self.interpolate(row.expand_as(others), others, lam))
+
+        return torch.cat([checkpoint(of_one, row, cols, use_reentrant=False) for row in rows])
 
     def interpolate(self, u: Tensor, v: Tensor, lam: Tensor | float) -> Tensor:
         """The point at `lam` on the geodesic from v (0) to u (1): [..., d]; `lam` a number, or one a point [...]."""

@@ -14,10 +14,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+import torch
 from torch import Generator, Tensor
 from torch.nn import functional as F
 
-from equipoise.spaces import arcs
+from equipoise.spaces import arcs, pairs
 from equipoise.spaces.space import Space
 from equipoise.types import UserError
 
@@ -42,6 +43,9 @@ class Sphere(Space):
     @property
     def range(self) -> tuple[float, float]:
         return (-1.0, 1.0)
+
+    def part_way(self, rows: Tensor, cols: Tensor, lam: float) -> Tensor:
+        return torch.cos((1 - lam) * pairs.arcs(rows, cols, 1))  # what is left of the arc between them
 
     def exp(self, point: Tensor, tangent: Tensor) -> Tensor:
         return arcs.exp(point, tangent)

@@ -6,6 +6,7 @@ from equipoise.targets.duplicates import Alike, Duplicates
 from equipoise.targets.guide import GUIDES, Guide
 from equipoise.targets.hard import HARD_TARGETS
 from equipoise.targets.one_hot import OneHot
+from equipoise.targets.reflected import Reflected
 from equipoise.targets.smoothed import Smoothed
 from equipoise.targets.softened import Softened
 from equipoise.targets.target import HardTarget, Scores, Target, TargetBlock, log_zero
@@ -27,6 +28,7 @@ __all__ = [
     "Guide",
     "HardTarget",
     "OneHot",
+    "Reflected",
     "Scores",
     "Smoothed",
     "Softened",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -25,7 +25,7 @@ from equipoise.training.sharing import Sharing
 from equipoise.training.silence import Silence
 from equipoise.training.state import Position, State
 from equipoise.training.step import NotFinite, Step, StepFacts
-from equipoise.types import Batch, UserError
+from equipoise.types import Batch, Moment, UserError
 
 Evaluate = Callable[[Model], dict[str, float]]
 
@@ -87,8 +87,12 @@ def train(
         model.spread = Sharing(ranks)
     if state.average and not interrupt:
         state.average.put_into(model)
-    epoch = len(batches.source) // settings.batch_size
-    return Outcome(log.records, position.step, run.clock.seconds(), epoch, interrupt.signal)
+    return Outcome(log.records, position.step, run.clock.seconds(), _epoch(batches, settings), interrupt.signal)
+
+
+def _epoch(batches: Batches, settings: Training) -> int:
+    """Steps of one."""
+    return len(batches.source) // settings.batch_size
 
 
 @dataclass
@@ -115,9 +119,13 @@ class _Run:
                 break
             if clock_says_save and self.position.step:
                 self._save()
-            self._step(batch)
+            self._step(replace(batch, moment=self._moment(batches)))
         if self.interrupt.agreed()[0] and self.position.step:
             self._save()
+
+    def _moment(self, batches: Batches) -> Moment:
+        """Of the next step."""
+        return Moment(batches.seed, self.position.step + 1, self.settings.steps, _epoch(batches, self.settings))
 
     def _step(self, batch: Batch) -> None:
         number = self.position.step + 1
@@ -181,6 +189,7 @@ def _values(facts: StepFacts, model: Model, clock: Clock) -> dict[str, float]:
         **(terms if len(terms) > 1 else {}),
         "temperature": float(model.log_scale.detach().exp()),
         **model.facts(),
+        **facts.loss.facts(),
         "at_bound": float(model.temperature.at_bound(model.logit_scale)),
         "learning_rate": facts.learning_rate,
         "grad_norm": facts.grad_norm,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -13,6 +14,7 @@ from equipoise.encoders.batch_norm import leaving_statistics
 from equipoise.kernels.gather import gather_batch, gather_points
 from equipoise.models.model import Model, evaluating
 from equipoise.objectives import Objective
+from equipoise.spaces import Space, hardness
 from equipoise.training.average import Average
 from equipoise.training.cached import cached_backward, micro_batches
 from equipoise.training.optimiser import learning_rate, make_optimiser
@@ -68,7 +70,7 @@ class Step:
         if not math.isfinite(grad_norm):
             raise NotFinite(f"the gradient became {grad_norm}")
         self.optimiser.step()
-        self.model.temperature.bring_back(self.model.logit_scale)
+        self.model.bring_back()
         return StepFacts(loss, rate, grad_norm)
 
     def state(self) -> dict[str, Tensor]:
@@ -137,7 +139,20 @@ class Step:
         )
         _require_finite(loss)
         model.remember(whole)
-        return loss
+        return replace(loss, facts=partial(_facts, loss, whole.image.detach(), whole.text.detach(), model.space))
+
+
+def _facts(loss: Loss, image: Tensor, text: Tensor, space: Space) -> dict[str, float]:
+    """What the objective has to say, and how hard the batch was for it (`spaces/hardness.py`)."""
+    by_image, by_text = hardness(image, text, space=space), hardness(text, image, space=space)
+    return {
+        **loss.facts(),
+        "batch/positive": float(by_image.positive.mean()),
+        "batch/closest_text": float(by_image.closest.mean()),
+        "batch/closest_image": float(by_text.closest.mean()),
+        "batch/texts_above": float(by_image.above.mean()),
+        "batch/images_above": float(by_text.above.mean()),
+    }
 
 
 def _require_finite(loss: Loss) -> None:

@@ -18,6 +18,7 @@ from equipoise.evaluation.evaluate import (
     validate,
     validation_metrics,
 )
+from equipoise.evaluation.geometry import geometry
 from equipoise.evaluation.retrieval import retrieval
 from equipoise.evaluation.zeroshot import fill, zero_shot
 from equipoise.models.model import Model
@@ -63,7 +64,7 @@ def by_hand(model: Model, source: Scenes, count: int) -> dict[str, float]:
 
 def test_the_numbers_are_those_of_the_protocols_by_hand(model: Model, test_split: Scenes) -> None:
     findings = evaluate(model, test_split, Evaluation())
-    assert list(findings) == ["retrieval", "matching", "zero_shot"]
+    assert list(findings) == ["retrieval", "matching", "zero_shot", "geometry"]
     assert findings["retrieval"].metrics == pytest.approx(by_hand(model, test_split, 1))
     assert findings["matching"].metrics == pytest.approx(by_hand(model, test_split, 99))
 
@@ -80,25 +81,40 @@ def test_the_numbers_are_those_of_the_protocols_by_hand(model: Model, test_split
 
 
 def test_every_number_has_its_chance_beside_it(model: Model, test_split: Scenes) -> None:
-    for finding in evaluate(model, test_split, Evaluation()).values():
+    findings = evaluate(model, test_split, Evaluation())
+    above = {"image_to_text_negatives_above": 0.5, "text_to_image_negatives_above": 0.5}
+    assert findings.pop("geometry").chance == above  # where points lie by chance is a matter of the space
+    for finding in findings.values():
         counts = {name for name in finding.metrics if name.endswith("queries")}
         assert finding.chance.keys() == finding.metrics.keys() - counts
 
 
 def test_only_what_the_source_has_the_truth_for_is_measured(model: Model, test_split: Scenes) -> None:
     plain = evaluate(model, Plain(test_split), Evaluation())
-    assert list(plain) == ["retrieval"]
+    assert list(plain) == ["retrieval", "geometry"]
     assert not any("mAP" in name or "true" in name for name in plain["retrieval"].metrics)
-    assert list(evaluate(model, Labelled(test_split), Evaluation())) == ["retrieval", "zero_shot"]
-    assert list(evaluate(model, Labelled(test_split, label=False), Evaluation())) == ["retrieval"]
+    assert list(evaluate(model, Labelled(test_split), Evaluation())) == ["retrieval", "zero_shot", "geometry"]
+    assert list(evaluate(model, Labelled(test_split, label=False), Evaluation())) == ["retrieval", "geometry"]
 
 
-def test_validation_is_the_retrieval_part_and_its_names_are_known_before(model: Model, test_split: Scenes) -> None:
+def test_validation_is_retrieval_and_geometry_and_the_names_of_the_first_are_known_before(
+    model: Model, test_split: Scenes
+) -> None:
     for source in (test_split, Plain(test_split)):
         validated = validate(model, source, Evaluation())
-        assert validated == evaluate(model, source, Evaluation())["retrieval"].metrics
-        counts = {name for name in validated if name.endswith("queries")}
-        assert set(validation_metrics(source)) == validated.keys() - counts
+        findings = evaluate(model, source, Evaluation())
+        ranked = findings["retrieval"].metrics
+        assert validated == {**ranked, **findings["geometry"].metrics}
+        counts = {name for name in ranked if name.endswith("queries")}
+        assert set(validation_metrics(source)) == ranked.keys() - counts
+
+
+def test_geometry_is_that_of_images_and_their_first_captions(model: Model, test_split: Scenes) -> None:
+    texts = model.encode_text([test_split.pair(index).captions[0] for index in range(len(test_split))])
+    images = model.encode_image(test_split.images(range(len(test_split)), 32))
+    for count in (1, 2, 0):
+        found = evaluate(model, test_split, Evaluation(captions=count))["geometry"].metrics
+        assert found == pytest.approx(geometry(images, texts, model.space), abs=1e-5)
 
 
 def test_batches_and_chunks_change_nothing(model: Model, test_split: Scenes) -> None:

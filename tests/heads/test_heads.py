@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections import deque
+from dataclasses import dataclass
 
 import pytest
 import torch
@@ -13,11 +14,12 @@ from torch import Tensor
 
 from equipoise.data.source import ANSWERS, HIDDEN, IMAGE_VIEW2
 from equipoise.encoders.batch_norm import batch_norms
-from equipoise.heads import MaskedWords, Nearest, Sizes, masked_words
+from equipoise.heads import MaskedWords, Nearest, OwnScale, Sizes, masked_words
+from equipoise.objectives import Objective
 from equipoise.spaces import Euclidean, Space, Sphere
 from equipoise.training.settings import Training
 from equipoise.training.step import Step
-from equipoise.types import Batch, Embeddings, UserError
+from equipoise.types import Batch, Embeddings, Loss, UserError
 
 NEEDS = ("image", "text", "words_cost")
 
@@ -141,3 +143,38 @@ def test_views_are_read_once():
         warnings.simplefilter("error")
         model(random_batch(3), objective.needs)
     assert sorted(calls) == ["image", "image", "text", "text"]
+
+
+def test_a_temperature_of_its_own_learns_and_stays_within_its_bound():
+    heads = {"m2_scale": OwnScale.Config(scale=99.0)}
+    model, batch = small_model(heads=heads).train(), random_batch(6)
+    own = model.heads["m2_scale"].log_scale
+    rows = model(batch, ("image", "text", "m2_log_scale")).further["m2_log_scale"]
+    assert rows.shape == (6, 1)
+    assert rows.detach().exp().tolist() == [[pytest.approx(99.0)]] * 6
+    step = Step(model, PushedUp(), Training(learning_rate=0.1, warmup_steps=0), torch.device("cpu"))
+    step(batch, 1)
+    assert float(own.exp()) == pytest.approx(100.0)  # pushed beyond, and brought back
+    with torch.no_grad():
+        own.add_(1.0)
+    rows = model(batch, ("image", "text", "m2_log_scale")).further["m2_log_scale"]
+    assert float(rows[0].exp()) == pytest.approx(100.0)  # bounded in the loss as well,
+    assert float(torch.autograd.grad(rows.sum(), own)[0]) == 6  # where the gradient passes
+    decay = {id(p): group["weight_decay"] for group in step.optimiser.param_groups for p in group["params"]}
+    assert decay[id(own)] == 0
+    with pytest.raises(UserError, match="scale must be above 0 and at most 100, not 0"):
+        OwnScale.Config(scale=0)
+
+
+@dataclass(frozen=True)
+class PushedUp(Objective):
+    """A loss that falls as the own temperature rises."""
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        return ("image", "text", "m2_log_scale")
+
+    def __call__(self, embeddings, batch=None, *, log_scale, space, bias=None) -> Loss:
+        used = embeddings.image.sum() + embeddings.text.sum()
+        total = -embeddings.further["m2_log_scale"].mean() + 0 * used
+        return Loss(total, {"up": total})

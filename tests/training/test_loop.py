@@ -100,6 +100,7 @@ class Fed:
 
     source: Source
     stream: Iterator[Batch]
+    seed: int = 0
 
     def starting_at(self, position: int) -> Iterator[Batch]:
         assert position == 0

@@ -57,6 +57,11 @@ CASES = [
     ("declip", "fsdp", 0, "eager", "declip"),
     ("declip_without_norms", "ddp", 2, "eager", "declip_without_norms"),
     ("filip", "ddp", 2, "tiled", "token_set"),
+    ("mixed", "ddp", 0, "eager", "mixed"),  # a temperature of its own, learned
+    ("mixed", "ddp", 2, "tiled", "mixed"),
+    ("mixed", "fsdp", 0, "tiled", "mixed"),
+    ("mixed_fixed", "ddp", 4, "tiled", "product_sphere-inner"),
+    ("mixed_fixed", "fsdp", 0, "eager", "euclidean"),
 ]
 
 

@@ -15,10 +15,11 @@ from small_run import FULL, ROOMY, SmallRun, sent, set_disk, small_run, without_
 
 from equipoise.data.tokens import Tokens
 from equipoise.models.folder import model_folder, step_folders, step_number
+from equipoise.objectives import M3Mix
 from equipoise.training.interrupt import SIGNALS, Interrupt
 from equipoise.training.metrics import read_metrics
 from equipoise.training.step import Step
-from equipoise.types import UserError
+from equipoise.types import Moment, UserError
 
 LAST = "checkpoints/step-00000008"
 
@@ -104,6 +105,25 @@ def test_a_learned_bias_is_trained_logged_saved_and_resumed(tmp_path):
     groups = Step(run.model, run.loaded.run.objective, run.loaded.run.training, torch.device("cpu")).optimiser
     decay = {id(p): group["weight_decay"] for group in groups.param_groups for p in group["params"]}
     assert decay[id(run.model.logit_bias)] == 0
+
+
+def test_mixups_draw_the_same_after_an_interruption(tmp_path):
+    """Shares, schedules and the temperature of m² depend on the step alone; five steps are an epoch here."""
+    settings = ("objective.name=m3mix", "objective.m2_weight=0.3", "objective.m2_alpha=[2.0, 0.1]")
+    alone, run = small_run(tmp_path / "alone", *settings), small_run(tmp_path / "run", *settings)
+    alone.go()
+    run.go({5: sent(signal.SIGTERM)})
+    run.go(resume=True)
+    assert_same(run, alone)
+    records = [record for record in read_metrics(run.folder / "metrics.jsonl") if "loss" in record]
+    assert [record["mix/weight"] for record in records] == [1.0] * 5 + [0.5] * 3
+    objective, seed = run.loaded.run.objective, run.loaded.run.seed
+    assert isinstance(objective, M3Mix)
+    for step, record in enumerate(records, start=1):
+        moment = Moment(seed, step, 8, 5)
+        assert record["mix/share_m2"] == objective.share(moment, "m2")
+        assert 0 <= record["batch/texts_above"] <= 1
+    assert len({record["mix/temperature"] for record in records}) == 8
 
 
 def test_a_code_book_is_trained_logged_saved_and_resumed(tmp_path):
