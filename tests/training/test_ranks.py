@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -94,8 +95,30 @@ def one_rank(objective: str, space: str, steps: int = 3) -> tuple[list[float], d
 
 @pytest.fixture(scope="module")
 def two_ranks(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What two processes found in every case: one start for all of them."""
-    out = tmp_path_factory.mktemp("two")
+    """What two processes found in every case: one start for all of them, and for all that run these tests at once."""
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        return find_of_two(tmp_path_factory.mktemp("two"))
+    out = tmp_path_factory.getbasetemp().parent / "two_ranks"  # the folder that pytest's workers share
+    try:
+        out.mkdir()
+    except FileExistsError:
+        for _ in range(3000):
+            if (out / "ended").exists():
+                break
+            time.sleep(0.1)
+        assert (out / "ended").read_text() == "well", "two processes failed in another worker of pytest; see there"
+        return out
+    ended = "badly"
+    try:
+        find_of_two(out)
+        ended = "well"
+    finally:
+        (out / "ending").write_text(ended)
+        (out / "ending").rename(out / "ended")  # nobody reads half a word
+    return out
+
+
+def find_of_two(out: Path) -> Path:
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", str(WORKER)]
     here = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, WORKER.parents[1:3]))}  # what is beside these tests
     done = subprocess.run([*command, str(out)], capture_output=True, text=True, timeout=300, check=False, env=here)
