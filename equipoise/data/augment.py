@@ -45,10 +45,10 @@ class Augment:
     def __post_init__(self) -> None:
         for name, most in (*dict.fromkeys(("flip", "jitter", "grey", "blur"), 1.0).items(), ("hue", 0.5)):
             if not 0 <= getattr(self, name) <= most:
-                raise UserError(f"augment.{name} must be from 0 to {most}, not {getattr(self, name)}")
+                raise UserError(f"{name} must be from 0 to {most}, not {getattr(self, name)}")
         for name in ("brightness", "contrast", "saturation"):
             if not 0 <= getattr(self, name) < math.inf:
-                raise UserError(f"augment.{name} must be at least 0, not {getattr(self, name)}")
+                raise UserError(f"{name} must be at least 0, not {getattr(self, name)}")
 
     @property
     def cites(self) -> tuple[str, ...]:

@@ -51,9 +51,11 @@ def _unpickled(path: Path) -> Any:
             f"{path} is refused, for a checkpoint must hold tensors and plain values alone ({what}); nothing of it was "
             "run: save the model's state_dict, best as .safetensors"
         ) from None
-    except (OSError, RuntimeError, ValueError, EOFError, KeyError, IndexError, AttributeError, TypeError) as error:
-        reason = (str(error) or "it is empty").splitlines()[0]
-        raise UserError(f"cannot read weights from {path}: {reason}") from None
+    except OSError as error:
+        raise UserError(f"cannot read weights from {path}: {error.strerror or error}") from None
+    except (RuntimeError, ValueError, EOFError, KeyError, IndexError, AttributeError, TypeError):
+        # what the unpickler stumbled over says nothing to a person
+        raise UserError(f"cannot read weights from {path}: it is damaged, or no checkpoint") from None
 
 
 def _without_prefixes(state: dict[str, Tensor]) -> dict[str, Tensor]:

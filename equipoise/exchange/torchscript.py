@@ -54,8 +54,8 @@ def read_torchscript(path: Path) -> dict[str, Tensor]:
                 shell = _Reader(stream, lambda key: archive.read(f"{root}data/{key}")).load()
     except UserError as error:
         raise UserError(f"{path} is refused: {error}; nothing of it was run") from None
-    except Exception as error:  # whatever a damaged archive or pickle leads to
-        raise UserError(f"cannot read weights from {path}: {str(error).splitlines()[0]}") from None
+    except Exception:  # whatever a damaged archive or pickle leads to
+        raise UserError(f"cannot read weights from {path}: it is damaged, or no archive of a model") from None
     return dict(_tensors(shell, ""))
 
 

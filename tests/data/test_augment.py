@@ -151,9 +151,9 @@ def test_without_it_a_batch_has_the_bits_it_had(tiny: Loaded, scenes: Scenes, to
 @pytest.mark.parametrize(
     ("setting", "told"),
     [
-        ("augment.flip=1.5", r"augment.flip must be from 0 to 1.0, not 1.5"),
-        ("augment.hue=0.6", r"augment.hue must be from 0 to 0.5, not 0.6"),
-        ("augment.contrast=-1", r"augment.contrast must be at least 0, not -1"),
+        ("augment.flip=1.5", r"augment: flip must be from 0 to 1.0, not 1.5"),
+        ("augment.hue=0.6", r"augment: hue must be from 0 to 0.5, not 0.6"),
+        ("augment.contrast=-1", r"augment: contrast must be at least 0, not -1"),
     ],
 )
 def test_bad_settings_are_refused(setting: str, told: str) -> None:

@@ -145,7 +145,8 @@ def test_a_pickle_with_code_in_it_is_refused_and_not_run(tmp_path: Path, peer, b
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [
-        (b"", "cannot read weights"),
+        (b"", "cannot read weights from .*: it is damaged, or no checkpoint"),
+        (b"hello\n", "cannot read weights from .*: it is damaged, or no checkpoint"),
         (b"not a checkpoint", "cannot read weights|is refused"),
         (b"PK\x03\x04", "cannot read"),
     ],
