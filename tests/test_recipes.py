@@ -42,6 +42,7 @@ SHALLOW = {
 TOPOLOGIES = [name for name in builtin_recipes() if name.startswith("topology-")]
 CODE_BOOKS = [name for name in builtin_recipes() if name.startswith("fdt-vit-")]
 SWINS = ("fdt-swin-b", "clip-swin-b")
+DECLIP_TOWERS = {"declip-fdt-vit-b16": "fdt-vit-b16", "declip-fdt-swin-b": "fdt-swin-b"}
 BASELINES = ("slip-vit-b32", "declip-vit-b32", "declip-fdt-vit-b32", "filip-vit-b32")
 PAPER_SCALE = {
     "clip-vit-b32": (),
@@ -53,7 +54,8 @@ PAPER_SCALE = {
     "softclip-vit-b32": ("image.layers=4", "text.layers=2"),
     "softclip-vit-b16": ("image.layers=3", "text.layers=2"),
     **dict.fromkeys((*CODE_BOOKS, *BASELINES), ("image.layers=1", "text.layers=1")),
-    **dict.fromkeys(SWINS, ("image.layers=[1, 2, 1, 1]", "text.layers=1")),
+    "declip-fdt-vit-b16": ("image.layers=1", "text.layers=1"),
+    **dict.fromkeys((*SWINS, "declip-fdt-swin-b"), ("image.layers=[1, 2, 1, 1]", "text.layers=1")),
 }
 OF_SCENES = [name for name in builtin_recipes() if isinstance(load_run(name).run.data, Scenes.Config)]
 SMALL = [name for name in OF_SCENES if name not in PAPER_SCALE]  # those that read files are tested beside their readers
@@ -183,6 +185,10 @@ def test_the_baselines_of_code_books_differ_from_them_in_what_they_are_named_aft
         assert load_run(recipe).table | chosen == base | chosen
     assert load_run("declip-fdt-vit-b32").table["readout"] == load_run("fdt-vit-b32").table["readout"]
     assert load_run("declip-fdt-vit-b32").table["objective"] == objective
+    for recipe, tower in DECLIP_TOWERS.items():
+        table, chosen = load_run(recipe).table, {"name": "", "image": {}}
+        assert table | chosen == load_run("declip-fdt-vit-b32").table | chosen
+        assert table["image"] == load_run(tower).table["image"]
 
 
 def test_swins_differ_from_fdts_vit_in_the_image_tower_and_from_each_other_in_the_readout_alone() -> None:
