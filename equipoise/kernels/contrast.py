@@ -21,7 +21,8 @@ from torch import Tensor
 
 from equipoise.forms import CrossEntropy, Form, SingleSweep
 from equipoise.kernels.fused import fused
-from equipoise.kernels.fused_distances import fused_distance
+from equipoise.kernels.fused_arcs import fused_arcs
+from equipoise.kernels.fused_straight import fused_straight
 from equipoise.kernels.sweeps import known_block, norms_of, swept
 from equipoise.kernels.tiled import tiled
 from equipoise.kernels.tiles import trial
@@ -66,9 +67,10 @@ def contrast(
         missing = without_kernel(rows, space, target, form)
         if missing is not None or not isinstance(form, CrossEntropy):
             raise UserError(f'impl="fused" is not possible: {missing}; choose impl="tiled" or "auto"')
-        if _has_inner_products(space):
-            return fused(rows, cols, log_scale, form)
-        return fused_distance(rows, cols, log_scale, form, space)
+        if isinstance(space, ProductSphere) and space.distance == "geodesic":
+            return fused_arcs(rows, cols, log_scale, form, space)
+        kernel = fused_straight if isinstance(space, Euclidean) else fused
+        return kernel(rows, cols, log_scale, form)
     if isinstance(form, SingleSweep) and not target.guided:
         return tiled(rows, cols, log_scale, b, space, target, form, tile or _side(TILE, rows))
     most = _side(SWEPT_TILE, rows)
@@ -94,15 +96,10 @@ def without_kernel(points: Tensor, space: Space, target: Target, form: Form) -> 
     return hindrance(points, trial)
 
 
-def _has_inner_products(space: Space) -> bool:
-    return isinstance(space, Sphere) or (isinstance(space, ProductSphere) and space.distance == "inner")
-
-
 def _chosen(rows: Tensor, cols: Tensor, space: Space, target: Target, form: Form) -> str:
     if len(rows) * len(cols) <= EAGER_LIMIT:
         return "eager"
-    measured = _has_inner_products(space)  # those of distances have run in Triton's interpreter alone so far
-    if rows.is_cuda and measured and without_kernel(rows, space, target, form) is None:
+    if rows.is_cuda and without_kernel(rows, space, target, form) is None:
         return "fused"
     return "tiled"
 
