@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, replace
 from pathlib import Path
 
 from equipoise.data.files.simat_writing import write_simat
 from equipoise.data.scenes.transforming import Settings
-from equipoise.data.sheet import contact_sheet
 from equipoise.data.transformations import DEV, SPLITS, TEST
 from equipoise.evaluation.simat_sweep import Scores, Sweep, checked, chosen, named, sweep
-from equipoise.files import write_text
 from equipoise.insight.drawing.simat import draw_simat
 from equipoise.insight.finding import Finding
+from equipoise.lab.simat_found import write_found
 from equipoise.lab.simat_sets import Asked, Files, asked_of, points_of
 from equipoise.lab.subject import Subject
 from equipoise.training.progress import Progress
 from equipoise.types import UserError
 
 BOTH = "both"
-SHOWN_SIZE = 160  # pixels of a picture on the sheet
 
 
 def transform(
@@ -47,7 +44,7 @@ def transform(
     }  # fmt: skip
     Finding("simat", sentence, numbers, draw_simat(found, place, sentence)).write(out, command)
     if place is not None:
-        _write_found(asked, found, place, out)
+        write_found(asked, found, place, out)
     return found
 
 
@@ -58,33 +55,6 @@ def _of_split(asked: Asked, split: str) -> Asked:
     if not some:
         raise UserError(f"there are no transformations of {split}; choose another --split")
     return replace(asked, questions=replace(asked.questions, asked=some))
-
-
-def _write_found(asked: Asked, found: dict[str, Sweep], place: int, out: Path) -> None:
-    """What was found at the λ chosen, as JSON; a few of them as pictures."""
-    split = TEST if TEST in found else DEV
-    questions, answers = asked.questions.of(split), found[split].answers[place]
-    keys, places, right = asked.questions.keys, answers.found.tolist(), answers.right.tolist()
-    records = [
-        {"transfo_id": one.number, "source": keys[one.source], "value": one.value, "target": one.target,
-         "found": keys[at], "right": is_right} for one, at, is_right in zip(questions, places, right, strict=True)
-    ]  # fmt: skip
-    write_text(out / "found.json", json.dumps(records, indent=0, ensure_ascii=False) + "\n")
-    if not asked.can_be_seen:
-        return
-    examples: dict[tuple[str, bool], int] = {}  # the first of each field that was found, and that was not
-    for number, one in enumerate(questions):
-        examples.setdefault((one.field, right[number]), number)
-    chosen_ones = [examples[key] for key in sorted(examples, key=lambda key: (key[0], not key[1]))]
-    shown = [index for number in chosen_ones for index in (questions[number].source, places[number])]
-    captions = []
-    for number in chosen_ones:
-        one, verdict = questions[number], "right" if right[number] else "wrong"
-        wanted = asked.questions.captions[one.caption]
-        captions.append([asked.source.pair(one.source).captions[0], f"{one.value} -> {one.target}"])
-        captions.append([asked.source.pair(places[number]).captions[0], f"{verdict}: {wanted}"])
-    contact_sheet(asked.source.images(shown, SHOWN_SIZE), captions, out / "simat-examples.png")
-    print(f"Examples are in {out / 'simat-examples.png'}, all that was found in found.json")
 
 
 def _sentence(asked: Asked, found: dict[str, Sweep], place: int | None) -> str:
