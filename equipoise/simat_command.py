@@ -10,7 +10,7 @@ from typing import Any
 
 def add_simat_command(commands: Any, command: Callable[..., argparse.ArgumentParser]) -> None:
     """Adds `simat` to the command line; `command` adds one command to a list of them."""
-    about = "does a picture plus the difference of two words find the picture with that word changed?"
+    about = "find pictures with one word changed, by a picture plus the difference of two words (SIMAT)"
     simat = command(commands, _simat, "simat", about, "runs/demo --lambdas 0.5 1 2 4")
     simat.add_argument("model", type=Path, help="a model folder, such as runs/demo")
     simat.add_argument("data", nargs="?", default="", help="a recipe of scenes (default: the data it was trained on)")

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
 import pytest
 import torch
 from PIL import Image
 
 from equipoise.cli import main
+from equipoise.config import load_run
 from equipoise.data.scenes.transforming import Settings, scene_transformations
 from equipoise.evaluation.simat import answer
 from equipoise.evaluation.simat_sweep import simat
-from equipoise.runs import load
+from equipoise.lab.simat_sets import Files, asked_of, points_of
+from equipoise.lab.subject import Subject
+from equipoise.runs import build_model, load
 from equipoise.types import UserError
 
 FEW = ("--sources", "8")
@@ -125,3 +129,22 @@ def test_pictures_of_another_database_are_refused(finished_run, tiny):
     _, other = scene_transformations(tiny.run.data, Settings(5))
     with pytest.raises(UserError, match=f"the database has {len(gallery)} pictures, but the source {len(other)}"):
         simat(load(finished_run), asked, other)
+
+
+def test_a_model_of_features_reads_features(scored, tiny_settings, tokens, tmp_path):
+    run = load_run("demo", [*tiny_settings, 'image={name = "precomputed", width = 12}']).run
+    model, files = build_model(run, tokens), scored / "files"
+    count = len(list((files / "images").iterdir()))
+    features = torch.randn(count, 12, generator=torch.Generator().manual_seed(0))
+    keys = [f"images/{number}.png" for number in reversed(range(count))]
+    np.savez(tmp_path / "features.npz", image=features.numpy(), keys=keys, captions=keys)
+    here = Files(files, features=tmp_path / "features.npz")
+    asked = asked_of(Subject(tmp_path), here, Settings())
+    assert not asked.can_be_seen
+    assert torch.equal(points_of(model, asked).pictures, model.encode_image(features.flip(0)))
+    np.savez(tmp_path / "features.npz", image=features[:, :5].numpy(), keys=keys, captions=keys)
+    with pytest.raises(UserError, match="the features are 5 wide, but this model's encoder 12"):
+        points_of(model, asked_of(Subject(tmp_path), here, Settings()))
+    np.savez(tmp_path / "features.npz", image=features[1:].numpy(), keys=keys[1:], captions=keys[1:])
+    with pytest.raises(UserError, match=f"has no features with the key {count - 1}, which the database has"):
+        asked_of(Subject(tmp_path), here, Settings())

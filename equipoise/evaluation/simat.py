@@ -59,16 +59,16 @@ def answer(
     """The answers at each λ. `pictures` [N, d]; `words` the point [d] of each value and target."""
     pictures = at_least_float32(pictures)
     truth = (oracle.scores > RIGHT).to(pictures.device)
+    said, line = torch.stack([*words.values()]).to(pictures), {word: number for number, word in enumerate(words)}
     answers: list[list[Answers]] = [[] for _ in lambdas]
     for some in _parts(asked, max(1, tile // len(pictures))):
         source = torch.tensor([one.source for one in some], device=pictures.device)
         right = truth[:, [one.caption for one in some]].T
-        change = torch.stack([words[one.target].to(pictures) - words[one.value].to(pictures) for one in some])
+        goes, comes = ([line[getattr(one, name)] for one in some] for name in ("value", "target"))
+        change = said[comes] - said[goes]
         start, along = pictures[source] @ pictures.T, change @ pictures.T
         for kept, lam in zip(answers, lambdas, strict=True):
-            closeness = start + lam * along  # of the query, for the inner product is linear in it
-            if not torch.isfinite(closeness).all():
-                raise UserError("some similarities are not finite, so nothing can be found: look for NaN in the points")
+            closeness = torch.add(start, along, alpha=lam)  # of the query, for the inner product is linear in it
             kept.append(_closest(closeness.scatter_(1, source[:, None], -torch.inf), right))
     return [
         Answers(*(torch.cat([getattr(one, part) for one in kept]) for part in ("found", "right"))) for kept in answers
@@ -77,10 +77,13 @@ def answer(
 
 def _closest(closeness: Tensor, right: Tensor) -> Answers:
     """The place of each row's largest number; of several, that of a wrong one."""
-    first = closeness == closeness.amax(1, keepdim=True)
-    wrong = first & ~right
-    choice = torch.where(wrong.any(1, keepdim=True), wrong, first)
-    found = choice.byte().argmax(1)
+    largest, found = closeness.max(1)
+    if not torch.isfinite(largest).all():
+        raise UserError("some similarities are not finite, so nothing can be found: look for NaN in the points")
+    ties = ((closeness == largest[:, None]).sum(1) > 1).nonzero()[:, 0]  # few, mostly
+    first = closeness[ties] == largest[ties, None]
+    wrong = first & ~right[ties]
+    found[ties] = torch.where(wrong.any(1, keepdim=True), wrong, first).byte().argmax(1)
     return Answers(found, right.gather(1, found[:, None])[:, 0])
 
 

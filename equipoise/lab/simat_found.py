@@ -47,6 +47,6 @@ def _draw(asked: Asked, questions: Sequence[Transformation], answers: Answers, p
         shown += [one.source, found]
         captions += [
             [before, f"{one.value} -> {one.target}"],
-            [after, "right" if right[number] else f"wrong: {wanted}"],
+            [after, "right" if right[number] else f"wrong, for it is not {wanted}"],
         ]
     contact_sheet(asked.source.images(shown, SIZE), captions, path)

@@ -109,13 +109,16 @@ def points_of(model: Model, asked: Asked) -> Points:
 
 def _encoder(model: Model, source: Source) -> Callable[[range | list[int]], Tensor]:
     """How some pictures become points. A model that reads pictures takes features for its own points."""
-    if not isinstance(source, FeatureFiles) or model.image_encoder.reads == "features":
-        if not isinstance(source, FeatureFiles):
-            require_fit(model, source)
+    if not isinstance(source, FeatureFiles):
+        require_fit(model, source)
         return lambda some: encode_some(model, source, some, BATCH)
-    if source.image_width != model.space.dim:
+    reads_features = model.image_encoder.reads == "features"
+    wide, what = (model.image_encoder.width, "encoder") if reads_features else (model.space.dim, "space")
+    if source.image_width != wide:
         raise UserError(
-            f"the features are {source.image_width} wide, but this model's points {model.space.dim}; write them with "
-            "`equipoise embed` by this model, without --before-projection"
+            f"the features are {source.image_width} wide, but this model's {what} {wide}; write them with "
+            f"`equipoise embed` by {'the encoder it was trained on' if reads_features else 'this model'}"
         )
+    if reads_features:
+        return lambda some: encode_some(model, source, some, BATCH)
     return lambda some: source.image_features(some)[0].to(model.device).float()

@@ -1,11 +1,6 @@
-"""SIMAT on scenes, with an oracle that cannot err: one word of what a scene shows is replaced by another.
+"""SIMAT on scenes, with an oracle that cannot err: one word of what a scene shows is replaced (`changing.py`).
 
-    colour     a red fish left of a blue star, "red" -> "green":           a green fish left of a blue star
-    shape      a red fish left of a blue star, "star" -> "tree":           a red fish left of a blue tree
-    relation   a red fish left of a blue star, "left of" -> "above":       a red fish above a blue star
-
-Sources are scenes of the corpus: those of its validation split for dev, those of its test split for test. A word is
-replaced where it names one thing of the scene, by one that names none, so that it is clear what is meant. The database
+Sources are scenes of the corpus: those of its validation split for dev, those of its test split for test. The database
 holds every source; for every source another scene of just the same things, which whoever ignores the words will find;
 and for every transformation a scene that is right. What is right for one is nearly right for the others of its source.
 The oracle is the truth of each scene.
@@ -13,29 +8,24 @@ The oracle is the truth of each scene.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
-from random import Random
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 import torch
 
+from equipoise.data.scenes.changing import Change, cast_of, changes
 from equipoise.data.scenes.corpus import Scenes
 from equipoise.data.scenes.dice import dice
 from equipoise.data.scenes.gallery import Gallery
-from equipoise.data.scenes.meaning import Meaning, true_of
-from equipoise.data.scenes.relating import spoken_relation
+from equipoise.data.scenes.meaning import Meaning
 from equipoise.data.scenes.relevance import relevance
-from equipoise.data.scenes.restaging import Cast, restaged, stageable
+from equipoise.data.scenes.restaging import Cast, restaged
 from equipoise.data.scenes.scene import Scene
-from equipoise.data.scenes.vocabulary import COLOURS, RELATIONS, SHAPES
 from equipoise.data.scenes.world import World, sample_scene
 from equipoise.data.transformations import DEV, TEST, Oracle, Transformation, Transformations, counted
 from equipoise.types import UserError
 
 SPLIT_OF = {DEV: "validation", TEST: "test"}
-BESIDE = ("left_of", "right_of", "above", "below")
-COLOUR, SHAPE, RELATION = "colour", "shape", "relation"
-LOOK = {SHAPE: 0, COLOUR: 1}  # places in a look
 ORACLE = "the truth of scenes"
 LOOKED_AT = 20  # scenes for each source that is wanted, before it is said that there are none
 
@@ -48,14 +38,6 @@ class Settings:
     def __post_init__(self) -> None:
         if self.sources < 1:
             raise UserError(f"sources is {self.sources}; choose at least 1 scene to start from")
-
-
-@dataclass(frozen=True)
-class Change:
-    field: str
-    value: str
-    target: str
-    cast: Cast  # what is to be found
 
 
 @dataclass
@@ -122,51 +104,3 @@ def _sources(
         f"only {found} {split} scenes have a word to replace, not {settings.sources}; ask for fewer sources, or allow "
         "more shapes and colours in these scenes"
     )
-
-
-def cast_of(scene: Scene, rng: Random) -> Cast | None:
-    """What is named of a scene: a thing alone, or two beside each other; None where one lies inside another."""
-    if any(thing.holder is not None for thing in scene.things):
-        return None
-    order = rng.sample(range(len(scene.things)), len(scene.things))
-    looks = tuple((scene.things[number].shape, scene.things[number].colour) for number in order)
-    if len(order) == 1:
-        return Cast(looks)
-    relation = spoken_relation(scene, order[0], order[1])
-    return Cast(looks, relation) if relation in BESIDE else None
-
-
-def changes(scene: Scene, cast: Cast, world: World, rng: Random) -> Iterator[Change]:
-    """One change of each field that allows one, false of the scene as it is and possible in held-out scenes."""
-    for field, values in ((SHAPE, world.shapes), (COLOUR, world.colours)):
-        place = LOOK[field]
-        taken = [look[place] for look in cast.looks]
-        single = [number for number in range(len(cast.named)) if taken.count(taken[number]) == 1]
-        if single:
-            number = rng.choice(single)
-            options = {value: _recast(cast, number, place, value) for value in values if value not in taken}
-            yield from _chosen(field, taken[number], options, world, rng)
-    if cast.relation is not None:
-        others = {other: replace(cast, relation=other) for other in BESIDE}
-        options = {other: changed for other, changed in others.items() if not true_of(changed.meaning(), scene)}
-        yield from _chosen(RELATION, cast.relation, options, world, rng)
-
-
-def _recast(cast: Cast, number: int, place: int, value: str) -> Cast:
-    shape, colour = cast.looks[number]
-    look = (value, colour) if place == LOOK[SHAPE] else (shape, value)
-    return replace(cast, looks=(*cast.looks[:number], look, *cast.looks[number + 1 :]))
-
-
-def _chosen(field: str, value: str, options: Mapping[str, Cast], world: World, rng: Random) -> Iterator[Change]:
-    possible = [other for other, cast in options.items() if stageable(cast, world)]
-    if possible:
-        target = rng.choice(possible)
-        yield Change(field, word(field, value), word(field, target), options[target])
-
-
-def word(field: str, value: str) -> str:
-    """The plainest word for a value."""
-    if field == COLOUR:
-        return COLOURS[value][0][0]
-    return (SHAPES if field == SHAPE else RELATIONS)[value][0]

@@ -16,6 +16,7 @@ from equipoise.data.files.simat import read_simat
 from equipoise.data.files.simat_oracle import read_matrix
 from equipoise.data.files.simat_pictures import Cut, Cuts, ready_regions, regions_of_pictures
 from equipoise.data.images import Preprocess
+from equipoise.evaluation.simat import answer, scored
 from equipoise.types import UserError
 
 SHARED = Path(os.environ.get("EQUIPOISE_TEST_DATA", Path(__file__).parents[4] / "shared" / "data"))
@@ -68,6 +69,16 @@ def test_tables_are_read_by_region_and_not_by_the_dataset_id_of_transfos(tables)
     assert {(read.keys[i], c) for i, c in read.oracle.scores.nonzero().tolist()} == wanted
 
 
+def one_axis_a_word(read):
+    """A "model" whose arithmetic is exact."""
+    axes = {word: number for number, word in enumerate(dict.fromkeys(word for one in read.triplets for word in one))}
+    pictures = torch.zeros(len(read.keys), 3, len(axes))
+    for row, triplet in zip(pictures, read.triplets, strict=True):
+        row[range(3), [axes[word] for word in triplet]] = 1
+    spoken = {word: torch.eye(len(axes))[axes[word]].expand(3, -1).flatten() for word in read.words}
+    return pictures.flatten(1), spoken
+
+
 @pytest.mark.skipif(not REAL.is_dir(), reason=f"{REAL} is not there: SIMAT's real tables are NOT tested")
 def test_the_real_tables():
     read = read_simat(REAL, "exact")
@@ -81,6 +92,9 @@ def test_the_real_tables():
         assert read.oracle.scores[:, one.caption].any()  # some picture is right
         assert not read.oracle.scores[one.source, one.caption]
     assert all(one.alike == often[one.value] for one in read.asked)  # what norm2 is
+    relations = [one for one in read.asked if one.field == "rel"]
+    answers = answer(*one_axis_a_word(read), relations, read.oracle, [0.0, 1.0])
+    assert [scored(relations, some.right)["all"].score for some in answers] == [0, 100]
     first = read.asked[0]
     assert (read.keys[first.source], read.captions[first.caption]) == ("61", "A dog laying on a rug.")
     assert "has no oscar_similarity_matrix.pt, the judge of SIMAT" in refused(read_simat, REAL)
@@ -153,7 +167,7 @@ class Nasty:
 def test_bad_oracles_are_refused_and_no_code_is_run(tables, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     path = tables / "oscar_similarity_matrix.pt"
-    path.write_bytes(pickle.dumps(Nasty()))
+    path.write_bytes(pickle.dumps(Nasty(), protocol=2))
     assert "cannot be read as a matrix" in refused(read_simat, tables)
     assert not (tmp_path / "nasty").exists()
     torch.save({"a": 1}, path)
