@@ -22,6 +22,7 @@ from equipoise.exchange_commands import add_exchange_commands
 from equipoise.lab_commands import add_lab_commands
 from equipoise.probe_command import add_probe_command
 from equipoise.regions_command import add_regions_command
+from equipoise.simat_command import add_simat_command
 from equipoise.types import UserError
 from equipoise.vqa_command import add_vqa_command
 
@@ -129,6 +130,7 @@ def _parser() -> argparse.ArgumentParser:
     add_codes_command(commands, _command)
     add_completeness_command(commands, _command)
     add_vqa_command(commands, _command)
+    add_simat_command(commands, _command)
     add_probe_command(commands, _command)
     add_audit_command(commands, _command)
 

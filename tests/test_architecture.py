@@ -42,6 +42,7 @@ ORDER = (
     "codes_command",
     "completeness_command",
     "vqa_command",
+    "simat_command",
     "probing",
     "probe_command",
     "auditing",
