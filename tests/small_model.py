@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from equipoise.data.images import Preprocess
-from equipoise.data.source import ANSWERS, HIDDEN, IMAGE_VIEW2, TEXT_VIEW2, TEXT_VIEW2_MASK
+from equipoise.data.source import ANSWERS, HIDDEN, IMAGE_PARTNER, IMAGE_VIEW2, TEXT_VIEW2, TEXT_VIEW2_MASK
 from equipoise.encoders import ImageConfig, ResNet, Swin, TextTransformer, ViT
 from equipoise.forms import Sigmoid
 from equipoise.heads import HeadConfig
@@ -98,6 +98,7 @@ def _random_views(images: Tensor, ids: Tensor, mask: Tensor, make: torch.Generat
     hidden[:, 0] = False
     noise = torch.randn(images.shape, generator=make).double()
     view2 = {TEXT_VIEW2: ids.roll(1, 0), TEXT_VIEW2_MASK: mask.roll(1, 0), IMAGE_VIEW2: images + 0.3 * noise}
+    view2 |= {IMAGE_PARTNER: images.flip(0)}
     return {**view2, HIDDEN: hidden, ANSWERS: torch.randint(1, 40, ids.shape, generator=make)}
 
 

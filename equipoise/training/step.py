@@ -93,7 +93,7 @@ class Step:
 
     def _backward(self, batch: Batch, average: Average | None = None) -> Loss:
         """Gradients of the whole batch's loss, through one pass or through micro-batches."""
-        micro = self.settings.micro_batch
+        micro, batch = self.settings.micro_batch, self.objective.prepared(batch)
         taught = self._teach(batch, average) if self.taught else {}
         if micro and micro < len(batch):
             return cached_backward(

@@ -63,6 +63,9 @@ CASES = [
     ("mixed", "fsdp", 0, "tiled", "mixed"),
     ("mixed_fixed", "ddp", 4, "tiled", "product_sphere-inner"),
     ("mixed_fixed", "fsdp", 0, "eager", "euclidean"),
+    ("imix", "ddp", 2, "eager", "sphere"),
+    ("unmix", "ddp", 0, "tiled", "product_sphere-inner"),
+    ("unmix", "fsdp", 4, "eager", "sphere"),
 ]
 
 
