@@ -7,8 +7,8 @@ al. 2023, "Geodesic Multi-Modal Mixup for Robust Fine-Tuning", App. A.1.
 
 The authors draw partners by a random permutation, λ for each sample, and keep the larger of λ and 1-λ; Oh et al. take
 the batch read backwards, "for computational efficiency", and so does this, with one λ a step. α = 1 is of the authors'
-code: λ is uniform. The role `image` is of mixed pictures here, so one pass of the image tower is enough; what a run logs
-of a batch (`batch/positive`, ...) is of mixed pictures too. `unmix.py` adds the loss of the pictures as they are.
+code: λ is uniform. The role `image` is of mixed pictures here, so one pass of the image tower is enough; what a run
+logs of a batch (`batch/positive`, ...) is of mixed pictures too. `unmix.py` adds the loss of pictures as they are.
 """
 
 from __future__ import annotations
