@@ -24,6 +24,7 @@ from equipoise.data.tokens import Tokens
 from equipoise.encoders import IMAGE_ENCODERS, TEXT_ENCODERS, ImageConfig, TextConfig
 from equipoise.evaluation.evaluate import Evaluation
 from equipoise.models.guides import Regions
+from equipoise.models.shift import Shift
 from equipoise.models.temperature import Temperature
 from equipoise.objectives import OBJECTIVES, Objective
 from equipoise.readouts import READOUTS, ReadoutConfig
@@ -52,6 +53,7 @@ class Run:
     regions: Regions.Config = field(default_factory=Regions.Config)
     readout: ReadoutConfig = choice(READOUTS, "class_token")
     space: Space = choice(SPACES, "sphere")
+    shift: Shift.Config = field(default_factory=Shift.Config)
     temperature: Temperature = field(default_factory=Temperature)
     objective: Objective = choice(OBJECTIVES, "clip")
     training: Training = field(default_factory=Training)

@@ -34,13 +34,13 @@ class Reading:
 
     def vectors(self, view: str) -> Tensor:
         if view not in self._vectors:
-            readout = self.model.image_readout if TOWER_OF[view] == "image" else self.model.text_readout
+            readout = self.model.readout_of(TOWER_OF[view])
             self._vectors[view] = widened(readout(self.features(view), self.model.shared))
         return self._vectors[view]
 
     def points(self, view: str) -> Tensor:
         if view not in self._points:
-            self._points[view] = self.model.space.project(self.vectors(view))
+            self._points[view] = self.model.place(TOWER_OF[view], self.vectors(view))
         return self._points[view]
 
     def side(self, name: str) -> Tensor:

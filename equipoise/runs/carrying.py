@@ -88,6 +88,8 @@ def train_run(loaded: Loaded, folder: Path, ranks: Ranks | None = None) -> tuple
     require_fit(model, source)
     if not checkpoints:
         model.load_pretrained()
+        if model.shift is not None:
+            model.shift.require_measured()
     batches = Batches(
         source,
         tokens,

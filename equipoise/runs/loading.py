@@ -72,4 +72,5 @@ def build_model(run: Run, tokens: Tokens) -> Model:
         regions=run.regions,
         bias=run.objective.learned_bias,
         heads=run.objective.heads,
+        shift=run.shift,
     )
