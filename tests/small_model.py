@@ -14,6 +14,7 @@ from equipoise.encoders import ImageConfig, ResNet, Swin, TextTransformer, ViT
 from equipoise.forms import Sigmoid
 from equipoise.heads import HeadConfig
 from equipoise.models.model import Model
+from equipoise.models.prompts import Prompts
 from equipoise.models.temperature import Temperature
 from equipoise.objectives import CLIP, OBJECTIVES, SLIP, DeCLIP, M3Mix, Objective, SoftCLIP
 from equipoise.readouts import READOUTS, CodeBookReadout
@@ -39,10 +40,11 @@ def small_model(
     readout: str = "class_token",
     bias: float | None = None,
     heads: Mapping[str, HeadConfig] | None = None,
+    prompts: Prompts.Config | None = None,
     **vit: float,
 ) -> Model:
     image = ViT.Config(patch=8, width=16, layers=2, heads=2, **vit)
-    return _model(image, 16, space, temperature, readout, bias, heads)
+    return _model(image, 16, space, temperature, readout, bias, heads, prompts)
 
 
 def small_resnet_model() -> Model:
@@ -63,11 +65,12 @@ def _model(
     readout: str = "class_token",
     bias: float | None = None,
     heads: Mapping[str, HeadConfig] | None = None,
+    prompts: Prompts.Config | None = None,
 ) -> Model:
     torch.manual_seed(0)
     model = Model(
         image=image,
-        text=TextTransformer.Config(causal=readout == "class_token", width=16, layers=1, heads=2),
+        text=TextTransformer.Config(causal=readout == "class_token", width=16, layers=2 if prompts else 1, heads=2),
         readout=CodeBookReadout.Config(codes=24, scale=1.0) if readout == "code_book" else READOUTS[readout](),
         space=space or Sphere(16),
         temperature=temperature or Temperature(),
@@ -75,6 +78,7 @@ def _model(
         tokens=FortyWords(),  # type: ignore[arg-type]
         bias=bias,
         heads=heads,
+        prompts=prompts,
     )
     return model.double()  # so that rounding hides no mistake
 

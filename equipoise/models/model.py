@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import torch
 from PIL import Image
@@ -18,9 +19,10 @@ from torch import Tensor, nn
 
 from equipoise.data.images import Preprocess
 from equipoise.data.tokens import NoTokens, Tokens
-from equipoise.encoders import ImageConfig, TextConfig
+from equipoise.encoders import ImageConfig, TextConfig, TextTransformer
 from equipoise.heads import Head, HeadConfig, Sizes
 from equipoise.models.guides import Regions, tags_of
+from equipoise.models.prompts import Prompts
 from equipoise.models.reading import TOWER_OF, Reading, widened
 from equipoise.models.shift import Shift
 from equipoise.models.spread import Spread, in_turn
@@ -49,13 +51,16 @@ class Model(nn.Module):
         bias: float | None = None,
         heads: Mapping[str, HeadConfig] | None = None,
         shift: Shift.Config | None = None,
+        prompts: Prompts.Config | None = None,
     ):
         super().__init__()
         self.space, self.temperature = space, temperature.within(space)
         self.preprocess, self.tokens = preprocess, tokens
         classes = readout.class_tokens(space)
         self.image_encoder = image.build(preprocess.size, classes)
-        self.text_encoder = text.build(tokens.size, tokens.context + classes - 1, classes)  # texts start with one
+        learned = prompts or Prompts.Config()
+        context = tokens.context + classes - 1 + learned.length  # texts start with one class token
+        self.text_encoder = text.build(tokens.size, context, classes)
         if self.text_encoder.reads == "words" and isinstance(tokens, NoTokens):
             raise UserError("this model's texts are words, but it has no tokeniser; give tokens.kind or tokenizer.json")
         self.image_readout = readout.build(self.image_encoder.width, space, "image")
@@ -67,6 +72,7 @@ class Model(nn.Module):
         self.logit_bias = None if bias is None else nn.Parameter(torch.tensor(bias))  # of an objective that learns one
         sizes = Sizes(space, classes * self.image_encoder.width, self.text_encoder.width, tokens.size)
         self.heads = nn.ModuleDict({name: config.build(sizes) for name, config in (heads or {}).items()})
+        self.prompts = learned.build(self.image_encoder, self.text_encoder)
 
     def forward(self, batch: Batch, needs: Sequence[str] = ("image", "text")) -> Embeddings:
         """The roles an objective needs, and no more."""
@@ -144,6 +150,14 @@ class Model(nn.Module):
 
     def readout_of(self, tower: str) -> Readout:
         return self.image_readout if tower == "image" else self.text_readout
+
+    def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> Any:
+        """As ever. Prompts that the weights do not know of start from these weights' words."""
+        found = super().load_state_dict(state_dict, strict=strict, assign=assign)
+        if self.prompts is not None and any(name.startswith("prompts.") for name in found.missing_keys):
+            assert isinstance(self.text_encoder, TextTransformer)
+            self.prompts.start_from(self.text_encoder.words, self.tokens)
+        return found
 
     def load_pretrained(self) -> None:
         """Where an encoder's settings name weights trained elsewhere, start from them."""

@@ -92,7 +92,7 @@ def train_run(loaded: Loaded, folder: Path, ranks: Ranks | None = None) -> tuple
             model.shift.require_measured()
     batches = Batches(
         source,
-        tokens,
+        model.tokens,
         run.preprocess,
         batch_size=run.training.batch_size,
         seed=run.seed,
