@@ -22,6 +22,7 @@ from equipoise.exchange_commands import add_exchange_commands
 from equipoise.lab_commands import add_lab_commands
 from equipoise.probe_command import add_probe_command
 from equipoise.regions_command import add_regions_command
+from equipoise.shift_command import add_shift_command
 from equipoise.simat_command import add_simat_command
 from equipoise.types import UserError
 from equipoise.vqa_command import add_vqa_command
@@ -133,6 +134,7 @@ def _parser() -> argparse.ArgumentParser:
     add_simat_command(commands, _command)
     add_probe_command(commands, _command)
     add_audit_command(commands, _command)
+    add_shift_command(commands, _command)
 
     show = _command(commands, _show, "show", "print a recipe with every setting resolved", "demo --set seed=3")
     cite = _command(commands, _cite, "cite", "print the papers a recipe rests on, as BibTeX", "demo")

@@ -24,6 +24,8 @@ from equipoise.data.tokens import Tokens
 from equipoise.encoders import IMAGE_ENCODERS, TEXT_ENCODERS, ImageConfig, TextConfig
 from equipoise.evaluation.evaluate import Evaluation
 from equipoise.models.guides import Regions
+from equipoise.models.prompts import Prompts
+from equipoise.models.shift import Shift
 from equipoise.models.temperature import Temperature
 from equipoise.objectives import OBJECTIVES, Objective
 from equipoise.readouts import READOUTS, ReadoutConfig
@@ -50,8 +52,10 @@ class Run:
     image: ImageConfig = choice(IMAGE_ENCODERS, "vit-b32")
     text: TextConfig = choice(TEXT_ENCODERS, "causal-b")
     regions: Regions.Config = field(default_factory=Regions.Config)
+    prompts: Prompts.Config = field(default_factory=Prompts.Config)
     readout: ReadoutConfig = choice(READOUTS, "class_token")
     space: Space = choice(SPACES, "sphere")
+    shift: Shift.Config = field(default_factory=Shift.Config)
     temperature: Temperature = field(default_factory=Temperature)
     objective: Objective = choice(OBJECTIVES, "clip")
     training: Training = field(default_factory=Training)
@@ -66,8 +70,8 @@ class Run:
         self.caption_tokens()  # a context too small, is refused before anything is made
 
     def caption_tokens(self) -> Tokens.Config:
-        """The tokeniser's settings, with the room that class tokens leave and what the objective asks for."""
-        tokens = self.tokens.beside(self.readout.class_tokens(self.space))
+        """The tokeniser's settings, with the room that class tokens and prompts leave, and what the objective needs."""
+        tokens = self.tokens.beside(self.readout.class_tokens(self.space), self.prompts.length)
         return replace(tokens, mask=tokens.mask or MASKED_WORDS in self.objective.views)
 
 

@@ -9,11 +9,12 @@ import torch
 from torch import Tensor
 
 from equipoise.data.images import Preprocess
-from equipoise.data.source import ANSWERS, HIDDEN, IMAGE_VIEW2, TEXT_VIEW2, TEXT_VIEW2_MASK
+from equipoise.data.source import ANSWERS, HIDDEN, IMAGE_PARTNER, IMAGE_VIEW2, TEXT_VIEW2, TEXT_VIEW2_MASK
 from equipoise.encoders import ImageConfig, ResNet, Swin, TextTransformer, ViT
 from equipoise.forms import Sigmoid
 from equipoise.heads import HeadConfig
 from equipoise.models.model import Model
+from equipoise.models.prompts import Prompts
 from equipoise.models.temperature import Temperature
 from equipoise.objectives import CLIP, OBJECTIVES, SLIP, DeCLIP, M3Mix, Objective, SoftCLIP
 from equipoise.readouts import READOUTS, CodeBookReadout
@@ -39,10 +40,11 @@ def small_model(
     readout: str = "class_token",
     bias: float | None = None,
     heads: Mapping[str, HeadConfig] | None = None,
+    prompts: Prompts.Config | None = None,
     **vit: float,
 ) -> Model:
     image = ViT.Config(patch=8, width=16, layers=2, heads=2, **vit)
-    return _model(image, 16, space, temperature, readout, bias, heads)
+    return _model(image, 16, space, temperature, readout, bias, heads, prompts)
 
 
 def small_resnet_model() -> Model:
@@ -63,11 +65,12 @@ def _model(
     readout: str = "class_token",
     bias: float | None = None,
     heads: Mapping[str, HeadConfig] | None = None,
+    prompts: Prompts.Config | None = None,
 ) -> Model:
     torch.manual_seed(0)
     model = Model(
         image=image,
-        text=TextTransformer.Config(causal=readout == "class_token", width=16, layers=1, heads=2),
+        text=TextTransformer.Config(causal=readout == "class_token", width=16, layers=2 if prompts else 1, heads=2),
         readout=CodeBookReadout.Config(codes=24, scale=1.0) if readout == "code_book" else READOUTS[readout](),
         space=space or Sphere(16),
         temperature=temperature or Temperature(),
@@ -75,6 +78,7 @@ def _model(
         tokens=FortyWords(),  # type: ignore[arg-type]
         bias=bias,
         heads=heads,
+        prompts=prompts,
     )
     return model.double()  # so that rounding hides no mistake
 
@@ -98,6 +102,7 @@ def _random_views(images: Tensor, ids: Tensor, mask: Tensor, make: torch.Generat
     hidden[:, 0] = False
     noise = torch.randn(images.shape, generator=make).double()
     view2 = {TEXT_VIEW2: ids.roll(1, 0), TEXT_VIEW2_MASK: mask.roll(1, 0), IMAGE_VIEW2: images + 0.3 * noise}
+    view2 |= {IMAGE_PARTNER: images.flip(0)}
     return {**view2, HIDDEN: hidden, ANSWERS: torch.randint(1, 40, ids.shape, generator=make)}
 
 

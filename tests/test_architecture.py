@@ -47,6 +47,7 @@ ORDER = (
     "probe_command",
     "auditing",
     "audit_command",
+    "shift_command",
     "inspection",
     "data_commands",
     "detection",

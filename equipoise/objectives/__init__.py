@@ -5,10 +5,12 @@ from __future__ import annotations
 from equipoise.objectives.clip import CLIP
 from equipoise.objectives.declip import DeCLIP
 from equipoise.objectives.filip import FILIP
+from equipoise.objectives.imix import IMix
 from equipoise.objectives.m3mix import M3Mix
 from equipoise.objectives.objective import Objective
 from equipoise.objectives.slip import SLIP
 from equipoise.objectives.softclip import SoftCLIP
+from equipoise.objectives.unmix import UnMix
 from equipoise.targets import Smoothed
 
 OBJECTIVES: dict[str, Objective | type[Objective]] = {
@@ -27,6 +29,9 @@ OBJECTIVES: dict[str, Objective | type[Objective]] = {
     "vmix": M3Mix(m2_weight=0.0, v_weight=0.1, l_weight=0.0, vl_weight=0.0),
     "lmix": M3Mix(m2_weight=0.0, v_weight=0.0, l_weight=0.1, vl_weight=0.0),
     "vlmix": M3Mix(m2_weight=0.0, v_weight=0.0, l_weight=0.0, vl_weight=0.1),
+    # mixups of pictures, before the encoder
+    "imix": IMix,
+    "unmix": UnMix,
 }
 
-__all__ = ["CLIP", "FILIP", "OBJECTIVES", "SLIP", "DeCLIP", "M3Mix", "Objective", "SoftCLIP"]
+__all__ = ["CLIP", "FILIP", "OBJECTIVES", "SLIP", "DeCLIP", "IMix", "M3Mix", "Objective", "SoftCLIP", "UnMix"]

@@ -7,6 +7,7 @@ from equipoise.runs.evaluating import evaluate_folder
 from equipoise.runs.exchanging import export_model, import_model
 from equipoise.runs.loading import build_model, load, load_foreign
 from equipoise.runs.pictures import preview, write_data
+from equipoise.runs.shifting import shift_model
 
 __all__ = [
     "build_model",
@@ -18,6 +19,7 @@ __all__ = [
     "preview",
     "resume_folder",
     "run_recipe",
+    "shift_model",
     "train_run",
     "write_data",
 ]

@@ -88,9 +88,11 @@ def train_run(loaded: Loaded, folder: Path, ranks: Ranks | None = None) -> tuple
     require_fit(model, source)
     if not checkpoints:
         model.load_pretrained()
+        if model.shift is not None:
+            model.shift.require_measured()
     batches = Batches(
         source,
-        tokens,
+        model.tokens,
         run.preprocess,
         batch_size=run.training.batch_size,
         seed=run.seed,

@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 
 from equipoise.config import Loaded, Run, load_settings, load_stored
-from equipoise.data.tokens import Tokens
+from equipoise.data.tokens import NoTokens, Tokens
 from equipoise.exchange import Asked, is_foreign, read_foreign
 from equipoise.models.folder import CONFIG, WEIGHTS, model_folder, read_parts, read_weights
 from equipoise.models.model import Model
@@ -61,6 +61,9 @@ def load_foreign(path: str | Path, asked: Asked | None = None) -> tuple[Model, L
 
 
 def build_model(run: Run, tokens: Tokens) -> Model:
+    """The model of a run; where prompts take a part of a tokeniser's context, `model.tokens` has the rest."""
+    if run.prompts.length and not isinstance(tokens, NoTokens):
+        tokens = tokens.within(run.caption_tokens().context)
     return Model(
         image=run.image,
         text=run.text,
@@ -72,4 +75,6 @@ def build_model(run: Run, tokens: Tokens) -> Model:
         regions=run.regions,
         bias=run.objective.learned_bias,
         heads=run.objective.heads,
+        shift=run.shift,
+        prompts=run.prompts,
     )

@@ -52,8 +52,8 @@ def cached_backward(
 
 
 def _differentiate(embeddings: Embeddings, leaves: dict[str, Tensor], rows: slice) -> None:
-    whole = {role: leaf.grad for role, leaf in leaves.items() if leaf.grad is not None}  # some only guide
-    points = embeddings.roles()
+    points = embeddings.roles()  # some only guide, some come from what is frozen
+    whole = {role: leaf.grad for role, leaf in leaves.items() if leaf.grad is not None and points[role].requires_grad}
     torch.autograd.backward([points[role] for role in whole], [grad[rows] for grad in whole.values()])
 
 

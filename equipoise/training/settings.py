@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import torch
 
 from equipoise.training.device import torch_device
+from equipoise.training.trainable import TRAINS
 from equipoise.types import MOMENTUM, UserError
 
 PRECISIONS = ("auto", "float32", "bf16")
@@ -35,6 +36,8 @@ class Training:
     betas: tuple[float, float] = (0.9, 0.98)
     epsilon: float = 1e-6
     clip_norm: float = 1.0  # 0 leaves gradients as they are
+    trains: str = "all"  # which parameters: all, readouts, image, text, added (`trainable.py`)
+    keep_statistics: bool = False  # batch norm goes by its running statistics and leaves them, as in evaluation
     ema: float = 0.0  # decay of the weights' moving average; 0 keeps none
     precision: str = "auto"  # bf16 where the device has it, float32 elsewhere
     device: str = "auto"
@@ -60,6 +63,8 @@ class Training:
             raise UserError(f"precision must be one of {', '.join(PRECISIONS)}, not {self.precision!r}")
         if self.parallel not in PARALLELS:
             raise UserError(f"parallel must be one of {', '.join(PARALLELS)}, not {self.parallel!r}")
+        if self.trains not in TRAINS:
+            raise UserError(f"trains must be one of {', '.join(TRAINS)}, not {self.trains!r}")
         if not 0 <= self.ema < 1:
             raise UserError(f"ema must be in [0, 1), not {self.ema}")
         if not all(0 <= beta < 1 for beta in self.betas):

@@ -24,6 +24,7 @@ from equipoise.training.rows import is_spread, own_part, own_rows
 from equipoise.training.settings import Training
 from equipoise.training.statistics import prepare_statistics
 from equipoise.training.stored import Stored
+from equipoise.training.trainable import freeze_all_but, kept_norms
 from equipoise.types import MOMENTUM, Batch, Embeddings, Loss
 
 
@@ -53,6 +54,9 @@ class Step:
         self.ranks = ranks or Ranks()
         if model.regions is not None and "regions" not in objective.trains:
             model.regions.requires_grad_(False)  # else DDP waits for a gradient that never comes
+        freeze_all_but(model, settings.trains)
+        self.kept = kept_norms(model, settings.keep_statistics)
+        self._keep_statistics()
         prepare_statistics(model, settings, self.ranks)
         self.module = together(model, self.ranks, settings.parallel, device)
         self.optimiser = make_optimiser(model, settings)
@@ -93,7 +97,7 @@ class Step:
 
     def _backward(self, batch: Batch, average: Average | None = None) -> Loss:
         """Gradients of the whole batch's loss, through one pass or through micro-batches."""
-        micro = self.settings.micro_batch
+        micro, batch = self.settings.micro_batch, self.objective.prepared(batch)
         taught = self._teach(batch, average) if self.taught else {}
         if micro and micro < len(batch):
             return cached_backward(
@@ -108,7 +112,12 @@ class Step:
         loss.total.backward()
         return loss
 
+    def _keep_statistics(self) -> None:
+        for norm in self.kept:
+            norm.eval()
+
     def _embed(self, batch: Batch) -> Embeddings:
+        self._keep_statistics()  # whatever was evaluated before has left the model in training mode
         with self.autocast:
             return self.forward(batch, self.needs)
 

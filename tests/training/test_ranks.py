@@ -23,6 +23,7 @@ from small_model import (
 )
 
 from equipoise.models.model import Model
+from equipoise.models.prompts import Prompts
 from equipoise.spaces import TokenSets
 from equipoise.training.average import Average
 from equipoise.training.settings import Training
@@ -63,6 +64,11 @@ CASES = [
     ("mixed", "fsdp", 0, "tiled", "mixed"),
     ("mixed_fixed", "ddp", 4, "tiled", "product_sphere-inner"),
     ("mixed_fixed", "fsdp", 0, "eager", "euclidean"),
+    ("imix", "ddp", 2, "eager", "sphere"),
+    ("clip", "ddp", 4, "tiled", "prompts"),
+    ("clip", "fsdp", 0, "eager", "prompts"),
+    ("unmix", "ddp", 0, "tiled", "product_sphere-inner"),
+    ("unmix", "fsdp", 4, "eager", "sphere"),
 ]
 
 
@@ -72,6 +78,8 @@ def model_of(space: str) -> Model:
         return small_model(bias=-3.0 if space == "siglip" else None, heads=FURTHER[space].heads)
     if space == "token_set":
         return small_model(TokenSets(4, 8), readout="token_set")
+    if space == "prompts":
+        return small_model(prompts=Prompts.Config(2, 2))
     if space == "code_book":
         return small_model(readout="code_book")
     named = {"multi": small_multi, "resnet": small_resnet_model, "swin": small_swin_model}
