@@ -21,6 +21,7 @@ from equipoise.data.tokens import NoTokens, Tokens
 from equipoise.encoders import ImageConfig, TextConfig
 from equipoise.heads import Head, HeadConfig, Sizes
 from equipoise.models.guides import Regions, tags_of
+from equipoise.models.pivots import pivot_points
 from equipoise.models.reading import TOWER_OF, Reading, widened
 from equipoise.models.spread import Spread, in_turn
 from equipoise.models.temperature import Temperature
@@ -73,12 +74,13 @@ class Model(nn.Module):
             **{view: partial(reading.points, view) for view in TOWER_OF},
             **({"regions": lambda: self._region_points(batch)} if self.regions else {}),
             **({"tags": lambda: self._tag_points(batch)} if self.text_encoder.reads == "words" else {}),
+            **({"pivots": lambda: self._pivot_points(batch)} if self.text_encoder.reads == "words" else {}),
         }
         further = {role for head in heads for role in head.roles}
         if unknown := set(needs) - set(makers) - further:
             raise UserError(
                 f"this model cannot produce {', '.join(sorted(unknown))}, which the objective needs; "
-                "regions need regions.width, tags a text encoder that reads words, others a head of the model"
+                "regions need regions.width, tags and pivots a text encoder that reads words, others a head"
             )
         made = {role: makers[role]() for role in needs if role in makers}
         for head in heads:
@@ -125,6 +127,9 @@ class Model(nn.Module):
 
     def _tag_points(self, batch: Batch) -> Tensor:
         return self._points(self.text_encoder, self.text_readout, *tags_of(batch))
+
+    def _pivot_points(self, batch: Batch) -> Tensor:
+        return pivot_points(partial(self._points, self.text_encoder, self.text_readout), batch)
 
     def _points(self, encoder: nn.Module, readout: nn.Module, *inputs: Tensor) -> Tensor:
         return self.read(readout, encoder(*inputs, classes_only=not readout.reads_tokens))
