@@ -24,7 +24,7 @@ from equipoise.forms import Sigmoid
 from equipoise.heads import HeadConfig
 from equipoise.models.model import Model
 from equipoise.models.temperature import Temperature
-from equipoise.objectives import CLIP, OBJECTIVES, SLIP, DeCLIP, M3Mix, Objective, SoftCLIP
+from equipoise.objectives import CLIP, OBJECTIVES, SLIP, DeCLIP, FewShot, M3Mix, Objective, SoftCLIP
 from equipoise.readouts import READOUTS, CodeBookReadout
 from equipoise.spaces import ProductSphere, Space, Sphere
 from equipoise.targets import GUIDES, Softened
@@ -170,6 +170,7 @@ FURTHER = {
     "declip": DeCLIP(queue=40, width=12, bottleneck=6),
     "declip_without_norms": DeCLIP(queue=40, simsiam_weight=0.0),
     "mixed": M3Mix(m2_weight=0.4, v_weight=0.3, l_weight=0.2, vl_weight=0.1, m2_alpha=(0.5, 2.0)),
+    "few_shot": FewShot(m2_alpha=(0.5, 2.0)),
     "mixed_fixed": M3Mix(m2_weight=0.4, m2_scale_learned=False, reading="proof", original_negatives=False),
 }
 
