@@ -20,8 +20,9 @@ from equipoise.data.badness import Fault, Tally
 from equipoise.data.images import Preprocess, crop_draws
 from equipoise.data.loading import made_ahead
 from equipoise.data.order import Order, generator
+from equipoise.data.prompts import ClassPrompts
 from equipoise.data.side import side_data, tag_data
-from equipoise.data.source import IMAGE_VIEW2, BatchSource, CroppingSource, Pair, Source
+from equipoise.data.source import CLASS_PROMPTS, IMAGE_VIEW2, BatchSource, CroppingSource, LabelledSource, Pair, Source
 from equipoise.data.standins import Cut, cut
 from equipoise.data.tokens import Tokens
 from equipoise.data.views import WordChances, possible_views, with_changed, with_hidden
@@ -35,7 +36,8 @@ TOLD = 5  # bad records that are named while training; all of them are counted
 class Made:
     """A batch as its maker leaves it."""
 
-    batch: Batch  # images still uint8 where the source cut them
+    batch: Batch  # images still uint8 where the source cut them, and without what is common to all
+    position: int
     faults: tuple[Fault, ...] = ()  # of records that others stand in for
     shortened: int = 0  # captions longer than the context
     looks: Mapping[str, Draws | None] = field(default_factory=dict)  # how the crop, and its further view, are augmented
@@ -67,6 +69,9 @@ class Batches:
         self.bad = Tally(source.max_bad if isinstance(source, CroppingSource) else 0.0)
         self.part = _part(batch_size, *share)
         self.views = possible_views(views, source)
+        self.prompts: ClassPrompts | None = None
+        if CLASS_PROMPTS in self.views and isinstance(source, LabelledSource):
+            self.prompts = ClassPrompts(source, tokens, seed)
         if augment.wanted and isinstance(source, BatchSource):
             raise UserError(
                 "augment changes pictures, but the data holds features; set flip, jitter, grey and blur of augment to 0"
@@ -93,14 +98,14 @@ class Batches:
         indices = whole[self.part]
         draws = torch.rand(len(whole), generator=generator(self.seed, "caption", position)).tolist()[self.part]
         if isinstance(self.source, BatchSource):
-            return Made(self.source.batch(indices, draws, self.tokens))
+            return Made(self.source.batch(indices, draws, self.tokens), position)
         names = [CROP, *([IMAGE_VIEW2] if IMAGE_VIEW2 in self.views else [])]
         chances = [crop_draws(len(whole), generator(self.seed, name, position))[self.part] for name in names]
         used, crops, faults = self._crops(indices, chances, device)
         batch = self._put_together(crops[0], used, draws)
         further = {name: crop for name, crop in zip(names[1:], crops[1:], strict=True)}
         batch = self._with_words(replace(batch, side={**batch.side, **further}), draws, position)
-        return Made(batch, faults, looks={name: self._look(name, position, len(whole)) for name in names})
+        return Made(batch, position, faults, looks={name: self._look(name, position, len(whole)) for name in names})
 
     def _look(self, name: str, position: int, size: int) -> Draws | None:
         if not self.augment.wanted:
@@ -163,7 +168,10 @@ class Batches:
                 warnings.warn(f"skipped {fault}{more}", stacklevel=2)
         batch = made.batch.map(lambda tensor: tensor.to(self.device))
         view = {name: self._seen(batch.side[name], made, name) for name in (IMAGE_VIEW2,) if name in batch.side}
-        return replace(batch, images=self._seen(batch.images, made, CROP), side={**batch.side, **view})
+        said = self.prompts.at(made.position) if self.prompts else {}
+        common = {name: tensor.to(self.device) for name, tensor in said.items()}
+        images = self._seen(batch.images, made, CROP)
+        return replace(batch, images=images, side={**batch.side, **view}, common=common)
 
     def _seen(self, images: Tensor, made: Made, name: str) -> Tensor:
         """What the encoder sees of a crop."""
