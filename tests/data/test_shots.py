@@ -150,3 +150,5 @@ def test_a_recipe_says_it():
     data = load_settings(settings, "a test").run.data
     assert isinstance(data, FewShotData)
     assert isinstance(data.shifts["far"], Folders)
+    with pytest.raises(UserError, match="shuffle exchanges captions, but the objective looks at the classes"):
+        load_settings({**settings, "objective": {"name": "few_shot"}, "shuffle": {"share": 0.5}}, "a test")
