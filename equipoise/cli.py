@@ -122,6 +122,9 @@ def _parser() -> argparse.ArgumentParser:
     evaluate.add_argument(
         "--set", action="append", default=[], metavar="KEY=VALUE", help="change a setting of the data's recipe"
     )
+    evaluate.add_argument(
+        "--before", type=Path, metavar="MODEL", help="a model folder too: what became of its accuracies, shifts and all"
+    )
     evaluate.add_argument("--out", type=Path, help="write the results as JSON to this folder")
     evaluate.add_argument("--device", default="auto", help="cpu, cuda, cuda:1 (default: a GPU where there is one)")
 
@@ -218,7 +221,8 @@ def _train(options: argparse.Namespace) -> int:
 def _eval(options: argparse.Namespace) -> None:
     from equipoise.runs import evaluate_folder
 
-    evaluate_folder(options.model, options.data, options.set, options.split, options.out, options.device)
+    words = (options.model, options.data, options.set, options.split, options.out, options.device)
+    evaluate_folder(*words, before=options.before)
 
 
 def _show(options: argparse.Namespace) -> None:

@@ -19,7 +19,7 @@ from equipoise.data import SOURCES, SourceConfig
 from equipoise.data.augment import Augment
 from equipoise.data.images import Preprocess
 from equipoise.data.shuffle import Shuffle
-from equipoise.data.source import MASKED_WORDS
+from equipoise.data.source import CLASS_PROMPTS, MASKED_WORDS
 from equipoise.data.tokens import Tokens
 from equipoise.encoders import IMAGE_ENCODERS, TEXT_ENCODERS, ImageConfig, TextConfig
 from equipoise.evaluation.evaluate import Evaluation
@@ -66,6 +66,11 @@ class Run:
             raise UserError(f"name is {self.name!r}; a run's folder is called so, so give a plain folder name")
         if not 0 <= self.seed < 2**63:
             raise UserError(f"seed is {self.seed}; choose a whole number from 0 to 2^63 - 1")
+        if self.shuffle.share and CLASS_PROMPTS in self.objective.views:
+            raise UserError(
+                "shuffle exchanges captions, but the objective looks at the classes of images and at no captions; set "
+                "shuffle.share to 0"
+            )
         self.training.taught(self.objective.needs)  # so that a teacher that is missing, or
         self.caption_tokens()  # a context too small, is refused before anything is made
 

@@ -50,14 +50,16 @@ class Batch:
     index: Tensor  # [N] the samples' numbers in their source
     side: Mapping[str, Tensor] = field(default_factory=dict)  # further per-sample data, by name
     moment: Moment = Moment()
+    common: Mapping[str, Tensor] = field(default_factory=dict)  # of the batch as a whole, by name: never cut
 
     def __len__(self) -> int:
         return len(self.index)
 
     def map(self, change: Callable[[Tensor], Tensor]) -> Batch:
-        """The same batch with `change` applied to every tensor (move it, slice it)."""
+        """The same batch with `change` applied to every tensor of its samples (move it, slice it)."""
         side = {name: change(value) for name, value in self.side.items()}
-        return Batch(change(self.images), change(self.tokens), change(self.mask), change(self.index), side, self.moment)
+        images, tokens, mask, index = (change(one) for one in (self.images, self.tokens, self.mask, self.index))
+        return Batch(images, tokens, mask, index, side, self.moment, self.common)
 
 
 @dataclass(frozen=True)
@@ -74,13 +76,14 @@ class Embeddings:
     """Points of one batch in the space, by role. An objective names the roles it needs; the model fills just those."""
 
     image: Tensor  # [N, d]
-    text: Tensor  # [N, d]
+    text: Tensor  # [N, d]; [0, d] where the objective has no text of each sample
     regions: Tensor | None = None
     tags: Tensor | None = None
     image_view2: Tensor | None = None
     text_view2: Tensor | None = None
     momentum_image: Tensor | None = None  # as the moving average of the weights sees it
     momentum_text: Tensor | None = None
+    pivots: Tensor | None = None  # [C, d] of all classes: common to the batch, no rows of samples
     further: Mapping[str, Tensor] = field(default_factory=dict)  # what heads make, one row a sample
 
     @classmethod
@@ -88,14 +91,16 @@ class Embeddings:
         """From roles by name; those that have no field of their own are further ones."""
         known = {f.name for f in fields(cls)} - {"further"}
         named = {role: tensor for role, tensor in roles.items() if role in known}
+        named.setdefault("text", roles["image"].new_empty(0, roles["image"].shape[-1]))
         return cls(**named, further={role: tensor for role, tensor in roles.items() if role not in known})
 
     def roles(self) -> dict[str, Tensor]:
         """The roles that are filled, by name."""
         own = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "further"}
-        return {**{name: tensor for name, tensor in own.items() if tensor is not None}, **self.further}
+        return {**{name: tensor for name, tensor in own.items() if tensor is not None and len(tensor)}, **self.further}
 
 
+COMMON = frozenset({"pivots"})  # roles that a batch has once: made whole by every process, never cut or gathered
 MOMENTUM = {"momentum_image": "image", "momentum_text": "text"}  # roles of the weights' average, and whose they are
 
 

@@ -9,14 +9,24 @@ import torch
 from torch import Tensor
 
 from equipoise.data.images import Preprocess
-from equipoise.data.source import ANSWERS, HIDDEN, IMAGE_PARTNER, IMAGE_VIEW2, TEXT_VIEW2, TEXT_VIEW2_MASK
+from equipoise.data.source import (
+    ANSWERS,
+    CLASS_PROMPTS,
+    CLASS_PROMPTS_MASK,
+    CLASSES,
+    HIDDEN,
+    IMAGE_PARTNER,
+    IMAGE_VIEW2,
+    TEXT_VIEW2,
+    TEXT_VIEW2_MASK,
+)
 from equipoise.encoders import ImageConfig, ResNet, Swin, TextTransformer, ViT
 from equipoise.forms import Sigmoid
 from equipoise.heads import HeadConfig
 from equipoise.models.model import Model
 from equipoise.models.prompts import Prompts
 from equipoise.models.temperature import Temperature
-from equipoise.objectives import CLIP, OBJECTIVES, SLIP, DeCLIP, M3Mix, Objective, SoftCLIP
+from equipoise.objectives import CLIP, OBJECTIVES, SLIP, DeCLIP, FewShot, M3Mix, Objective, SoftCLIP
 from equipoise.readouts import READOUTS, CodeBookReadout
 from equipoise.spaces import ProductSphere, Space, Sphere
 from equipoise.targets import GUIDES, Softened
@@ -93,7 +103,16 @@ def random_batch(n: int, seed: int = 1, size: int = 16) -> Batch:
     index = torch.randperm(n, generator=make)
     mask = torch.arange(8) < lengths
     side = {"places": places, **_random_views(images, ids, mask, make)}
-    return Batch(images, ids, mask, index, side, Moment(seed=7, step=seed, steps=3, epoch_steps=2))
+    common = _random_classes(make)
+    side["label"] = common[CLASSES][torch.randint(4, (n,), generator=make)]  # nobody is of the fifth class
+    return Batch(images, ids, mask, index, side, Moment(seed=7, step=seed, steps=3, epoch_steps=2), common)
+
+
+def _random_classes(make: torch.Generator) -> dict[str, Tensor]:
+    """Five classes with their prompts, as the data would say them."""
+    prompts = torch.randint(1, 40, (5, 8), generator=make)
+    mask = torch.arange(8) < torch.tensor([[3], [8], [5], [5], [4]])
+    return {CLASS_PROMPTS: prompts, CLASS_PROMPTS_MASK: mask, CLASSES: torch.tensor([7, -3, 1 << 40, 0, 12])}
 
 
 def _random_views(images: Tensor, ids: Tensor, mask: Tensor, make: torch.Generator) -> dict[str, Tensor]:
@@ -127,7 +146,7 @@ class Numbered(Objective):
 
     @property
     def needs(self) -> tuple[str, ...]:
-        return ("image", "text")
+        return ("image", "text", "pivots")
 
     def __call__(
         self,
@@ -143,8 +162,9 @@ class Numbered(Objective):
         weights = batch.index + batch.side["places"] @ torch.tensor([1.0, 2.0, 4.0]).double() + batch.mask.sum(1)
         follows = batch.index.argsort()  # who is compared with whom depends on all ranks
         scores = space.similarity(embeddings.image, embeddings.text[follows]).diagonal() * torch.as_tensor(log_scale)
+        classes = space.similarity(embeddings.image, embeddings.pivots).logsumexp(1)
         words = (batch.tokens * batch.mask).sum(1).double()
-        total = (scores * weights * words).mean() / 1000
+        total = ((scores + classes) * weights * words).mean() / 1000
         return Loss(total, {"numbered": total})
 
 
@@ -156,6 +176,7 @@ FURTHER = {
     "declip": DeCLIP(queue=40, width=12, bottleneck=6),
     "declip_without_norms": DeCLIP(queue=40, simsiam_weight=0.0),
     "mixed": M3Mix(m2_weight=0.4, v_weight=0.3, l_weight=0.2, vl_weight=0.1, m2_alpha=(0.5, 2.0)),
+    "few_shot": FewShot(m2_alpha=(0.5, 2.0)),
     "mixed_fixed": M3Mix(m2_weight=0.4, m2_scale_learned=False, reading="proof", original_negatives=False),
 }
 

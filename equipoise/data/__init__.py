@@ -7,6 +7,7 @@ from typing import Protocol
 from equipoise.data.features import FeatureFiles
 from equipoise.data.files import ClassShards, Folders, Mixture, Shards, Table
 from equipoise.data.scenes import Scenes
+from equipoise.data.shots import FewShotData
 from equipoise.data.source import Source
 
 
@@ -24,6 +25,7 @@ SOURCES: dict[str, type[SourceConfig]] = {
     "folders": Folders,
     "class_shards": ClassShards,
     "mixture": Mixture.Config,
+    "few_shot": FewShotData,
 }
 
 __all__ = ["SOURCES", "Scenes", "SourceConfig"]

@@ -20,8 +20,17 @@ from equipoise.data.badness import Fault, Tally
 from equipoise.data.images import Preprocess, crop_draws
 from equipoise.data.loading import made_ahead
 from equipoise.data.order import Order, generator
+from equipoise.data.prompts import ClassPrompts
 from equipoise.data.side import side_data, tag_data
-from equipoise.data.source import IMAGE_PARTNER, IMAGE_VIEW2, BatchSource, CroppingSource, Pair, Source
+from equipoise.data.source import (
+    CLASS_PROMPTS,
+    IMAGE_PARTNER,
+    BatchSource,
+    CroppingSource,
+    LabelledSource,
+    Pair,
+    Source,
+)
 from equipoise.data.standins import Cut, cut
 from equipoise.data.tokens import Tokens
 from equipoise.data.views import WordChances, possible_views, with_changed, with_hidden
@@ -36,7 +45,8 @@ TOLD = 5  # bad records that are named while training; all of them are counted
 class Made:
     """A batch as its maker leaves it."""
 
-    batch: Batch  # images still uint8 where the source cut them
+    batch: Batch  # images still uint8 where the source cut them, and without what is common to all
+    position: int
     faults: tuple[Fault, ...] = ()  # of records that others stand in for
     shortened: int = 0  # captions longer than the context
     looks: Mapping[str, Draws | None] = field(default_factory=dict)  # how the crop, and its further view, are augmented
@@ -68,6 +78,9 @@ class Batches:
         self.bad = Tally(source.max_bad if isinstance(source, CroppingSource) else 0.0)
         self.part = _part(batch_size, *share)
         self.views = possible_views(views, source)
+        self.prompts: ClassPrompts | None = None
+        if CLASS_PROMPTS in self.views and isinstance(source, LabelledSource):
+            self.prompts = ClassPrompts(source, tokens, seed)
         if augment.wanted and isinstance(source, BatchSource):
             raise UserError(
                 "augment changes pictures, but the data holds features; set flip, jitter, grey and blur of augment to 0"
@@ -94,7 +107,7 @@ class Batches:
         indices = whole[self.part]
         draws = torch.rand(len(whole), generator=generator(self.seed, "caption", position)).tolist()[self.part]
         if isinstance(self.source, BatchSource):
-            return Made(self.source.batch(indices, draws, self.tokens))
+            return Made(self.source.batch(indices, draws, self.tokens), position)
         names = [CROP, *([IMAGE_VIEW2] if IMAGE_VIEW2 in self.views else [])]
         chances = [crop_draws(len(whole), generator(self.seed, name, position))[self.part] for name in names]
         used, crops, faults = self._crops(indices, chances, device)
@@ -103,7 +116,8 @@ class Batches:
         further |= self._partners(whole, position, device)
         batch = self._with_words(replace(batch, side={**batch.side, **further}), draws, position)
         looks = {name: self._look(name, position, len(whole)) for name in names}
-        return Made(batch, faults, looks=looks | {IMAGE_PARTNER: self._look(CROP, position, len(whole), mirrored=True)})
+        looks[IMAGE_PARTNER] = self._look(CROP, position, len(whole), mirrored=True)
+        return Made(batch, position, faults, looks=looks)
 
     def _partners(self, whole: list[int], position: int, device: torch.device | str) -> dict[str, Tensor]:
         """Pictures of the batch read backwards, cut as they are at their own places; those of a batch that is here as a
@@ -182,7 +196,9 @@ class Batches:
         seen = {name: self._seen(batch.side[name], made, name) for name in PICTURES if name in batch.side}
         if IMAGE_PARTNER in self.views and self._all_here:
             seen[IMAGE_PARTNER] = images.flip(0)
-        return replace(batch, images=images, side={**batch.side, **seen})
+        said = self.prompts.at(made.position) if self.prompts else {}
+        common = {name: tensor.to(self.device) for name, tensor in said.items()}
+        return replace(batch, images=images, side={**batch.side, **seen}, common=common)
 
     def _seen(self, images: Tensor, made: Made, name: str) -> Tensor:
         """What the encoder sees of a crop."""

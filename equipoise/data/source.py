@@ -28,6 +28,9 @@ PIXELS = (IMAGE_VIEW2, IMAGE_PARTNER, IMAGE_MIXED)  # too much to send around
 TEXT_VIEW2, TEXT_VIEW2_MASK = "text_view2", "text_view2_mask"  # a changed caption [N, L], bool [N, L]
 MASKED_WORDS = "masked_words"  # a view as well, of words that are hidden: bool [N, L], and what they were [N, L]
 HIDDEN, ANSWERS = "hidden", "answers"
+# in a batch's `common`, where an objective asks for the view: token ids [C, L] of what is said of every class, bool
+# [C, L], and the classes' names [C] as fingerprints, equal to `label` in `side` for samples of a class (data/side.py)
+CLASS_PROMPTS, CLASS_PROMPTS_MASK, CLASSES = "class_prompts", "class_prompts_mask", "classes"
 HAS = "has_"  # before such a name: bool [N], False where a sample has none of it
 
 

@@ -71,7 +71,7 @@ class View:
         return [self.text_numbers[index] for index in indices]
 
 
-class _Crops(View):
+class Crops(View):
     @property
     def max_bad(self) -> float:
         return self.source.max_bad
@@ -134,7 +134,7 @@ class _Features(View):
 
 
 ABILITIES: tuple[tuple[Any, type[View]], ...] = (
-    (CroppingSource, _Crops),
+    (CroppingSource, Crops),
     (JudgedSource, _Judged),
     (LabelledSource, _Labelled),
     (RegionSource, _Regions),

@@ -4,11 +4,12 @@
     image_partner the picture that stands there in the batch read backwards, as it is cut and coloured at its own place
     text_view2    the caption with two words exchanged, or with some left out (Wei & Zou 2019, "EDA", §2)
     masked_words  some words of the caption hidden, to be guessed (Devlin et al. 2019, BERT, §3.1)
+    class_prompts what is said of every class: one view of the whole batch (`prompts.py`)
 
-They travel in `Batch.side`: image_view2, image_partner [N, 3, H, W]; text_view2, text_view2_mask [N, L]; hidden [N, L],
-True where a word is to be guessed, and answers [N, L], the words as they were. `masked_words` changes the batch's
-tokens: the caption whose words are hidden is the caption, as in DeCLIP. A partner may belong to another process: then
-both decode it.
+All but the last travel in `Batch.side`: image_view2, image_partner [N, 3, H, W]; text_view2, text_view2_mask [N, L];
+hidden [N, L], True where a word is to be guessed, and answers [N, L], the words as they were. `masked_words` changes
+the batch's tokens: the caption whose words are hidden is the caption, as in DeCLIP. A partner may belong to another
+process: then both decode it.
 
 EDA also replaces words by synonyms and inserts some. That takes a thesaurus, which nothing here downloads, so each
 caption has one of the other two changes: an exchange of two words, or every word left out with probability 0.1.
@@ -26,6 +27,7 @@ from torch import Generator, Tensor
 from equipoise.data.order import generator
 from equipoise.data.source import (
     ANSWERS,
+    CLASS_PROMPTS,
     HIDDEN,
     IMAGE_PARTNER,
     IMAGE_VIEW2,
@@ -33,12 +35,13 @@ from equipoise.data.source import (
     TEXT_VIEW2,
     TEXT_VIEW2_MASK,
     BatchSource,
+    LabelledSource,
     Source,
 )
 from equipoise.data.tokens import Tokens
 from equipoise.types import Batch, UserError
 
-VIEWS = (IMAGE_VIEW2, IMAGE_PARTNER, TEXT_VIEW2, MASKED_WORDS)
+VIEWS = (IMAGE_VIEW2, IMAGE_PARTNER, TEXT_VIEW2, MASKED_WORDS, CLASS_PROMPTS)
 LEFT_OUT = 0.1  # of the words, in a caption that is shortened
 TO_GUESS = 0.15  # of the words
 MASK, OTHER = 0.8, 0.1  # of the hidden ones become the mask token, another word; the rest stay
@@ -71,6 +74,11 @@ def possible_views(views: Sequence[str], source: Source) -> tuple[str, ...]:
         raise UserError(
             f"the objective asks for further views of pictures and captions ({', '.join(views)}), but the data holds "
             "features, of which there is one view each; choose the objective clip, or data that has pictures"
+        )
+    if CLASS_PROMPTS in views and not isinstance(source, LabelledSource):
+        raise UserError(
+            "the objective compares images with the names of classes, which the data does not have; set data.name to "
+            "few_shot, folders or class_shards"
         )
     return tuple(views)
 

@@ -5,6 +5,8 @@
   the many-to-many truth (mAP@R).
 - `zero_shot`: where records carry a class label, classification by prompts.
 - `geometry`: how images and their first captions lie (`geometry.py`).
+- `shifts`: accuracy on further sets of a few-shot run, and their mean. Such data has classes and no captions of its
+  own, so that `zero_shot` (by prompts, whatever was trained) and this are all that is measured of it.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from equipoise.data.shots import SHIFTED, ClassSet
 from equipoise.data.source import FeatureSource, JudgedSource, LabelledSource, Source
 from equipoise.evaluation.chance import geometry_chance, retrieval_chance, zero_shot_chance
 from equipoise.evaluation.geometry import geometry
@@ -84,6 +87,8 @@ class Captions:
 def evaluate(model: Model, source: Source, settings: Evaluation) -> dict[str, Finding]:
     """All protocols the source allows, by name."""
     model = by_weights(model) if settings.features == "weights" else model
+    if isinstance(source, ClassSet):
+        return classified(model, source, settings)
     images = encode_images(model, source, settings.batch_size)
     said = _Said.of(model, source, settings.captions)
     findings = {"retrieval": _retrieval(model, images, said, source, settings)}
@@ -97,15 +102,39 @@ def evaluate(model: Model, source: Source, settings: Evaluation) -> dict[str, Fi
 
 
 def validate(model: Model, source: Source, settings: Evaluation) -> dict[str, float]:
-    """Retrieval and geometry, quick and possible with every source: how far training has come."""
+    """Retrieval and geometry, quick and possible with most sources: how far training has come. Of images that have
+    classes and no captions of their own, how many are recognised."""
+    if isinstance(source, ClassSet):
+        return classified(model, source, settings)["zero_shot"].metrics
     images, said = encode_images(model, source, settings.batch_size), _Said.of(model, source, settings.captions)
     return {**_retrieval(model, images, said, source, settings).metrics, **said.geometry(images, model.space)}
 
 
 def validation_metrics(source: Source) -> list[str]:
-    """What `validate` measures of retrieval, by name, without measuring it: any of it can choose the best model."""
+    """What `validate` measures of retrieval, or of classes, by name, without measuring it: any of it can choose the
+    best model."""
+    if isinstance(source, ClassSet):
+        return list(zero_shot_chance(len(source.class_names)))
     truth = np.ones((1, 1), dtype=bool) if isinstance(source, JudgedSource) else None
     return list(retrieval_chance(1, torch.zeros(1, dtype=torch.long), truth))
+
+
+def classified(model: Model, source: ClassSet, settings: Evaluation) -> dict[str, Finding]:
+    """Accuracy on a set of classes and, where it has any, on its shifted sets."""
+    found = {name: _accuracy(model, one, settings) for name, one in (("", source), *source.shifts.items())}
+    own = found.pop("")
+    if not found:
+        return {"zero_shot": own}
+    metrics, chance = (
+        {f"acc1_{name}": getattr(one, part)["acc1"] for name, one in found.items()} for part in ("metrics", "chance")
+    )
+    for numbers in (metrics, chance):
+        numbers[f"acc1_{SHIFTED}"] = sum(numbers.values()) / len(numbers)
+    return {"zero_shot": own, "shifts": Finding(metrics, chance)}
+
+
+def _accuracy(model: Model, source: ClassSet, settings: Evaluation) -> Finding:
+    return _zero_shot(model, encode_images(model, source, settings.batch_size), source, settings)
 
 
 def encode_images(model: Model, source: Source, batch_size: int, limit: int | None = None) -> Tensor:

@@ -35,7 +35,7 @@ MEANINGS: Mapping[str, tuple[str, str]] = {
     "true_queries": ("true queries", "Number of queries with a true match; only these are counted."),
     "mean_recall": ("mean recall", "Average of R@1, R@5 and R@10 over both directions."),
     "rsum": ("rsum", "Sum of R@1, R@5 and R@10 over both directions, in percentage points: at most 600."),
-    "acc1": ("accuracy", "Share of images whose class comes first, with no training on classes."),
+    "acc1": ("accuracy", "Share of images whose class comes first, by prompts alone."),
     "acc5": ("top-5 accuracy", "Share of images whose class is among the first five."),
     "mean_per_class_recall": ("mean per-class recall", "Accuracy averaged over classes, so that each weighs the same."),
     "lp_acc1": ("accuracy", "Share of images whose class a linear map on frozen features gets right."),
@@ -78,6 +78,9 @@ class Metric:
 
 def metric(name: str) -> Metric:
     """What a metric's name means; a name we do not know is shown as it is."""
+    if name.startswith("acc1_"):
+        shift = name.removeprefix("acc1_").replace("_", " ")
+        return Metric("", f"accuracy, {shift}", f"Share of images whose class comes first, of the test set: {shift}.")
     for prefix, arrow in ARROWS.items():
         if name.startswith(f"{prefix}_"):
             return Metric(arrow, *MEANINGS.get(rest := name.removeprefix(f"{prefix}_"), (rest, "")))

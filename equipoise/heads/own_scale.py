@@ -43,7 +43,7 @@ class OwnScale(Head):
 
     def forward(self, seen: Seen) -> dict[str, Tensor]:
         t = self.log_scale + (self.log_scale.clamp(max=math.log(MAX_SCALE)) - self.log_scale).detach()
-        return {self.roles[0]: t.expand(len(seen.points("text")), 1)}
+        return {self.roles[0]: t.expand(len(seen.points("image")), 1)}
 
     @torch.no_grad()
     def bring_back(self) -> None:

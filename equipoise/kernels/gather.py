@@ -3,7 +3,8 @@
 Every rank computes the loss of the whole batch from the gathered points, so each already has the full gradient of its
 own points: backward needs no communication. Data-parallel wrappers then *average* parameter gradients over the ranks,
 while the gradient of the whole batch is their *sum*; the factor `world` is put where it belongs, on the points, once.
-What is not a function of gathered points (the temperature) has the same full gradient on every rank and needs none.
+What is not a function of gathered points (the temperature, points that are common to the batch) has the same full
+gradient on every rank and needs none.
 """
 
 from __future__ import annotations
@@ -50,16 +51,15 @@ def sum_over_ranks(tensor: Tensor) -> Tensor:
 def gather_batch(batch: Batch) -> Batch:
     """What an objective may ask of the whole batch: numbers, tokens, mask and side data of all ranks. Tensors that
     differ in width between ranks are padded with zeros. Pixels and features stay where they are: `images`, and
-    `tokens` that are no ids, come empty, and views of images not at all."""
+    `tokens` that are no ids, come empty, and views of images not at all; what is common to the batch each rank has."""
     if not in_company():
         return batch
     ids = {} if batch.tokens.is_floating_point() else {"tokens": batch.tokens}
     told = {name: tensor for name, tensor in batch.side.items() if name not in PIXELS}
     found = _gather_ragged({"mask": batch.mask, "index": batch.index, **ids, **_prefixed(told)})
     side = {name: found[f"side/{name}"] for name in told}
-    return Batch(
-        batch.images[:0], found.get("tokens", batch.tokens[:0]), found["mask"], found["index"], side, batch.moment
-    )
+    tokens = found.get("tokens", batch.tokens[:0])
+    return Batch(batch.images[:0], tokens, found["mask"], found["index"], side, batch.moment, batch.common)
 
 
 def _prefixed(side: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -22,6 +22,7 @@ from equipoise.data.tokens import NoTokens, Tokens
 from equipoise.encoders import ImageConfig, TextConfig, TextTransformer
 from equipoise.heads import Head, HeadConfig, Sizes
 from equipoise.models.guides import Regions, tags_of
+from equipoise.models.pivots import pivot_points
 from equipoise.models.prompts import Prompts
 from equipoise.models.reading import TOWER_OF, Reading, widened
 from equipoise.models.shift import Shift
@@ -82,12 +83,13 @@ class Model(nn.Module):
             **{view: partial(reading.points, view) for view in TOWER_OF},
             **({"regions": lambda: self._region_points(batch)} if self.regions else {}),
             **({"tags": lambda: self._tag_points(batch)} if self.text_encoder.reads == "words" else {}),
+            **({"pivots": lambda: self._pivot_points(batch)} if self.text_encoder.reads == "words" else {}),
         }
         further = {role for head in heads for role in head.roles}
         if unknown := set(needs) - set(makers) - further:
             raise UserError(
                 f"this model cannot produce {', '.join(sorted(unknown))}, which the objective needs; "
-                "regions need regions.width, tags a text encoder that reads words, others a head of the model"
+                "regions need regions.width, tags and pivots a text encoder that reads words, others a head"
             )
         made = {role: makers[role]() for role in needs if role in makers}
         for head in heads:
@@ -134,6 +136,9 @@ class Model(nn.Module):
 
     def _tag_points(self, batch: Batch) -> Tensor:
         return self._points("text", *tags_of(batch))
+
+    def _pivot_points(self, batch: Batch) -> Tensor:
+        return pivot_points(partial(self._points, "text"), batch)
 
     def _points(self, tower: str, *inputs: Tensor) -> Tensor:
         encoder = self.image_encoder if tower == "image" else self.text_encoder

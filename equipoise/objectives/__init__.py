@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from equipoise.objectives.clip import CLIP
 from equipoise.objectives.declip import DeCLIP
+from equipoise.objectives.few_shot import FewShot
 from equipoise.objectives.filip import FILIP
 from equipoise.objectives.imix import IMix
 from equipoise.objectives.m3mix import M3Mix
@@ -32,6 +33,12 @@ OBJECTIVES: dict[str, Objective | type[Objective]] = {
     # mixups of pictures, before the encoder
     "imix": IMix,
     "unmix": UnMix,
+    # images against the prompts of all classes: with all mixups, without any, with m² alone
+    "few_shot": FewShot,
+    "few_shot_plain": FewShot(m2_weight=0.0, v_weight=0.0, l_weight=0.0, vl_weight=0.0),
+    "few_shot_m2": FewShot(v_weight=0.0, l_weight=0.0, vl_weight=0.0),
 }
 
-__all__ = ["CLIP", "FILIP", "OBJECTIVES", "SLIP", "DeCLIP", "IMix", "M3Mix", "Objective", "SoftCLIP", "UnMix"]
+__all__ = [
+    "CLIP", "FILIP", "OBJECTIVES", "SLIP", "DeCLIP", "FewShot", "IMix", "M3Mix", "Objective", "SoftCLIP", "UnMix",
+]  # fmt: skip

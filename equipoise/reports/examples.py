@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from equipoise.data.shots import ClassSet
 from equipoise.data.source import FeatureSource, JudgedSource, Source
 from equipoise.evaluation.evaluate import Captions, captions, encode_images
 from equipoise.models.model import Model
@@ -33,8 +34,8 @@ class _Pool:
 
 def gather_examples(model: Model, source: Source, count: int = 4) -> ExampleSets:
     """`count` queries of each kind, from at most `LARGEST_POOL` images and their first captions; none of data
-    that cannot be looked at."""
-    if isinstance(source, FeatureSource):
+    that cannot be looked at, or whose captions are names of classes, the same for many."""
+    if isinstance(source, FeatureSource | ClassSet):
         return ExampleSets()
     pool = _pool(model, source)
     texts, images = _by_success(pool.similarity.T), _by_success(pool.similarity)

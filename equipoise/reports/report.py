@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from equipoise.evaluation.results import metric, percent
+from equipoise.evaluation.robustness import COLUMNS, Robustness
 from equipoise.files import write_text
 from equipoise.reports import plots
 from equipoise.reports.page import page
@@ -92,12 +93,13 @@ def write_report(
     confusion: Confusion | None = None,
     clamp: float | None = None,
     temperature: str = "",
+    robustness: Robustness | None = None,
 ) -> Path:
     """Write `report.html` into `folder`.
 
     `facts` are shown as they come (command, recipe, seed, ...); `metrics` are the records of metrics.jsonl, whose
     "temperature" is exp(t) and whose largest allowed value is `clamp`; `temperature` says how it went;
-    `results` and `chance` hold numbers by the evaluation's name.
+    `results` and `chance` hold numbers by the evaluation's name; `robustness` is of a model that another one became.
     """
     text = page(
         REPORT,
@@ -111,6 +113,7 @@ def write_report(
         glossary=glossary(results),
         examples=examples,
         confusion=confusion,
+        changes=[] if robustness is None else [COLUMNS, *robustness.rows()],
         bibliography=bibliography.strip(),
     )
     path = folder / REPORT
@@ -132,7 +135,14 @@ def verdict(results: Mapping[str, Numbers], chance: Mapping[str, Numbers]) -> st
         return (
             f"It has not learned yet: {among} in {percent(value)} of cases, no better than guessing ({percent(guess)})."
         )
-    return "This run has no retrieval numbers yet."
+    return _class_verdict(results.get("zero_shot", {}), chance.get("zero_shot", {}))
+
+
+def _class_verdict(numbers: Numbers, chance: Numbers) -> str:
+    if "acc1" not in numbers or "acc1" not in chance:
+        return "This run has no retrieval numbers yet."
+    among = f"the class of a picture is recognised among {round(1 / chance['acc1']):,} in {percent(numbers['acc1'])}"
+    return f"By prompts alone, {among} of cases. Guessing would manage {percent(chance['acc1'])}."
 
 
 def _is_above(value: float, guess: float, queries: float | None) -> bool:

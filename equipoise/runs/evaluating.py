@@ -2,35 +2,66 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from equipoise.config import load_run, load_stored
-from equipoise.evaluation.evaluate import evaluate
+import torch
+
+from equipoise.config import Run, load_run, load_stored
+from equipoise.evaluation.evaluate import Finding, evaluate
+from equipoise.evaluation.robustness import Robustness, robustness
+from equipoise.files import write_text
 from equipoise.models.folder import CONFIG, model_folder
+from equipoise.models.model import Model
 from equipoise.runs.loading import load
-from equipoise.runs.writing import print_findings, write_findings
+from equipoise.runs.writing import print_change, print_findings, write_findings
 from equipoise.training.device import torch_device
 from equipoise.training.joining import joined
 from equipoise.training.parallel import own_device
+from equipoise.training.ranks import Ranks
 from equipoise.training.sharing import Sharing
+
+CHANGE = "robustness.json"
 
 
 def evaluate_folder(
-    path: Path, data: str | None, overrides: Sequence[str], split: str, out: Path | None, device: str = "auto"
+    path: Path,
+    data: str | None,
+    overrides: Sequence[str],
+    split: str,
+    out: Path | None,
+    device: str = "auto",
+    before: Path | None = None,
 ) -> None:
-    """Evaluate a model folder on its own data or a recipe's; print, and write JSON where asked. Under torchrun the
-    processes share the encoding."""
+    """Evaluate a model folder on its own data or a recipe's; print, and write JSON where asked. With `before`, a model
+    folder too, also what became of its accuracies. Under torchrun the processes share the encoding."""
     with joined() as ranks:
-        model = load(path, own_device(torch_device(device), ranks))
-        if ranks.world > 1:
-            model.spread = Sharing(ranks)
+        place = own_device(torch_device(device), ranks)
+        models = [_loaded(folder, place, ranks) for folder in (path, *([before] if before else []))]
         stored = model_folder(path) / CONFIG
         run = (load_run(data, overrides) if data else load_stored(stored, overrides)).run
-        findings = evaluate(model, run.data.build(split), run.evaluation)
+        source = run.data.build(split)
+        findings, *earlier = [evaluate(model, source, run.evaluation) for model in models]
+        change = robustness(earlier[0], findings) if earlier else None
         if ranks.leads:
-            print_findings(findings)
-            if out is not None:
-                write_findings(out, run, str(path), findings)
-                print(f"\nThe results are in {out}")
+            _tell(run, path, findings, change, out)
         ranks.wait()
+
+
+def _loaded(path: Path, device: torch.device, ranks: Ranks) -> Model:
+    model = load(path, device)
+    if ranks.world > 1:
+        model.spread = Sharing(ranks)
+    return model
+
+
+def _tell(run: Run, path: Path, findings: Mapping[str, Finding], change: Robustness | None, out: Path | None) -> None:
+    print_findings(findings)
+    if change:
+        print_change(change)
+    if out is not None:
+        write_findings(out, run, str(path), findings)
+        if change:
+            write_text(out / "results" / CHANGE, json.dumps(change.numbers(), indent=2) + "\n")
+        print(f"\nThe results are in {out}")

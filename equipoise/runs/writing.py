@@ -14,6 +14,7 @@ from equipoise.config import Loaded, Run, dump
 from equipoise.data.source import Source
 from equipoise.evaluation.evaluate import Finding, evaluate
 from equipoise.evaluation.results import TASKS, table, write_results
+from equipoise.evaluation.robustness import Robustness
 from equipoise.evaluation.temperature import course
 from equipoise.models.folder import write_model
 from equipoise.models.model import Model, count_parameters
@@ -23,7 +24,7 @@ from equipoise.training.loop import Outcome
 from equipoise.training.ranks import Ranks
 from equipoise.training.rows import gathered
 
-TASK_OF = {"retrieval": TASKS[0], "matching": TASKS[0], "zero_shot": TASKS[1], "geometry": TASKS[0]}
+TASK_OF = {"retrieval": TASKS[0], "matching": TASKS[0], "zero_shot": TASKS[1], "shifts": TASKS[1], "geometry": TASKS[0]}
 
 
 @dataclass(frozen=True)
@@ -103,6 +104,12 @@ def print_findings(findings: Mapping[str, Finding]) -> None:
     console = Console()
     for name, finding in findings.items():
         console.print(table(finding.metrics, finding.chance, name.replace("_", " ")))
+
+
+def print_change(change: Robustness) -> None:
+    from rich.console import Console
+
+    Console().print(change.table())
 
 
 def write_findings(folder: Path, run: Run, model: str, findings: Mapping[str, Finding]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from equipoise.spaces.by_class import ByClass, by_class
 from equipoise.spaces.euclidean import Euclidean
 from equipoise.spaces.geodesic_mix import geodesic_mix
 from equipoise.spaces.hardness import Hardness, hardness
@@ -21,6 +22,7 @@ SPACES: dict[str, type[Space]] = {
 
 __all__ = [
     "SPACES",
+    "ByClass",
     "Euclidean",
     "Hardness",
     "PartWay",
@@ -29,6 +31,7 @@ __all__ = [
     "Space",
     "Sphere",
     "TokenSets",
+    "by_class",
     "geodesic_mix",
     "hardness",
     "pinned",

@@ -6,7 +6,8 @@ Oh et al. 2023, "Geodesic Multi-Modal Mixup for Robust Fine-Tuning", App. C.4, F
     positive_i = s(u_i, v_i)        closest_i = max_{j≠i} s(u_i, v_j)
     above_i    = |{j≠i : s(u_i, v_j) > positive_i}| / (N-1)
 
-u, v [N, d] points. Some rows of the N × N similarities exist at a time. No gradients.
+u, v [N, d] points; the match of u_i may stand elsewhere than at i (`match`). Some rows of the N × N similarities exist
+at a time. No gradients.
 """
 
 from __future__ import annotations
@@ -28,13 +29,16 @@ class Hardness(NamedTuple):
 
 
 @torch.no_grad()
-def hardness(rows: Tensor, cols: Tensor, *, space: Space, positive: Tensor | None = None) -> Hardness:
-    """Of every row among all columns, of which the one at its place is its match; `positive` where that is not as
-    close to it as `space` says."""
-    positive = space.pairwise(rows, cols) if positive is None else positive
+def hardness(
+    rows: Tensor, cols: Tensor, *, space: Space, positive: Tensor | None = None, match: Tensor | None = None
+) -> Hardness:
+    """Of every row among all columns, of which the one at its place, or at `match` [N], is its match; `positive` where
+    that is not as close to it as `space` says."""
+    match = torch.arange(len(rows), device=rows.device) if match is None else match
+    positive = space.pairwise(rows, cols[match]) if positive is None else positive
     closest, above = [], []
     for some in torch.arange(len(rows), device=rows.device).split(max(1, AT_ONCE // len(cols))):
-        others = space.similarity(rows[some], cols).scatter(1, some[:, None], -torch.inf)
+        others = space.similarity(rows[some], cols).scatter(1, match[some, None], -torch.inf)
         closest.append(others.amax(1))
         above.append((others > positive[some, None]).sum(1).double() / max(1, len(cols) - 1))
     return Hardness(positive, torch.cat(closest), torch.cat(above))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from equipoise.targets.duplicates import Alike, Duplicates
 from equipoise.targets.guide import GUIDES, Guide
 from equipoise.targets.hard import HARD_TARGETS
+from equipoise.targets.of_classes import OfClasses
 from equipoise.targets.one_hot import OneHot
 from equipoise.targets.reflected import Reflected
 from equipoise.targets.smoothed import Smoothed
@@ -27,6 +28,7 @@ __all__ = [
     "Duplicates",
     "Guide",
     "HardTarget",
+    "OfClasses",
     "OneHot",
     "Reflected",
     "Scores",

@@ -8,18 +8,20 @@ Gao et al. 2021, "Scaling Deep Contrastive Learning Batch Size under Memory Limi
 
 Plain accumulation of micro-batch losses would contrast each sample with its own micro-batch only, and scale the
 temperature's gradient by their number. Random parts of an encoder (patch dropout) draw the same in 3 as in 1; what an
-encoder remembers of its batches (batch norm's running statistics) it remembers once: 3 embeds by `again`.
+encoder remembers of its batches (batch norm's running statistics) it remembers once: 3 embeds by `again`. What is
+common to the batch goes with its last micro-batch, in 1 and in 3: it is made, and differentiated, once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
+from dataclasses import replace
 
 import torch
 from torch import Tensor
 
-from equipoise.types import Batch, Embeddings, Loss
+from equipoise.types import COMMON, Batch, Embeddings, Loss
 
 Embed = Callable[[Batch], Embeddings]
 Compare = Callable[[Embeddings], Loss]
@@ -37,7 +39,7 @@ def cached_backward(
         for part in parts:
             states.append(_random_state(batch.index.device))
             seen.append(embed(part).roles())
-    leaves = {role: torch.cat([s[role] for s in seen]).requires_grad_() for role in seen[0]}
+    leaves = {role: torch.cat([s[role] for s in seen if role in s]).requires_grad_() for role in seen[-1]}
     loss = compare(Embeddings.of(leaves))
     loss.total.backward()
     for number, (part, state) in enumerate(zip(parts, states, strict=True)):
@@ -52,14 +54,17 @@ def cached_backward(
 
 
 def _differentiate(embeddings: Embeddings, leaves: dict[str, Tensor], rows: slice) -> None:
-    points = embeddings.roles()  # some only guide, some come from what is frozen
-    whole = {role: leaf.grad for role, leaf in leaves.items() if leaf.grad is not None and points[role].requires_grad}
-    torch.autograd.backward([points[role] for role in whole], [grad[rows] for grad in whole.values()])
+    whole = {role: leaf.grad for role, leaf in leaves.items() if leaf.grad is not None}  # some only guide
+    points = {role: made for role, made in embeddings.roles().items() if role in whole and made.requires_grad}
+    grads = [whole[role] if role in COMMON else whole[role][rows] for role in points]
+    torch.autograd.backward(list(points.values()), grads)
 
 
 def micro_batches(batch: Batch, micro: int) -> Iterator[Batch]:
+    """Parts of a batch; what is common to it goes with the last."""
     for start in range(0, len(batch), micro):
-        yield batch.map(lambda tensor, start=start: tensor[start : start + micro])  # type: ignore[misc]
+        part = batch.map(lambda tensor, start=start: tensor[start : start + micro])  # type: ignore[misc]
+        yield part if start + micro >= len(batch) else replace(part, common={})
 
 
 def _random_state(device: torch.device) -> tuple[Tensor, Tensor | None]:

@@ -25,7 +25,7 @@ from equipoise.training.settings import Training
 from equipoise.training.statistics import prepare_statistics
 from equipoise.training.stored import Stored
 from equipoise.training.trainable import freeze_all_but, kept_norms
-from equipoise.types import MOMENTUM, Batch, Embeddings, Loss
+from equipoise.types import COMMON, MOMENTUM, Batch, Embeddings, Loss
 
 
 class NotFinite(ArithmeticError):
@@ -118,8 +118,9 @@ class Step:
 
     def _embed(self, batch: Batch) -> Embeddings:
         self._keep_statistics()  # whatever was evaluated before has left the model in training mode
+        needs = self.needs if batch.common else [role for role in self.needs if role not in COMMON]
         with self.autocast:
-            return self.forward(batch, self.needs)
+            return self.forward(batch, needs)
 
     def _again(self, batch: Batch) -> Embeddings:
         """As `_embed`, of a batch that was embedded before."""
@@ -141,7 +142,9 @@ class Step:
     def _compare(self, embeddings: Embeddings, batch: Batch, taught: Mapping[str, Tensor]) -> Loss:
         """The loss of the whole batch, wherever its parts are."""
         roles = {**embeddings.roles(), **taught}
-        whole = Embeddings.of({role: gather_points(points) for role, points in roles.items()})
+        whole = Embeddings.of(
+            {role: points if role in COMMON else gather_points(points) for role, points in roles.items()}
+        )
         model = self.model
         loss = self.objective(
             whole, gather_batch(batch), log_scale=model.log_scale, space=model.space, bias=model.logit_bias
@@ -153,6 +156,8 @@ class Step:
 
 def _facts(loss: Loss, image: Tensor, text: Tensor, space: Space) -> dict[str, float]:
     """What the objective has to say, and how hard the batch was for it (`spaces/hardness.py`)."""
+    if not len(text):
+        return dict(loss.facts())
     by_image, by_text = hardness(image, text, space=space), hardness(text, image, space=space)
     return {
         **loss.facts(),

@@ -26,7 +26,7 @@ def gradients(objective: str, micro: int, impl: str = "eager", **changes) -> tup
 WITH_NORMS = {"slip", "declip"}  # which normalise each micro-batch by itself
 
 
-@pytest.mark.parametrize("objective", [*sorted(OBJECTIVES.keys() - WITH_NORMS), "declip_without_norms"])
+@pytest.mark.parametrize("objective", [*sorted(OBJECTIVES.keys() - WITH_NORMS), "declip_without_norms", "numbered"])
 @pytest.mark.parametrize("micro", [1, 4, 5, 11])
 @pytest.mark.parametrize("impl", ["eager", "tiled"])
 def test_micro_batches_equal_the_whole(objective, micro, impl):

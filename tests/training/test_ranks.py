@@ -62,6 +62,10 @@ CASES = [
     ("mixed", "ddp", 0, "eager", "mixed"),  # a temperature of its own, learned
     ("mixed", "ddp", 2, "tiled", "mixed"),
     ("mixed", "fsdp", 0, "tiled", "mixed"),
+    ("few_shot", "ddp", 0, "eager", "few_shot"),  # points that are common to the batch, and no text of each sample
+    ("few_shot", "ddp", 2, "tiled", "few_shot"),
+    ("few_shot", "fsdp", 0, "eager", "few_shot"),
+    ("few_shot", "fsdp", 4, "tiled", "few_shot"),
     ("mixed_fixed", "ddp", 4, "tiled", "product_sphere-inner"),
     ("mixed_fixed", "fsdp", 0, "eager", "euclidean"),
     ("imix", "ddp", 2, "eager", "sphere"),
