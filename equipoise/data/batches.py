@@ -25,6 +25,7 @@ from equipoise.data.side import side_data, tag_data
 from equipoise.data.source import (
     CLASS_PROMPTS,
     IMAGE_PARTNER,
+    IMAGE_VIEW2,
     BatchSource,
     CroppingSource,
     LabelledSource,
