@@ -76,6 +76,10 @@ class M3Mix(Objective):
         return bool(self.m2_weight and self.m2_scale and self.m2_scale_learned)
 
     @property
+    def mixes(self) -> bool:
+        return self.of.mixes or any(getattr(self, f"{term}_weight") for term in TERMS)
+
+    @property
     def needs(self) -> tuple[str, ...]:
         return (*self.of.needs, *(OwnScale.roles if self._learns_scale else ()))
 
