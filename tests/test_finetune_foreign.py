@@ -1,14 +1,7 @@
-"""Fine-tuning of what other libraries wrote, and on two processes."""
+"""Fine-tuning of what other libraries wrote."""
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
-from pathlib import Path
-
-import pytest
 import torch
 from small_clip import (
     small_config,
@@ -18,13 +11,10 @@ from small_clip import (
     write_open_clip,
     write_transformers,
 )
-from tuning_runs import SHIFTED, ended, trained
+from tuning_runs import ended, trained
 
 from equipoise.config import load_stored
-from equipoise.models.folder import read_tensors
 from equipoise.runs import load
-
-ROOT = Path(__file__).parents[1]
 
 
 def test_a_folder_of_open_clip(tmp_path, open_clip):
@@ -48,35 +38,3 @@ def test_a_folder_of_transformers(tmp_path, transformers):
     state, logged = trained(start, tmp_path / "out", "lora", "lora.rank=2")
     assert any(bool(tensor.any()) for name, tensor in state.items() if name.endswith(".adapter.up"))
     assert logged[-1]["step"] == 8
-
-
-@pytest.mark.parametrize("parallel", ["ddp", "fsdp"])
-def test_two_processes_end_where_one_does(tmp_path, finished_run, parallel):
-    """The readouts first, then adapters: two sets of parameters, neither of them all."""
-    more = ("lora.rank=2", "training.trains=added", "training.probe.share=0.5", f"training.parallel={parallel}")
-    _, logged = trained(finished_run, tmp_path / "one", "lora", *more)
-    command = [
-        sys.executable,
-        "-m",
-        "torch.distributed.run",
-        "--standalone",
-        "--nproc-per-node=2",
-        "-m",
-        "equipoise.cli",
-    ]
-    words = ["finetune", finished_run, "demo", "--method", "lora", "--out", tmp_path / "two"]
-    sets = [f"--set={text}" for text in (*SHIFTED, *more)]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(
-        [*command, *map(str, words), *sets],
-        capture_output=True, text=True, timeout=300, check=False, env=environment, cwd=tmp_path,
-    )  # fmt: skip
-    assert (tmp_path / "two" / "tuning.json").is_file(), done.stderr[-3000:]
-    told = [json.loads(line) for line in (tmp_path / "two" / "metrics.jsonl").read_text().splitlines()]
-    for mine, theirs in zip(logged, told, strict=True):
-        assert theirs.get("loss") == pytest.approx(mine.get("loss"), rel=1e-4)
-    one, two = (
-        read_tensors(tmp_path / run / "checkpoints" / "step-00000008" / "model.safetensors") for run in ("one", "two")
-    )
-    for name, tensor in one.items():
-        torch.testing.assert_close(two[name], tensor, rtol=1e-2, atol=1e-3, msg=name)

@@ -56,11 +56,13 @@ class Step:
             model.regions.requires_grad_(False)  # else DDP waits for a gradient that never comes
         probing = settings.probe.steps_of(settings.steps)
         freeze_all_but(model, settings.trains, *((READOUTS,) if probing else ()))
-        self.parts = Parts(model, READOUTS, settings.trains, probing) if probing else None
         self.kept = kept_norms(model, settings.keep_statistics or probing > 0)
         self._keep_statistics()
         prepare_statistics(model, settings, self.ranks)
         self.module = together(model, self.ranks, settings.parallel, device)
+        self.parts = (
+            Parts(model, READOUTS, settings.trains, probing) if probing else None
+        )  # FSDP has made parameters new
         self.optimiser = make_optimiser(model, settings)
         self.forward = torch.compile(self.module) if settings.compile else self.module
 
