@@ -85,6 +85,10 @@ def test_a_folder_that_holds_a_run(capsys, finished_run):
     assert "already holds a run" in said(capsys, *words)
 
 
-def test_other_settings_than_those_of_the_run_to_be_resumed(capsys, finished_run):
+def test_a_run_to_be_resumed_without_its_name(capsys, finished_run):
+    assert "say which with --out FOLDER" in said(capsys, finished_run, "demo", "--resume")
+
+
+def test_a_run_without_its_start(capsys, finished_run):
     words = (finished_run, "demo", "--out", finished_run, "--resume")
     assert "start is missing, the model that this run started from" in said(capsys, *words)

@@ -37,6 +37,8 @@ def finetune(
     was measured of start, end and the best place. Where none is better than the start, these are written all the same,
     the model is the start model, and `UserError` says so.
     """
+    if resume and out is None:
+        raise UserError("--resume goes on with the run in a folder; say which with --out FOLDER")
     with joined() as ranks:
         name = str(model)
         start = ranks.each(lambda: _start(name, out, resume))
