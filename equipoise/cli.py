@@ -19,6 +19,7 @@ from equipoise.completeness_command import add_completeness_command
 from equipoise.data_commands import add_data_commands
 from equipoise.embed_command import add_embed_command
 from equipoise.exchange_commands import add_exchange_commands
+from equipoise.finetune_command import add_finetune_command
 from equipoise.lab_commands import add_lab_commands
 from equipoise.probe_command import add_probe_command
 from equipoise.regions_command import add_regions_command
@@ -113,6 +114,7 @@ def _parser() -> argparse.ArgumentParser:
     )  # fmt: skip
     _run_options(train)
 
+    add_finetune_command(commands, _command)
     evaluate = _command(
         commands, _eval, "eval", "evaluate a model folder", "runs/demo clip-scenes --set data.shift=rotation"
     )

@@ -24,6 +24,7 @@ from equipoise.data.tokens import Tokens
 from equipoise.encoders import IMAGE_ENCODERS, TEXT_ENCODERS, ImageConfig, TextConfig
 from equipoise.evaluation.evaluate import Evaluation
 from equipoise.models.guides import Regions
+from equipoise.models.lora import Lora
 from equipoise.models.prompts import Prompts
 from equipoise.models.shift import Shift
 from equipoise.models.temperature import Temperature
@@ -35,9 +36,10 @@ from equipoise.settings.resolve import resolve
 from equipoise.settings.toml import dump
 from equipoise.spaces import SPACES, Space
 from equipoise.training.settings import Training
+from equipoise.tuning.settings import Finetuning
 from equipoise.types import UserError
 
-__all__ = ["Loaded", "Run", "builtin_recipes", "dump", "load_run", "load_settings", "load_stored"]
+__all__ = ["Loaded", "Run", "builtin_recipes", "dump", "load_layers", "load_run", "load_settings", "load_stored"]
 
 
 @dataclass(frozen=True)
@@ -60,6 +62,8 @@ class Run:
     objective: Objective = choice(OBJECTIVES, "clip")
     training: Training = field(default_factory=Training)
     evaluation: Evaluation = field(default_factory=Evaluation)
+    lora: Lora = field(default_factory=Lora)
+    finetuning: Finetuning = field(default_factory=Finetuning)
 
     def __post_init__(self) -> None:
         if not self.name or Path(self.name).name != self.name:
@@ -70,6 +74,11 @@ class Run:
             raise UserError(
                 "shuffle exchanges captions, but the objective looks at the classes of images and at no captions; set "
                 "shuffle.share to 0"
+            )
+        if self.objective.mixes and not self.space.has_geodesics:
+            raise UserError(
+                f"the objective mixes points along geodesics, which the space {type(self.space).__name__} has not; "
+                "choose an objective without mixups, or a space that has them, the sphere for instance"
             )
         self.training.taught(self.objective.needs)  # so that a teacher that is missing, or
         self.caption_tokens()  # a context too small, is refused before anything is made
@@ -102,4 +111,9 @@ def _loaded(table: Table) -> Loaded:
 
 def load_settings(settings: Mapping[str, Any], source: str) -> Loaded:
     """A run from a table of settings that a program made; `source` says in errors what it made them from."""
-    return _loaded(Table((Layer(source, settings, {}),)))
+    return load_layers(Layer(source, settings, {}))
+
+
+def load_layers(*layers: Layer) -> Loaded:
+    """A run from layers of settings, the oldest first."""
+    return _loaded(Table(layers))

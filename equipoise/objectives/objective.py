@@ -38,6 +38,11 @@ class Objective(ABC):
         """Where a bias of the logits starts that the model is to learn; None where there is none."""
         return None
 
+    @property
+    def mixes(self) -> bool:
+        """Whether it goes part of the way from one point to another, for which the space must have geodesics."""
+        return False
+
     def prepared(self, batch: Batch) -> Batch:
         """The batch as the model is to read it, where the objective changes pixels: a process's part of it, whole
         before it is cut into micro-batches."""

@@ -10,7 +10,7 @@ import torch
 from equipoise.config import Loaded, Run, load_settings, load_stored
 from equipoise.data.tokens import NoTokens, Tokens
 from equipoise.exchange import Asked, is_foreign, read_foreign
-from equipoise.models.folder import CONFIG, WEIGHTS, model_folder, read_parts, read_weights
+from equipoise.models.folder import CONFIG, WEIGHTS, fill_weights, model_folder, read_parts, read_tensors
 from equipoise.models.model import Model
 from equipoise.training.device import torch_device
 from equipoise.types import UserError
@@ -45,7 +45,7 @@ def _load_own(path: str | Path) -> Model:
     if preprocess.to_json() != run.preprocess.to_json():
         raise UserError(f"{folder}: preprocess.json and the preprocess table of config.toml disagree; mend one of them")
     model = build_model(run, tokens)
-    read_weights(model, folder / WEIGHTS)
+    fill_weights(model, run.lora.merged(read_tensors(folder / WEIGHTS)), folder / WEIGHTS)
     return model
 
 

@@ -149,7 +149,8 @@ class _Run:
     def _evaluate_if_due(self) -> None:
         """Unless it was done before, or a signal comes; then the run begins with it when it is resumed."""
         position, model, average = self.position, self.state.model, self.state.average
-        due = is_due(position.step, self.settings.evaluate_every, self.settings.steps)
+        first = self.settings.evaluate_start and position.step == 0
+        due = first or is_due(position.step, self.settings.evaluate_every, self.settings.steps)
         if not self.evaluate or not due or position.evaluated == position.step:
             return
         with self.clock.paused(), average.applied_to(model) if average else nullcontext():

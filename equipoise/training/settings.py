@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 
 from equipoise.training.device import torch_device
+from equipoise.training.probe import Probe
 from equipoise.training.trainable import TRAINS
 from equipoise.types import MOMENTUM, UserError
 
@@ -37,6 +38,7 @@ class Training:
     epsilon: float = 1e-6
     clip_norm: float = 1.0  # 0 leaves gradients as they are
     trains: str = "all"  # which parameters: all, readouts, image, text, added (`trainable.py`)
+    probe: Probe = field(default_factory=Probe)  # a first part of the run that trains the readouts alone
     keep_statistics: bool = False  # batch norm goes by its running statistics and leaves them, as in evaluation
     ema: float = 0.0  # decay of the weights' moving average; 0 keeps none
     precision: str = "auto"  # bf16 where the device has it, float32 elsewhere
@@ -44,6 +46,7 @@ class Training:
     compile: bool = False
     recompute_activations: bool = False
     evaluate_every: int = 0  # steps; 0 evaluates at the end only
+    evaluate_start: bool = False  # before the first step too, so that the best may be where the run started
     checkpoint_every: int = 200  # steps; 0 goes by the clock alone
     checkpoint_minutes: float = 15.0  # besides, when so long has passed since the last one; 0 goes by steps alone
     keep_last: int = 2  # checkpoints, besides the best

@@ -24,7 +24,7 @@ from equipoise.training.rows import is_spread, own_part, own_rows
 from equipoise.training.settings import Training
 from equipoise.training.statistics import prepare_statistics
 from equipoise.training.stored import Stored
-from equipoise.training.trainable import freeze_all_but, kept_norms
+from equipoise.training.trainable import READOUTS, Parts, at_rest, freeze_all_but, kept_norms
 from equipoise.types import COMMON, MOMENTUM, Batch, Embeddings, Loss
 
 
@@ -54,11 +54,15 @@ class Step:
         self.ranks = ranks or Ranks()
         if model.regions is not None and "regions" not in objective.trains:
             model.regions.requires_grad_(False)  # else DDP waits for a gradient that never comes
-        freeze_all_but(model, settings.trains)
-        self.kept = kept_norms(model, settings.keep_statistics)
+        probing = settings.probe.steps_of(settings.steps)
+        freeze_all_but(model, settings.trains, *((READOUTS,) if probing else ()))
+        self.kept = kept_norms(model, settings.keep_statistics or probing > 0)
         self._keep_statistics()
         prepare_statistics(model, settings, self.ranks)
         self.module = together(model, self.ranks, settings.parallel, device)
+        self.parts = (
+            Parts(model, READOUTS, settings.trains, probing) if probing else None
+        )  # FSDP has made parameters new
         self.optimiser = make_optimiser(model, settings)
         self.forward = torch.compile(self.module) if settings.compile else self.module
 
@@ -68,7 +72,9 @@ class Step:
         for group in self.optimiser.param_groups:
             group["lr"] = rate * group["speed"]
         self.optimiser.zero_grad(set_to_none=True)
-        loss = self._backward(batch, average)
+        resting = self.parts.resting(number) if self.parts else []
+        with at_rest(resting, spared=self.ranks.world == 1):
+            loss = self._backward(batch, average)
         same_stretch(self.model, self.ranks)
         grad_norm = _total(nn.utils.clip_grad_norm_(self.model.parameters(), self.settings.clip_norm or math.inf))
         if not math.isfinite(grad_norm):

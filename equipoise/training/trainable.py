@@ -12,7 +12,8 @@ frozen has no gradient, no weight decay and no optimiser state, and its batch no
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 
 from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
@@ -21,24 +22,54 @@ from equipoise.encoders.batch_norm import batch_norms
 from equipoise.models.model import Model
 from equipoise.types import UserError
 
-EVERYTHING = "all"
+EVERYTHING, READOUTS, ADDED = "all", "readouts", "added"
 PARTS = {
-    "readouts": ("image_readout", "text_readout", "shared"),
+    READOUTS: ("image_readout", "text_readout", "shared"),
     "image": ("image_encoder", "image_readout", "regions"),
     "text": ("text_encoder", "text_readout"),
 }
-ADDED = "added"
 TRAINS = (EVERYTHING, *PARTS, ADDED)
 
 
-def freeze_all_but(model: Model, trains: str) -> None:
-    """Leave gradients to the parameters that `trains` names, and to training's own."""
-    if trains == EVERYTHING:
+def freeze_all_but(model: Model, *trains: str) -> None:
+    """Leave gradients to the parameters that any of `trains` names, and to training's own."""
+    if EVERYTHING in trains:
         return
-    chosen = _own(model) | named(model, trains)
+    chosen = _own(model).union(*(named(model, part) for part in trains))
     for parameter in model.parameters():
         if parameter not in chosen:
             parameter.requires_grad_(False)
+
+
+class Parts:
+    """A run in two parts: which of the parameters that ever train rest in a step."""
+
+    def __init__(self, model: Model, first: str, then: str, first_steps: int):
+        """After everything that never trains was frozen."""
+        ever = [parameter for parameter in model.parameters() if parameter.requires_grad]
+        self.resting_first, self.resting_then = (
+            [parameter for parameter in ever if parameter not in _own(model) | named(model, part)]
+            for part in (first, then)
+        )
+        self.first_steps = first_steps
+
+    def resting(self, step: int) -> list[nn.Parameter]:
+        """In step `step` from 1."""
+        return self.resting_first if step <= self.first_steps else self.resting_then
+
+
+@contextmanager
+def at_rest(parameters: Sequence[nn.Parameter], spared: bool) -> Iterator[None]:
+    """Parameters that have no gradient in a step: the optimiser then leaves them and their moments alone. It is not
+    even computed where they are `spared`; several processes wait for it, and it is dropped."""
+    for parameter in parameters if spared else ():
+        parameter.requires_grad_(False)
+    try:
+        yield
+    finally:
+        for parameter in parameters:
+            parameter.requires_grad_(True)
+            parameter.grad = None
 
 
 def named(model: Model, trains: str) -> set[nn.Parameter]:
