@@ -88,7 +88,7 @@ def test_prompts_that_do_not_help_are_not_kept(tmp_path, finished_run):
 
 
 def test_prompts_are_all_that_maple_trains(tmp_path, finished_run):
-    settled = ended(finished_run, tmp_path, "maple", "prompts.depth=2", "training.learning_rate=3e-2")
+    settled = ended(finished_run, tmp_path, "maple", "prompts.depth=1", "training.learning_rate=3e-2")
     end, before = weights(tmp_path / "checkpoints" / "step-00000008"), weights(finished_run)
     assert same({name: end[name] for name in before}, before)
     assert all(name.startswith("prompts.") for name in set(end) - set(before))
