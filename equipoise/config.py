@@ -32,6 +32,7 @@ from equipoise.settings.recipe import PathLike, builtin_recipes, read_recipe, re
 from equipoise.settings.resolve import resolve
 from equipoise.settings.toml import dump
 from equipoise.spaces import SPACES, Space
+from equipoise.training.exchange import require_possible
 from equipoise.training.settings import Training
 from equipoise.types import UserError
 
@@ -62,7 +63,8 @@ class Run:
             raise UserError(f"name is {self.name!r}; a run's folder is called so, so give a plain folder name")
         if not 0 <= self.seed < 2**63:
             raise UserError(f"seed is {self.seed}; choose a whole number from 0 to 2^63 - 1")
-        self.training.taught(self.objective.needs)  # so that a teacher that is missing, or
+        self.training.taught(self.objective.needs)  # so that a teacher that is missing,
+        require_possible(self.training, self.objective)  # an objective that cannot be divided, or
         self.caption_tokens()  # a context too small, is refused before anything is made
 
     def caption_tokens(self) -> Tokens.Config:

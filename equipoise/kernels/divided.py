@@ -47,7 +47,7 @@ def divided(way: str, samples: int) -> Iterator[Parts]:
 def division() -> Parts | None:
     """What a contrast's columns are divided into, if they are: an object for one contrast."""
     parts = _division.get()
-    return None if parts is None else type(parts)(parts.rank, parts.sizes)
+    return None if parts is None else parts.again()
 
 
 def whole_target(parts: Parts, rows: Tensor, cols: Tensor, target: Target, form: Form) -> Target:

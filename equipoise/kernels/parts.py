@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import accumulate
+from typing import Self
 
 import torch
 import torch.distributed as dist
@@ -20,6 +21,10 @@ class Parts(Columns):
         self.world, samples = len(sizes), sum(sizes)
         self.shape, self.first_row = (samples, samples), self.starts[rank]
         self.share, self.averaged = sizes[rank] / samples, self.world
+
+    def again(self) -> Self:
+        """The same parts, for another contrast."""
+        return type(self)(self.rank, self.sizes)
 
     def total(self, tensor: Tensor) -> Tensor:
         dist.all_reduce(tensor)

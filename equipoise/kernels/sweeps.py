@@ -129,7 +129,9 @@ class _Sweep:
     def grads(self, needed: Sequence[bool], *known: Statistics) -> list[Tensor | None]:
         """d loss / d tensors, where they are needed."""
         exact = self.like.dtype
-        totals = [torch.zeros_like(x, dtype=exact) if need else None for x, need in zip(self.tensors, needed, strict=True)]
+        totals = [
+            torch.zeros_like(x, dtype=exact) if need else None for x, need in zip(self.tensors, needed, strict=True)
+        ]
         travelling = [number for number, side in enumerate(self.sides) if side == COLS]
         wanted = [number for number in travelling if needed[number]]
 
