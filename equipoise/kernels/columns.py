@@ -14,9 +14,9 @@ from torch import Tensor
 
 from equipoise.forms.form import Reduction
 
-# What this process's rows make of some columns: the number of the first of them, their points, their numbers ->
+# What this process's rows make of some columns: the number of the first of them, their points and their numbers ->
 # numbers for each of them
-Visit = Callable[[int, Sequence[Tensor], Sequence[Tensor]], list[Tensor]]
+Visit = Callable[[int, Sequence[Tensor]], list[Tensor]]
 
 
 class Columns(ABC):
@@ -47,7 +47,7 @@ class Here(Columns):
     def round(
         self, points: Sequence[Tensor], numbers: Sequence[Tensor], visit: Visit, rules: Sequence[Reduction]
     ) -> list[Tensor]:
-        return visit(0, points, numbers)
+        return visit(0, [*points, *numbers])
 
     def total(self, tensor: Tensor) -> Tensor:
         return tensor

@@ -25,7 +25,8 @@ from equipoise.kernels.columns import Columns, Here
 from equipoise.kernels.divided import division, whole_target
 from equipoise.kernels.fused import fused
 from equipoise.kernels.fused_distances import fused_distance
-from equipoise.kernels.sweeps import Sweeps, known_block, norms_of, swept
+from equipoise.kernels.sweep_blocks import Sweeps, known_block, norms_of
+from equipoise.kernels.sweeps import swept
 from equipoise.kernels.tiled import Tiles, tiled
 from equipoise.kernels.tiles import trial
 from equipoise.spaces import Euclidean, ProductSphere, Space, Sphere

@@ -5,8 +5,8 @@
 
 gives every rank the loss of the whole batch; its gradients are those of the whole batch too, times `world` for points,
 as `gather.py` explains, and as they are for log_scale, bias and a guide's scale. A rank compares its own rows with all
-columns: 1/world of the work, and of the memory round a `ring`. Whoever does more with points than contrast them must see
-all of them, and gathers them instead (`gather.py`).
+columns: 1/world of the work, and of the memory round a `ring`. Whoever does more with points than contrast them must
+see all of them, and gathers them instead (`gather.py`).
 """
 
 from __future__ import annotations

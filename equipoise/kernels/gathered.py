@@ -1,8 +1,8 @@
 """Columns of all ranks on every rank, compared with its own rows alone: few and large messages.
 
-Points are gathered once and kept until the gradients are done, N × d numbers; while they are on their way the rows visit
-the columns that are here. What the rows made of a part's columns is summed where these are at home, one part's sum on
-its way while the next is made. Every rank sends what it would round a ring.
+Points are gathered once and kept until the gradients are done, N × d numbers; while they are on their way the rows
+visit the columns that are here. What the rows made of a part's columns is summed where these are at home, one part's
+sum on its way while the next is made.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Gathered(Parts):
         self, points: Sequence[Tensor], numbers: Sequence[Tensor], visit: Visit, rules: Sequence[Reduction]
     ) -> list[Tensor]:
         asked = [self.gathering(tensor) for tensor in (*(points if self._points is None else ()), *numbers)]
-        here = visit(self.first_row, points, numbers)
+        here = visit(self.first_row, [*points, *numbers])
         for _, work in asked:
             work.wait()
         told = [[parts[rank][:size] for parts, _ in asked] for rank, size in enumerate(self.sizes)]
@@ -35,7 +35,7 @@ class Gathered(Parts):
             self._points, told = [t[: len(points)] for t in told], [t[len(points) :] for t in told]
         home = _Home(self, rules)
         for rank, start in enumerate(self.starts):  # in the same order on all ranks, for they sum together
-            home.send(here if rank == self.rank else visit(start, self._points[rank], told[rank]), rank)
+            home.send(here if rank == self.rank else visit(start, [*self._points[rank], *told[rank]]), rank)
         return home.arrived()
 
 

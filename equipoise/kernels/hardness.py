@@ -17,11 +17,11 @@ def hardness_in_parts(space: Space, parts: Parts, rows: Tensor, cols: Tensor) ->
     positive = space.pairwise(rows, cols)
     closest, above = torch.full_like(positive, -torch.inf), torch.zeros_like(positive, dtype=torch.double)
 
-    def visit(start: int, points: Sequence[Tensor], numbers: Sequence[Tensor]) -> list[Tensor]:
+    def visit(start: int, come: Sequence[Tensor]) -> list[Tensor]:
         here = start == parts.first_row
-        found = hardness(rows, points[0], space=space, positive=positive, matched=here)
+        found = hardness(rows, come[0], space=space, positive=positive, matched=here)
         torch.maximum(closest, found.closest, out=closest)
-        above.add_(found.above, alpha=max(1, len(points[0]) - here))
+        above.add_(found.above, alpha=max(1, len(come[0]) - here))
         return []
 
     parts.again().round((cols,), (), visit, ())

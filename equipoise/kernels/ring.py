@@ -2,12 +2,11 @@
 
     step k     rank r has the columns of rank r - k, and visits them with its rows;
                meanwhile those of rank r - k - 1 are on their way from its left neighbour to it
-    after it   what the rows made of the columns is merged with what came along from the ranks before, and goes on to the
-               right neighbour; after the last step that is the rank whose columns they are
+    after it   what the rows made of the columns is merged with what came along from the ranks before, and goes on to
+               the right neighbour; after the last step that is the rank whose columns they are
 
-Every rank sends its own part of the points, and the results, `world` - 1 and `world` times: as much as a gather and a
-reduction send, but nobody ever holds them all. SigLIP's losses pass points round in the same way (Zhai et al. 2023, §3.3),
-and let autograd keep every part that came by.
+Every rank sends a part of the points `world` - 1 times and results `world` times: as much as to gather and to sum them,
+but nobody ever holds them all. The loss of SigLIP passes points round in the same way (Zhai et al. 2023, §3.3).
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ class Ring(Parts):
         for step in range(self.world):
             owner, following = (self.rank - step) % self.world, (self.rank - step - 1) % self.world
             coming = self._pass_on(here, following) if step < self.world - 1 else None
-            made = visit(self.starts[owner], here[: len(points)], here[len(points) :])
+            made = visit(self.starts[owner], here)
             if found is not None:
                 pairs = zip(rules, found.arrived(), made, strict=True)
                 made = [rule.merge(before, new) for rule, before, new in pairs]

@@ -45,9 +45,9 @@ class _Tiled(torch.autograd.Function):
         form, columns = work.form, work.columns
         own = form.start(len(rows), 0, log_scale).rows
 
-        def visit(start: int, points: Sequence[Tensor], numbers: Sequence[Tensor]) -> list[Tensor]:
-            theirs = form.start(0, len(points[0]), log_scale).cols
-            block = _Block(work, (rows, points[0], log_scale, bias), Statistics(own, theirs, columns.shape), start)
+        def visit(start: int, come: Sequence[Tensor]) -> list[Tensor]:
+            theirs = form.start(0, len(come[0]), log_scale).cols
+            block = _Block(work, (rows, come[0], log_scale, bias), Statistics(own, theirs, columns.shape), start)
             for r, c in block:
                 block.add_statistics(r, c)
             return list(theirs.values())
@@ -67,10 +67,10 @@ class _Tiled(torch.autograd.Function):
         exact = log_scale.dtype
         for_rows, for_scale, for_bias = (torch.zeros_like(x, dtype=exact) for x in (rows, log_scale, bias))
 
-        def visit(start: int, points: Sequence[Tensor], numbers: Sequence[Tensor]) -> list[Tensor]:
-            theirs = dict(zip(names, numbers, strict=True))
-            block = _Block(work, (rows, points[0], log_scale, bias), Statistics(own, theirs, columns.shape), start)
-            for_cols = torch.zeros_like(points[0], dtype=exact)
+        def visit(start: int, come: Sequence[Tensor]) -> list[Tensor]:
+            theirs = dict(zip(names, come[1:], strict=True))
+            block = _Block(work, (rows, come[0], log_scale, bias), Statistics(own, theirs, columns.shape), start)
+            for_cols = torch.zeros_like(come[0], dtype=exact)
             for r, c in block:
                 block.add_grads(r, c, (for_rows, for_cols, for_scale, for_bias))
             return [for_cols]

@@ -23,7 +23,6 @@ from torch import Tensor
 from equipoise.spaces import Space
 from equipoise.types import Batch, Embeddings
 
-
 Gather = Callable[[Tensor], Tensor]  # [n, ...] of one part of the samples -> [N, ...] of all of them
 ROWS, COLS, SHARED = "rows", "cols", "shared"  # whom a target's tensor is for
 

@@ -3,7 +3,7 @@
 everything   every rank gathers all points and computes the whole loss: any objective, `world` times the work
 gathered     every rank gathers all columns and compares its own rows with them (`kernels/gathered.py`)
 ring         the columns of the others pass by, two parts at a time (`kernels/ring.py`)
-auto         everything where it must be or the batch is small; else gathered, while the columns are few bytes; else ring
+auto         everything where it must be or the batch is small; else gathered, while the columns are few bytes; ring
 
 What auto takes depends on the settings alone, so that a resumed run takes the same.
 """

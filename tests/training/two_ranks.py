@@ -42,8 +42,21 @@ def steps(
     return {"losses": torch.tensor(told).double(), **gathered(model.state_dict(), ranks)}
 
 
+def gradients(exchange: str, micro: int, ranks: Ranks) -> dict[str, torch.Tensor]:
+    settings = Training(micro_batch=micro, exchange=exchange)
+    model = model_of("siglip").train()
+    step = Step(model, objective_named("siglip", "tiled"), settings, torch.device("cpu"), ranks)
+    step._backward(part_of(batch_of("siglip", 1), *ranks.share))
+    return {name: parameter.grad for name, parameter in model.named_parameters() if parameter.grad is not None}
+
+
 torch.set_num_threads(1)
 with joined() as ranks:
+    for exchange in ("everything", "gathered", "ring"):
+        for micro in (0, 4):
+            grads = gradients(exchange, micro, ranks)
+            if ranks.leads:
+                save_file(grads, Path(sys.argv[1]) / f"gradients-{exchange}-{micro}.safetensors")
     for case in WITH_EXCHANGE:
         found = steps(*case, ranks)
         if ranks.leads:
