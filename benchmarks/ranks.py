@@ -1,11 +1,11 @@
 """What a contrastive loss costs on several ranks: `python benchmarks/ranks.py [--ranks 2 4] [--pairs 4096]` (Linux).
 
-Loss and gradients of InfoNCE on N random pairs of d dimensions, N / ranks on each process, float32 on the CPU over gloo:
-the three ways of `training.exchange` beside open_clip's `ClipLoss`. Every figure is that of the slowest, or the largest,
-of the ranks. Each way has processes of its own, with one thread. Memory is the highest resident size during some passes
-above what it was before them, when the points were there and a small pass had loaded every library; time is that of the
-fastest pass. Sent: what a rank wrote to its sockets in one pass. Gradient: the length of the gradient of a rank's
-images, averaged as data-parallel training does, over that of one process (open_clip #616).
+Loss and gradients of InfoNCE on N random pairs of d dimensions, N / ranks on each process, float32 on the CPU over
+gloo: the three ways of `training.exchange` beside open_clip's `ClipLoss`. Every figure is that of the slowest, or the
+largest, of the ranks. Each way has processes of its own, with one thread each. Memory is the highest resident size
+during some passes above what it was before them, when the points were there and a small pass had loaded every library;
+time is that of the fastest pass. Sent: what a rank wrote to its sockets in one pass. Gradient: how long it becomes,
+once data-parallel training has averaged it, where 1 is right (open_clip #616).
 """
 
 from __future__ import annotations

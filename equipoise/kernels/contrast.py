@@ -25,6 +25,7 @@ from equipoise.kernels.columns import Columns, Here
 from equipoise.kernels.divided import division, whole_target
 from equipoise.kernels.fused import fused
 from equipoise.kernels.fused_distances import fused_distance
+from equipoise.kernels.fused_parts import fused_in_parts
 from equipoise.kernels.sweep_blocks import Sweeps, known_block, norms_of
 from equipoise.kernels.sweeps import swept
 from equipoise.kernels.tiled import Tiles, tiled
@@ -65,19 +66,24 @@ def contrast(
     form.check(target)
     if impl == "auto":
         impl = _chosen(rows, cols, space, target, form)
-    if parts is not None:
-        side = max(parts.sizes) if impl == "eager" else tile
-        return _in_tiles(rows, cols, log_scale, b, space, target, form, side, parts)
+    if impl == "eager" and parts is not None:
+        return _in_tiles(rows, cols, log_scale, b, space, target, form, max(parts.sizes), parts)
     if impl == "eager":
         return _eager(rows, cols, log_scale, b, space, target, form)
     if impl == "fused":
         missing = without_kernel(rows, space, target, form)
         if missing is not None or not isinstance(form, CrossEntropy):
             raise UserError(f'impl="fused" is not possible: {missing}; choose impl="tiled" or "auto"')
+        if parts is not None and not _has_inner_products(space):
+            raise UserError(
+                'impl="fused" of distances cannot be divided among processes; choose impl="tiled" or "auto"'
+            )
+        if parts is not None:
+            return fused_in_parts(rows, cols, log_scale, form, parts)
         if _has_inner_products(space):
             return fused(rows, cols, log_scale, form)
         return fused_distance(rows, cols, log_scale, form, space)
-    return _in_tiles(rows, cols, log_scale, b, space, target, form, tile, Here(len(rows), len(cols)))
+    return _in_tiles(rows, cols, log_scale, b, space, target, form, tile, parts or Here(len(rows), len(cols)))
 
 
 def _in_tiles(

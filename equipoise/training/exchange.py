@@ -28,8 +28,8 @@ def chosen_exchange(settings: Training, objective: Objective, ranks: Ranks, dim:
         return settings.exchange
     if settings.batch_size < SMALL_BATCH:
         return EVERYTHING
-    sets = 1 + 2 * (len(objective.needs) > 2)  # texts, and where there are guides what is compared with what
-    return "gathered" if settings.batch_size * dim * 4 * sets <= GATHERED_BYTES else "ring"
+    columns = settings.batch_size * dim * 4 * (len(objective.needs) - 1)  # bytes of texts, and of guides beside them
+    return "gathered" if columns <= GATHERED_BYTES else "ring"
 
 
 def require_possible(settings: Training, objective: Objective) -> None:

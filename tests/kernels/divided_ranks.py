@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import torch
@@ -79,6 +80,17 @@ def difference_of_bias(way: str) -> float:
     return furthest([found], [grad(u.requires_grad_(), v)])
 
 
+def difference_of_fused(way: str) -> float:
+    """As `difference`, of the Triton kernels, in float32: those of one process beside those of three."""
+    mine, t = own_part(), torch.tensor(1.3)
+    points_of = [points("sphere", sum(SIZES), seed).float() for seed in range(1, 5)]
+    kwargs = {"space": Sphere(8), "form": CrossEntropy(), "impl": "fused"}
+    whole = loss_and_grads(points_of, t, None, target=OneHot(), **kwargs)
+    with divided(way, mine.stop - mine.start):
+        found = loss_and_grads(points_of, t, mine, target=OneHot(), **kwargs)
+    return furthest(found, [whole[0], *(len(SIZES) * g[mine] for g in whole[1:-1]), whole[-1]])
+
+
 def furthest(found: list[Tensor], true: list[Tensor]) -> float:
     pairs = zip(found, true, strict=True)
     return max(float((a - b).abs().max() / max(1.0, float(b.abs().max()))) for a, b in pairs)
@@ -106,6 +118,8 @@ if __name__ == "__main__":
     with joined() as ranks:
         found = {"-".join(case): difference(*case) for case in CASES}
         found |= {f"{way}-bias": difference_of_bias(way) for way in ("ring", "gathered")}
+        if find_spec("triton"):
+            found |= {f"{way}-fused": difference_of_fused(way) for way in ("ring", "gathered")}
         peaks = {way: peak(way) for way in ("ring", "gathered", "everything")}
         told = json.dumps({"differences": found, "peaks": peaks})
         (Path(sys.argv[1]) / f"{ranks.rank}.json").write_text(told)
