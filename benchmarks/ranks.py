@@ -19,7 +19,7 @@ from collections.abc import Callable
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 import torch.distributed as dist
@@ -39,6 +39,7 @@ PEERS = {  # flags of ClipLoss: local_loss, gather_with_grad
     "open_clip, whole loss": (False, True),
     "open_clip, no gradient": (False, False),
 }
+LOCAL = "open_clip, local loss"
 WAYS = ("everything", "gathered", "ring", *PEERS)
 
 
@@ -49,8 +50,9 @@ class Measured(NamedTuple):
     gradient: float
 
 
-def loss_of(way: str, dim: int) -> Loss:
-    parts = {"space": eq.Sphere(dim), "target": eq.OneHot(), "form": eq.CrossEntropy(), "impl": "tiled"}
+def loss_of(way: str, dim: int, tile: int) -> Loss:
+    parts: dict[str, Any] = {"space": eq.Sphere(dim), "target": eq.OneHot(), "form": eq.CrossEntropy()}
+    parts |= {"impl": "tiled", "tile": tile}
     if way in PEERS:
         import open_clip
 
@@ -69,9 +71,9 @@ def loss_of(way: str, dim: int) -> Loss:
     return shared
 
 
-def measure(way: str, pairs: int, dim: int, repeats: int) -> Measured:
+def measure(way: str, pairs: int, dim: int, tile: int, repeats: int) -> Measured:
     world = dist.get_world_size()
-    loss = loss_of(way, dim)
+    loss = loss_of(way, dim, tile)
 
     def gradients(inputs: list[Tensor], of: Loss = loss) -> Tensor:
         dist.barrier()
@@ -85,7 +87,7 @@ def measure(way: str, pairs: int, dim: int, repeats: int) -> Measured:
         mine = gradients(inputs)
         times.append(time.perf_counter() - start)
     peak, sent = memory.peak(), (written() - before) // repeats
-    true = gradients(inputs, loss_of("everything", dim))
+    true = gradients(inputs, loss_of("everything", dim, tile))
     return Measured(min(times), peak, sent, float(mine.norm() / true.norm()))
 
 
@@ -106,7 +108,7 @@ def written() -> int:
 def one_rank(rank: int, world: int, store: str, result: Connection, options: argparse.Namespace, way: str) -> None:
     torch.set_num_threads(1)
     dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=world)
-    result.send(measure(way, options.pairs, options.dim, options.repeats))
+    result.send(measure(way, options.pairs, options.dim, options.tile, options.repeats))
     dist.barrier()
     os._exit(0)  # nothing to tidy up that a forked process owns
 
@@ -133,6 +135,8 @@ def main() -> None:
     parser.add_argument("--ranks", type=int, nargs="+", default=[2, 4])
     parser.add_argument("--pairs", type=int, default=4096, help="of the whole batch")
     parser.add_argument("--dim", type=int, default=512)
+    parser.add_argument("--tile", type=int, default=1024, help="side of a tile; small ones leave the points to be seen")
+    parser.add_argument("--ways", nargs="+", choices=WAYS, default=WAYS)
     parser.add_argument("--repeats", type=int, default=3)
     options = parser.parse_args()
     make_torchvision_importable()
@@ -140,11 +144,13 @@ def main() -> None:
 
     warnings.filterwarnings("ignore", category=FutureWarning)  # of a function that open_clip calls
     print(f"InfoNCE on the sphere, N = {options.pairs:,}, d = {options.dim}, float32, gloo, {os.cpu_count()} cores")
-    columns = ("seconds", "/ local loss", "peak MiB", "sent MiB", "gradient")
+    beside = LOCAL if LOCAL in options.ways else options.ways[-1]
+    print(f"ratio: seconds over those of {beside}")
+    columns = ("seconds", "ratio", "peak MiB", "sent MiB", "gradient")
     print(f"{'ranks':>5}  {'way':<24}" + "".join(f"{name:>14}" for name in columns))
     for world in options.ranks:
-        found = {way: on_ranks(world, options, way) for way in WAYS}
-        peer = found["open_clip, local loss"].seconds
+        found = {way: on_ranks(world, options, way) for way in options.ways}
+        peer = found[beside].seconds
         for way, m in found.items():
             figures = (f"{m.seconds:.2f}", f"{m.seconds / peer:.2f}", f"{m.peak / MEBIBYTE:,.0f}",
                        f"{m.sent / MEBIBYTE:,.0f}", f"{m.gradient:.3f}")  # fmt: skip

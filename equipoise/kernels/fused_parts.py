@@ -75,10 +75,13 @@ class _FusedParts(torch.autograd.Function):
 
         def visit(start: int, come: Sequence[Tensor]) -> list[Tensor]:
             part = Part((rows, come[0]), log_scale, shares, plan, columns, start)
-            grads = part.grads(by_row, come[1], upstream[0].float(), (True, True, True))
-            for_rows.add_(grads[0])
-            for_scale.add_(grads[2])
-            return [grads[1].float()]
+            u, v, t = part.grads(by_row, come[1], upstream[0].float(), (True, True, True))
+            assert u is not None
+            assert v is not None
+            assert t is not None
+            for_rows.add_(u)
+            for_scale.add_(t)
+            return [v.float()]
 
         with torch.autocast(rows.device.type, enabled=False), torch.cuda.device_of(rows):
             [for_cols] = columns.round((cols,), (by_col,), visit, [SUM])
