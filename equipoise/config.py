@@ -35,6 +35,7 @@ from equipoise.settings.recipe import PathLike, builtin_recipes, read_recipe, re
 from equipoise.settings.resolve import resolve
 from equipoise.settings.toml import dump
 from equipoise.spaces import SPACES, Space
+from equipoise.training.exchange import require_possible
 from equipoise.training.settings import Training
 from equipoise.tuning.settings import Finetuning
 from equipoise.types import UserError
@@ -80,7 +81,8 @@ class Run:
                 f"the objective mixes points along geodesics, which the space {type(self.space).__name__} has not; "
                 "choose an objective without mixups, or a space that has them, the sphere for instance"
             )
-        self.training.taught(self.objective.needs)  # so that a teacher that is missing, or
+        self.training.taught(self.objective.needs)  # so that a teacher that is missing,
+        require_possible(self.training, self.objective)  # an objective that cannot be divided, or
         self.caption_tokens()  # a context too small, is refused before anything is made
 
     def caption_tokens(self) -> Tokens.Config:

@@ -24,6 +24,12 @@ class Objective(ABC):
         return self.needs
 
     @property
+    def divisible(self) -> bool:
+        """Whether all it does with points is to `contrast` two roles, row i of one with row i of the other: then it may
+        be given a part of the batch, and `contrast` sees to the rest (`kernels/divided.py`)."""
+        return False
+
+    @property
     def views(self) -> tuple[str, ...]:
         """What the data must make of each sample beside its image and caption (`data/views.py`)."""
         return ()

@@ -15,6 +15,7 @@ from equipoise.objectives import Objective
 from equipoise.training.average import Average
 from equipoise.training.checkpoints import Checkpoints, is_due
 from equipoise.training.clock import Clock
+from equipoise.training.comparing import NotFinite
 from equipoise.training.interrupt import Interrupt
 from equipoise.training.metrics import MetricsLog
 from equipoise.training.parallel import own_device
@@ -24,7 +25,7 @@ from equipoise.training.settings import Training
 from equipoise.training.sharing import Sharing
 from equipoise.training.silence import Silence
 from equipoise.training.state import Position, State
-from equipoise.training.step import NotFinite, Step, StepFacts
+from equipoise.training.step import Step, StepFacts
 from equipoise.types import Batch, Moment, UserError
 
 Evaluate = Callable[[Model], dict[str, float]]

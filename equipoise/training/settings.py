@@ -15,6 +15,8 @@ from equipoise.types import MOMENTUM, UserError
 
 PRECISIONS = ("auto", "float32", "bf16")
 PARALLELS = ("ddp", "fsdp")
+EVERYTHING, DIVIDED = "everything", ("gathered", "ring")
+EXCHANGES = ("auto", *DIVIDED, EVERYTHING)
 LEAST = {
     **dict.fromkeys(("steps", "batch_size", "log_every", "keep_last"), 1),
     **dict.fromkeys(("learning_rate", "final_learning_rate", "weight_decay", "epsilon", "clip_norm"), 0),
@@ -30,6 +32,7 @@ class Training:
     batch_size: int = 256  # of the whole run, whatever the number of processes
     micro_batch: int = 0  # samples encoded at once on each process; 0 takes the whole batch
     parallel: str = "ddp"  # several processes: ddp keeps a whole model on each, fsdp a slice of it
+    exchange: str = "auto"  # several processes: how they share the work of the loss (`exchange.py`)
     learning_rate: float = 1e-3
     final_learning_rate: float = 0.0
     warmup_steps: int = 100
@@ -68,6 +71,8 @@ class Training:
             raise UserError(f"parallel must be one of {', '.join(PARALLELS)}, not {self.parallel!r}")
         if self.trains not in TRAINS:
             raise UserError(f"trains must be one of {', '.join(TRAINS)}, not {self.trains!r}")
+        if self.exchange not in EXCHANGES:
+            raise UserError(f"exchange must be one of {', '.join(EXCHANGES)}, not {self.exchange!r}")
         if not 0 <= self.ema < 1:
             raise UserError(f"ema must be in [0, 1), not {self.ema}")
         if not all(0 <= beta < 1 for beta in self.betas):

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
 from equipoise.encoders.batch_norm import leaving_statistics
-from equipoise.kernels.gather import gather_batch, gather_points
 from equipoise.models.model import Model, evaluating
 from equipoise.objectives import Objective
-from equipoise.spaces import Space, hardness
 from equipoise.training.average import Average
 from equipoise.training.cached import cached_backward, micro_batches
+from equipoise.training.comparing import Comparing, NotFinite
+from equipoise.training.exchange import chosen_exchange
 from equipoise.training.optimiser import learning_rate, make_optimiser
 from equipoise.training.parallel import alone, same_stretch, together
 from equipoise.training.ranks import Ranks
@@ -26,10 +24,6 @@ from equipoise.training.statistics import prepare_statistics
 from equipoise.training.stored import Stored
 from equipoise.training.trainable import READOUTS, Parts, at_rest, freeze_all_but, kept_norms
 from equipoise.types import COMMON, MOMENTUM, Batch, Embeddings, Loss
-
-
-class NotFinite(ArithmeticError):
-    """A number of the step is NaN or infinite; the message says which. The weights were not touched."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +46,8 @@ class Step:
         for tower in (model.image_encoder, model.text_encoder):
             tower.recompute_activations(settings.recompute_activations)
         self.ranks = ranks or Ranks()
+        way = chosen_exchange(settings, objective, self.ranks, model.space.dim)
+        self.compare = Comparing(model, objective, way)
         if model.regions is not None and "regions" not in objective.trains:
             model.regions.requires_grad_(False)  # else DDP waits for a gradient that never comes
         probing = settings.probe.steps_of(settings.steps)
@@ -108,13 +104,13 @@ class Step:
         if micro and micro < len(batch):
             return cached_backward(
                 self._embed,
-                lambda e: self._compare(e, batch, taught),
+                lambda e: self.compare({**e.roles(), **taught}, batch),
                 batch,
                 micro,
                 lambda: alone(self.module),
                 self._again,
             )
-        loss = self._compare(self._embed(batch), batch, taught)
+        loss = self.compare({**self._embed(batch).roles(), **taught}, batch)
         loss.total.backward()
         return loss
 
@@ -144,44 +140,6 @@ class Step:
                 for role in self.taught:
                     seen[role].append(points[MOMENTUM[role]])
         return {role: torch.cat(parts) for role, parts in seen.items()}
-
-    def _compare(self, embeddings: Embeddings, batch: Batch, taught: Mapping[str, Tensor]) -> Loss:
-        """The loss of the whole batch, wherever its parts are."""
-        roles = {**embeddings.roles(), **taught}
-        whole = Embeddings.of(
-            {role: points if role in COMMON else gather_points(points) for role, points in roles.items()}
-        )
-        model = self.model
-        loss = self.objective(
-            whole, gather_batch(batch), log_scale=model.log_scale, space=model.space, bias=model.logit_bias
-        )
-        _require_finite(loss)
-        model.remember(whole)
-        return replace(loss, facts=partial(_facts, loss, whole.image.detach(), whole.text.detach(), model.space))
-
-
-def _facts(loss: Loss, image: Tensor, text: Tensor, space: Space) -> dict[str, float]:
-    """What the objective has to say, and how hard the batch was for it (`spaces/hardness.py`)."""
-    if not len(text):
-        return dict(loss.facts())
-    by_image, by_text = hardness(image, text, space=space), hardness(text, image, space=space)
-    return {
-        **loss.facts(),
-        "batch/positive": float(by_image.positive.mean()),
-        "batch/closest_text": float(by_image.closest.mean()),
-        "batch/closest_image": float(by_text.closest.mean()),
-        "batch/texts_above": float(by_image.above.mean()),
-        "batch/images_above": float(by_text.above.mean()),
-    }
-
-
-def _require_finite(loss: Loss) -> None:
-    total = loss.total.item()
-    if math.isfinite(total):
-        return
-    values = {name: value.item() for name, value in loss.terms.items()}
-    bad = [f"{name} = {value}" for name, value in values.items() if not math.isfinite(value)]
-    raise NotFinite(f"the loss became {total} (terms: {', '.join(bad) or 'all finite before their sum'})")
 
 
 def _like(parameter: nn.Parameter, stored: Stored, name: str) -> Tensor:
