@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 from statistics import mean
@@ -34,8 +35,9 @@ PRECISION = {
     "mAP@R text → image": "matching/text_to_image_mAP@R",
 }
 ZERO_SHOT = {"zero-shot": "zero_shot/acc1"}
-AS_THEY_ARE = {"t": 2, "count": 1}  # digits of what is no share; by the first part of a name
+AS_THEY_ARE = {"t": 2, "count": 1, "as": 2}  # digits of what is no share; by the first part of a name
 Judge = Callable[[Model, Run], dict[str, float]]
+Work = Callable[..., str]  # a row, a seed, further settings and a file to write what was found to; tells what it did
 
 
 @dataclass(frozen=True)
@@ -67,9 +69,10 @@ def numbers(model: Model, run: Run, split: str) -> dict[str, float]:
 
 
 def run(
-    rows: Sequence[Row], options: argparse.Namespace, judge: Judge = on_validation
+    rows: Sequence[Row], options: argparse.Namespace, judge: Judge = on_validation, work: Work | None = None
 ) -> dict[str, list[dict[str, float]]]:
-    """What every row reaches, by its name, one entry a seed that is done."""
+    """What every row reaches, by its name, one entry a seed that is done; `work` does something else than training."""
+    work = work or partial(measure, judge=judge)
     rows = _chosen(rows, options.rows)
     cells = [(row, seed) for seed, row in itertools.product(range(options.seeds), rows)]
     files = [options.out / f"{_slug(row.name)}-{seed}.json" for row, seed in cells]
@@ -77,7 +80,7 @@ def run(
     if not options.report:
         missing = [(*cell, file) for cell, file in zip(cells, files, strict=True) if not file.exists()]
         with ProcessPoolExecutor(options.jobs, mp_context=get_context("spawn")) as pool:
-            waiting = [pool.submit(measure, row, seed, options.set, file, judge) for row, seed, file in missing]
+            waiting = [pool.submit(work, row, seed, options.set, file) for row, seed, file in missing]
             for number, cell in enumerate(waiting, start=1):
                 print(f"{number} of {len(missing)}: {cell.result()}", flush=True)
     found: dict[str, list[dict[str, float]]] = {row.name: [] for row in rows}

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
-from torch import Tensor
 
 from equipoise.config import Loaded, load_settings
 from equipoise.data.tokens import Tokens
@@ -42,7 +41,7 @@ def settle(loaded: Loaded, start: Start, tokens: Tokens, folder: Path, ranks: Ra
     model = judge.seated(build_model(run, tokens))
     start.begin(model, run)
     first = {name: tensor.detach().cpu().clone() for name, tensor in model.state_dict().items()}
-    last = run.lora.merged(_tuned(folder))
+    last = run.lora.merged(read_tensors(tuned_folder(folder) / WEIGHTS))
 
     def at(share: float) -> Model:
         model.load_state_dict(between(first, last, share))
@@ -86,8 +85,8 @@ def read_comparison(folder: Path) -> Comparison | None:
     return Comparison.from_json(json.loads(path.read_text(encoding="utf-8"))) if path.is_file() else None
 
 
-def _tuned(folder: Path) -> dict[str, Tensor]:
-    """The best weights on validation data after the first step; the last ones where none were better than the start."""
+def tuned_folder(folder: Path) -> Path:
+    """Of the best weights on validation data after the first step; the last ones where none beat the start."""
     best = folder / CHECKPOINTS / BEST
     trained = best.is_dir() and json.loads((best / METRICS).read_text(encoding="utf-8"))["step"] > 0
-    return read_tensors((best if trained else step_folders(folder)[-1]) / WEIGHTS)
+    return best if trained else step_folders(folder)[-1]

@@ -12,6 +12,8 @@ START, TUNED, CHOSEN = "start", "tuned", "chosen"
 SHOWN = ("mean_recall", "image_to_text_R@1", "text_to_image_R@1", "acc1",
          "image_to_text_alignment", "text_to_image_alignment", "uniformity", "modality_gap")  # fmt: skip
 
+OF_SHIFTS = "acc1_"  # accuracies on shifted sets, by their names
+
 Numbers = Mapping[str, float]
 
 
@@ -46,7 +48,8 @@ class Comparison:
     def rows(self, data: str) -> list[tuple[str, list[str]]]:
         """Of one table: a metric's name and its values, model by model, as they are printed."""
         models = self.numbers[data].values()
-        found = [name for name in SHOWN if all(name in numbers for numbers in models)]
+        shifts = (name for numbers in models for name in numbers if name.startswith(OF_SHIFTS))
+        found = [name for name in dict.fromkeys((*SHOWN, *shifts)) if all(name in numbers for numbers in models)]
         return [(_label(name), [metric(name).show(numbers[name]) for numbers in models]) for name in found]
 
     def columns(self, data: str) -> list[str]:

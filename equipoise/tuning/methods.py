@@ -24,6 +24,7 @@ METHODS: dict[str, Method] = {
     "i-mix": Method("all weights, on pictures mixed pixel by pixel (Lee et al. 2021)"),
     "un-mix": Method("all weights, on pictures and on mixed ones (Shen et al. 2022)"),
     "maple": Method("prompts in both towers and nothing else (Khattak et al. 2023)"),
+    "few-shot": Method("all weights, on a few labelled pictures of each class (Oh et al. 2023)"),
     "embedding-shift": Method(
         "no weights: images and texts are moved along the gap between them (Liang et al. 2022)",
         trains=False,
