@@ -19,9 +19,12 @@ from equipoise.completeness_command import add_completeness_command
 from equipoise.data_commands import add_data_commands
 from equipoise.embed_command import add_embed_command
 from equipoise.exchange_commands import add_exchange_commands
+from equipoise.finetune_command import add_finetune_command
 from equipoise.lab_commands import add_lab_commands
 from equipoise.probe_command import add_probe_command
 from equipoise.regions_command import add_regions_command
+from equipoise.shift_command import add_shift_command
+from equipoise.simat_command import add_simat_command
 from equipoise.types import UserError
 from equipoise.vqa_command import add_vqa_command
 
@@ -111,6 +114,7 @@ def _parser() -> argparse.ArgumentParser:
     )  # fmt: skip
     _run_options(train)
 
+    add_finetune_command(commands, _command)
     evaluate = _command(
         commands, _eval, "eval", "evaluate a model folder", "runs/demo clip-scenes --set data.shift=rotation"
     )
@@ -132,8 +136,10 @@ def _parser() -> argparse.ArgumentParser:
     add_codes_command(commands, _command)
     add_completeness_command(commands, _command)
     add_vqa_command(commands, _command)
+    add_simat_command(commands, _command)
     add_probe_command(commands, _command)
     add_audit_command(commands, _command)
+    add_shift_command(commands, _command)
 
     show = _command(commands, _show, "show", "print a recipe with every setting resolved", "demo --set seed=3")
     cite = _command(commands, _cite, "cite", "print the papers a recipe rests on, as BibTeX", "demo")

@@ -24,6 +24,9 @@ from equipoise.data.tokens import Tokens
 from equipoise.encoders import IMAGE_ENCODERS, TEXT_ENCODERS, ImageConfig, TextConfig
 from equipoise.evaluation.evaluate import Evaluation
 from equipoise.models.guides import Regions
+from equipoise.models.lora import Lora
+from equipoise.models.prompts import Prompts
+from equipoise.models.shift import Shift
 from equipoise.models.temperature import Temperature
 from equipoise.objectives import OBJECTIVES, Objective
 from equipoise.readouts import READOUTS, ReadoutConfig
@@ -32,10 +35,12 @@ from equipoise.settings.recipe import PathLike, builtin_recipes, read_recipe, re
 from equipoise.settings.resolve import resolve
 from equipoise.settings.toml import dump
 from equipoise.spaces import SPACES, Space
+from equipoise.training.exchange import require_possible
 from equipoise.training.settings import Training
+from equipoise.tuning.settings import Finetuning
 from equipoise.types import UserError
 
-__all__ = ["Loaded", "Run", "builtin_recipes", "dump", "load_run", "load_settings", "load_stored"]
+__all__ = ["Loaded", "Run", "builtin_recipes", "dump", "load_layers", "load_run", "load_settings", "load_stored"]
 
 
 @dataclass(frozen=True)
@@ -50,12 +55,16 @@ class Run:
     image: ImageConfig = choice(IMAGE_ENCODERS, "vit-b32")
     text: TextConfig = choice(TEXT_ENCODERS, "causal-b")
     regions: Regions.Config = field(default_factory=Regions.Config)
+    prompts: Prompts.Config = field(default_factory=Prompts.Config)
     readout: ReadoutConfig = choice(READOUTS, "class_token")
     space: Space = choice(SPACES, "sphere")
+    shift: Shift.Config = field(default_factory=Shift.Config)
     temperature: Temperature = field(default_factory=Temperature)
     objective: Objective = choice(OBJECTIVES, "clip")
     training: Training = field(default_factory=Training)
     evaluation: Evaluation = field(default_factory=Evaluation)
+    lora: Lora = field(default_factory=Lora)
+    finetuning: Finetuning = field(default_factory=Finetuning)
 
     def __post_init__(self) -> None:
         if not self.name or Path(self.name).name != self.name:
@@ -67,12 +76,18 @@ class Run:
                 "shuffle exchanges captions, but the objective looks at the classes of images and at no captions; set "
                 "shuffle.share to 0"
             )
-        self.training.taught(self.objective.needs)  # so that a teacher that is missing, or
+        if self.objective.mixes and not self.space.has_geodesics:
+            raise UserError(
+                f"the objective mixes points along geodesics, which the space {type(self.space).__name__} has not; "
+                "choose an objective without mixups, or a space that has them, the sphere for instance"
+            )
+        self.training.taught(self.objective.needs)  # so that a teacher that is missing,
+        require_possible(self.training, self.objective)  # an objective that cannot be divided, or
         self.caption_tokens()  # a context too small, is refused before anything is made
 
     def caption_tokens(self) -> Tokens.Config:
-        """The tokeniser's settings, with the room that class tokens leave and what the objective asks for."""
-        tokens = self.tokens.beside(self.readout.class_tokens(self.space))
+        """The tokeniser's settings, with the room that class tokens and prompts leave, and what the objective needs."""
+        tokens = self.tokens.beside(self.readout.class_tokens(self.space), self.prompts.length)
         return replace(tokens, mask=tokens.mask or MASKED_WORDS in self.objective.views)
 
 
@@ -98,4 +113,9 @@ def _loaded(table: Table) -> Loaded:
 
 def load_settings(settings: Mapping[str, Any], source: str) -> Loaded:
     """A run from a table of settings that a program made; `source` says in errors what it made them from."""
-    return _loaded(Table((Layer(source, settings, {}),)))
+    return load_layers(Layer(source, settings, {}))
+
+
+def load_layers(*layers: Layer) -> Loaded:
+    """A run from layers of settings, the oldest first."""
+    return _loaded(Table(layers))

@@ -100,11 +100,11 @@ def _sides(name: str, wish: Wish) -> Sides:
 def _model(name: str, wish: Wish) -> Sides:
     model = placed(load(name))
 
-    def finish(readout: nn.Module) -> Finish:
-        return class_tokens if wish.before_projection else lambda features: model.read(readout, features)
+    def finish(tower: str) -> Finish:
+        return class_tokens if wish.before_projection else lambda features: model.read(tower, features)
 
-    images = ImageSide(model.image_encoder, model.preprocess, finish(model.image_readout))
-    texts = TextSide(model.text_encoder, model.tokens, finish(model.text_readout))
+    images = ImageSide(model.image_encoder, model.preprocess, finish("image"))
+    texts = TextSide(model.text_encoder, model.tokens, finish("text"))
     return Sides(images, texts, digest_of(model_folder(Path(name)) / WEIGHTS), model)
 
 

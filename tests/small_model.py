@@ -15,6 +15,7 @@ from equipoise.data.source import (
     CLASS_PROMPTS_MASK,
     CLASSES,
     HIDDEN,
+    IMAGE_PARTNER,
     IMAGE_VIEW2,
     TEXT_VIEW2,
     TEXT_VIEW2_MASK,
@@ -23,6 +24,7 @@ from equipoise.encoders import ImageConfig, ResNet, Swin, TextTransformer, ViT
 from equipoise.forms import Sigmoid
 from equipoise.heads import HeadConfig
 from equipoise.models.model import Model
+from equipoise.models.prompts import Prompts
 from equipoise.models.temperature import Temperature
 from equipoise.objectives import CLIP, OBJECTIVES, SLIP, DeCLIP, FewShot, M3Mix, Objective, SoftCLIP
 from equipoise.readouts import READOUTS, CodeBookReadout
@@ -48,10 +50,11 @@ def small_model(
     readout: str = "class_token",
     bias: float | None = None,
     heads: Mapping[str, HeadConfig] | None = None,
+    prompts: Prompts.Config | None = None,
     **vit: float,
 ) -> Model:
     image = ViT.Config(patch=8, width=16, layers=2, heads=2, **vit)
-    return _model(image, 16, space, temperature, readout, bias, heads)
+    return _model(image, 16, space, temperature, readout, bias, heads, prompts)
 
 
 def small_resnet_model() -> Model:
@@ -72,11 +75,12 @@ def _model(
     readout: str = "class_token",
     bias: float | None = None,
     heads: Mapping[str, HeadConfig] | None = None,
+    prompts: Prompts.Config | None = None,
 ) -> Model:
     torch.manual_seed(0)
     model = Model(
         image=image,
-        text=TextTransformer.Config(causal=readout == "class_token", width=16, layers=1, heads=2),
+        text=TextTransformer.Config(causal=readout == "class_token", width=16, layers=2 if prompts else 1, heads=2),
         readout=CodeBookReadout.Config(codes=24, scale=1.0) if readout == "code_book" else READOUTS[readout](),
         space=space or Sphere(16),
         temperature=temperature or Temperature(),
@@ -84,6 +88,7 @@ def _model(
         tokens=FortyWords(),  # type: ignore[arg-type]
         bias=bias,
         heads=heads,
+        prompts=prompts,
     )
     return model.double()  # so that rounding hides no mistake
 
@@ -116,6 +121,7 @@ def _random_views(images: Tensor, ids: Tensor, mask: Tensor, make: torch.Generat
     hidden[:, 0] = False
     noise = torch.randn(images.shape, generator=make).double()
     view2 = {TEXT_VIEW2: ids.roll(1, 0), TEXT_VIEW2_MASK: mask.roll(1, 0), IMAGE_VIEW2: images + 0.3 * noise}
+    view2 |= {IMAGE_PARTNER: images.flip(0)}
     return {**view2, HIDDEN: hidden, ANSWERS: torch.randint(1, 40, ids.shape, generator=make)}
 
 

@@ -93,6 +93,10 @@ class Draws:
         order = torch.randperm(4, generator=generator).tolist()
         return cls(tuple(order), torch.rand(size, CHANCES, generator=generator, dtype=torch.double))
 
+    def backwards(self) -> Draws:
+        """Of the batch read backwards."""
+        return Draws(self.order, self.each.flip(0))
+
     def part(self, rows: slice) -> Draws:
         return Draws(self.order, self.each[rows])
 

@@ -22,13 +22,23 @@ from equipoise.data.loading import made_ahead
 from equipoise.data.order import Order, generator
 from equipoise.data.prompts import ClassPrompts
 from equipoise.data.side import side_data, tag_data
-from equipoise.data.source import CLASS_PROMPTS, IMAGE_VIEW2, BatchSource, CroppingSource, LabelledSource, Pair, Source
+from equipoise.data.source import (
+    CLASS_PROMPTS,
+    IMAGE_PARTNER,
+    IMAGE_VIEW2,
+    BatchSource,
+    CroppingSource,
+    LabelledSource,
+    Pair,
+    Source,
+)
 from equipoise.data.standins import Cut, cut
 from equipoise.data.tokens import Tokens
 from equipoise.data.views import WordChances, possible_views, with_changed, with_hidden
 from equipoise.types import Batch, UserError
 
 CROP = "crop"  # the first view of a picture, beside `IMAGE_VIEW2`
+PICTURES = (IMAGE_VIEW2, IMAGE_PARTNER)
 TOLD = 5  # bad records that are named while training; all of them are counted
 
 
@@ -104,13 +114,29 @@ class Batches:
         used, crops, faults = self._crops(indices, chances, device)
         batch = self._put_together(crops[0], used, draws)
         further = {name: crop for name, crop in zip(names[1:], crops[1:], strict=True)}
+        further |= self._partners(whole, position, device)
         batch = self._with_words(replace(batch, side={**batch.side, **further}), draws, position)
-        return Made(batch, position, faults, looks={name: self._look(name, position, len(whole)) for name in names})
+        looks = {name: self._look(name, position, len(whole)) for name in names}
+        looks[IMAGE_PARTNER] = self._look(CROP, position, len(whole), mirrored=True)
+        return Made(batch, position, faults, looks=looks)
 
-    def _look(self, name: str, position: int, size: int) -> Draws | None:
+    def _partners(self, whole: list[int], position: int, device: torch.device | str) -> dict[str, Tensor]:
+        """Pictures of the batch read backwards, cut as they are at their own places; those of a batch that is here as a
+        whole are here already (`_received`)."""
+        if IMAGE_PARTNER not in self.views or self._all_here:
+            return {}
+        chances = crop_draws(len(whole), generator(self.seed, CROP, position)).flip(0)[self.part]
+        return {IMAGE_PARTNER: self._crops(whole[::-1][self.part], [chances], device)[1][0]}
+
+    @property
+    def _all_here(self) -> bool:
+        return self.part == slice(0, self.order.batch_size)
+
+    def _look(self, name: str, position: int, size: int, mirrored: bool = False) -> Draws | None:
         if not self.augment.wanted:
             return None
-        return Draws.of(size, generator(self.seed, f"augment {name}", position)).part(self.part)
+        draws = Draws.of(size, generator(self.seed, f"augment {name}", position))
+        return (draws.backwards() if mirrored else draws).part(self.part)
 
     def _crops(
         self, indices: list[int], chances: Sequence[Tensor], device: torch.device | str
@@ -167,11 +193,13 @@ class Batches:
                 more = "; further ones are counted in silence" if number == TOLD else ""
                 warnings.warn(f"skipped {fault}{more}", stacklevel=2)
         batch = made.batch.map(lambda tensor: tensor.to(self.device))
-        view = {name: self._seen(batch.side[name], made, name) for name in (IMAGE_VIEW2,) if name in batch.side}
+        images = self._seen(batch.images, made, CROP)
+        seen = {name: self._seen(batch.side[name], made, name) for name in PICTURES if name in batch.side}
+        if IMAGE_PARTNER in self.views and self._all_here:
+            seen[IMAGE_PARTNER] = images.flip(0)
         said = self.prompts.at(made.position) if self.prompts else {}
         common = {name: tensor.to(self.device) for name, tensor in said.items()}
-        images = self._seen(batch.images, made, CROP)
-        return replace(batch, images=images, side={**batch.side, **view}, common=common)
+        return replace(batch, images=images, side={**batch.side, **seen}, common=common)
 
     def _seen(self, images: Tensor, made: Made, name: str) -> Tensor:
         """What the encoder sees of a crop."""

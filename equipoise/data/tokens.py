@@ -54,15 +54,20 @@ class Tokens:
             if (self.kind == "file") != bool(self.file):
                 raise UserError(f"tokens.kind is {self.kind!r} and tokens.file is {self.file!r}; each needs the other.")
 
-        def beside(self, classes: int) -> Tokens.Config:
-            """The same with the room that class tokens leave; a caption's start token is one of them."""
-            room = self.context - (classes - 1)
-            if classes > 1 and self.kind != "none" and room < FEWEST:
+        def beside(self, classes: int, prompts: int = 0) -> Tokens.Config:
+            """The same with the room that class tokens leave, of which a caption's start token is one, and prompts."""
+            further = classes - 1 + prompts
+            room = self.context - further
+            if further and self.kind != "none" and room < FEWEST:
+                takers = [("class tokens", classes, "space.m")] * (classes > 1)
+                takers += [("prompts", prompts, "prompts.length")] * (prompts > 0)
+                taken = " and ".join(f"{count} {name}" for name, count, _ in takers)
+                fewer = " and ".join(f"{name} ({key})" for name, _, key in takers)
                 raise UserError(
-                    f"tokens.context is {self.context}, but {classes} class tokens leave {room} of it to captions; "
-                    f"set it to {FEWEST + classes - 1} or more, or choose fewer class tokens (space.m)."
+                    f"tokens.context is {self.context}, but {taken} leave {room} of it to captions; "
+                    f"set it to {FEWEST + further} or more, or choose fewer {fewer}."
                 )
-            return self if classes == 1 else replace(self, context=room)
+            return replace(self, context=room) if further else self
 
     def __init__(self, tokeniser: Tokenizer, context: int = CLIP_CONTEXT):
         from equipoise.data.tokenisers import start_and_end
@@ -104,6 +109,10 @@ class Tokens:
             return NoTokens()
         made = cls.load(config.file, config.context) if config.kind == "file" else cls.train(captions, config)
         return made.with_mask() if config.mask else made
+
+    def within(self, context: int) -> Tokens:
+        """The same with another context."""
+        return Tokens(self._tokeniser, context)
 
     def with_mask(self) -> Tokens:
         """The same with a mask token, behind all others where there was none."""

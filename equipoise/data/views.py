@@ -1,13 +1,15 @@
 """Further views of a sample, made where an objective asks for them: pure functions of the seed and the position.
 
     image_view2   another crop of the picture
+    image_partner the picture that stands there in the batch read backwards, as it is cut and coloured at its own place
     text_view2    the caption with two words exchanged, or with some left out (Wei & Zou 2019, "EDA", §2)
     masked_words  some words of the caption hidden, to be guessed (Devlin et al. 2019, BERT, §3.1)
     class_prompts what is said of every class: one view of the whole batch (`prompts.py`)
 
-All but the last travel in `Batch.side`: image_view2 [N, 3, H, W]; text_view2, text_view2_mask [N, L]; hidden [N, L],
-True where a word is to be guessed, and answers [N, L], the words as they were. `masked_words` changes the batch's
-tokens: the caption whose words are hidden is the caption, as in DeCLIP.
+All but the last travel in `Batch.side`: image_view2, image_partner [N, 3, H, W]; text_view2, text_view2_mask [N, L];
+hidden [N, L], True where a word is to be guessed, and answers [N, L], the words as they were. `masked_words` changes
+the batch's tokens: the caption whose words are hidden is the caption, as in DeCLIP. A partner may belong to another
+process: then both decode it.
 
 EDA also replaces words by synonyms and inserts some. That takes a thesaurus, which nothing here downloads, so each
 caption has one of the other two changes: an exchange of two words, or every word left out with probability 0.1.
@@ -27,6 +29,7 @@ from equipoise.data.source import (
     ANSWERS,
     CLASS_PROMPTS,
     HIDDEN,
+    IMAGE_PARTNER,
     IMAGE_VIEW2,
     MASKED_WORDS,
     TEXT_VIEW2,
@@ -38,7 +41,7 @@ from equipoise.data.source import (
 from equipoise.data.tokens import Tokens
 from equipoise.types import Batch, UserError
 
-VIEWS = (IMAGE_VIEW2, TEXT_VIEW2, MASKED_WORDS, CLASS_PROMPTS)
+VIEWS = (IMAGE_VIEW2, IMAGE_PARTNER, TEXT_VIEW2, MASKED_WORDS, CLASS_PROMPTS)
 LEFT_OUT = 0.1  # of the words, in a caption that is shortened
 TO_GUESS = 0.15  # of the words
 MASK, OTHER = 0.8, 0.1  # of the hidden ones become the mask token, another word; the rest stay

@@ -7,7 +7,7 @@ reads something else says so in `reads` and prepares its input itself.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from torch import Tensor, nn
@@ -15,6 +15,8 @@ from torch import Tensor, nn
 from equipoise.data.images import Preprocess
 from equipoise.data.tokens import Tokens
 from equipoise.types import Features, UserError
+
+Prompts = Callable[[], Sequence[Tensor]]  # learned tokens [n, w], one set for each of the first blocks
 
 
 class Encoder(nn.Module):
@@ -57,6 +59,16 @@ class HasRear(Protocol):
 
     def rear(self, tokens: Tensor, mask: Tensor, blocks: int, norm: nn.Module, classes_only: bool = False) -> Features:
         """Tokens [N, L, w] and which of them are real [N, L], through `norm` and the last part."""
+
+
+@runtime_checkable
+class TakesPrompts(Protocol):
+    """An encoder whose blocks can be given learned tokens (`models/prompts.py`)."""
+
+    width: int
+    prompts: Prompts | None
+
+    def blocks(self) -> nn.ModuleList: ...
 
 
 class TextEncoder(Encoder):

@@ -34,6 +34,10 @@ class Layout(Protocol):
     def attend_to_read(self, q: Tensor, kv: Tensor) -> Tensor:
         """Attention of the tokens that are read out, q [N, m, h, d], to all, kv [..., 2, h, d]."""
 
+    def exchange(self, x: Tensor, prompts: Tensor) -> Tensor:
+        """The same tokens with each sample's prompts given way to these [n, w]: of a picture the last n tokens, of a
+        text those behind its class tokens or its start."""
+
 
 @dataclass(frozen=True)
 class Even:
@@ -47,6 +51,9 @@ class Even:
 
     def attend_to_read(self, q: Tensor, kv: Tensor) -> Tensor:
         return _attention(q, *kv.unbind(-3))
+
+    def exchange(self, x: Tensor, prompts: Tensor) -> Tensor:
+        return torch.cat([x[:, : -len(prompts)], prompts.to(x.dtype).expand(x.shape[0], -1, -1)], dim=1)
 
 
 @dataclass(frozen=True)
@@ -96,6 +103,11 @@ class Packed:
         k, v = self.unpack(kv).unbind(-3)
         return _attention(q, k, v, attn_mask=self.mask[:, None, None])
 
+    def exchange(self, x: Tensor, prompts: Tensor) -> Tensor:
+        samples, classes = self.readers.shape
+        places = self.starts[:-1, None] + torch.arange(classes, classes + len(prompts), device=x.device)
+        return x.index_copy(0, places.flatten(), prompts.to(x.dtype).repeat(samples, 1))
+
     def _kernel(self, q: Tensor, k: Tensor, v: Tensor, starts: Tensor, longest: int, window: tuple[int, int]) -> Tensor:
         from torch.nn.attention.varlen import varlen_attn  # here, as it takes seconds
 
@@ -134,6 +146,10 @@ class Padded:
 
     def attend_to_read(self, q: Tensor, kv: Tensor) -> Tensor:
         return _attention(q, *kv.unbind(-3), attn_mask=self.mask[:, None, None])
+
+    def exchange(self, x: Tensor, prompts: Tensor) -> Tensor:
+        behind = self.classes + len(prompts)
+        return torch.cat([x[:, : self.classes], prompts.to(x.dtype).expand(x.shape[0], -1, -1), x[:, behind:]], dim=1)
 
 
 def _has_kernel(x: Tensor) -> bool:

@@ -15,13 +15,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from equipoise.encoders.encoder import TextEncoder
+from equipoise.encoders.encoder import Prompts, TextEncoder
 from equipoise.encoders.layout import Packed, Padded
 from equipoise.encoders.transformer import Transformer, check_sizes
 from equipoise.types import Features, UserError
 
 
 class TextTransformer(TextEncoder):
+    prompts: Prompts | None = None  # that follow the class tokens, or the start
     lay_out: Callable[..., Packed | Padded] = staticmethod(Packed.of)  # how texts lie; an export has them padded
 
     @dataclass(frozen=True)
@@ -65,16 +66,22 @@ class TextTransformer(TextEncoder):
 
     def forward(self, ids: Tensor, mask: Tensor, classes_only: bool = False) -> Features:
         ids, mask = self._with_class_tokens(ids, mask)
-        length = ids.shape[1]
+        prompts = self.prompts() if self.prompts else ()
+        count = len(prompts[0]) if prompts else 0
+        length, first = ids.shape[1] + count, self.classes  # a start token is one of them
         if length > self.context:
             raise UserError(f"texts are {length} tokens wide but the text tower has a context of {self.context}")
-        layout = self.lay_out(mask, self.config.causal, self.classes)
-        x = layout.pack(self.words(ids) + self.positions[:length])
-        x = self.ln_final(self.transformer(x, layout, classes_only))
+        x = _inserted(self.words(ids), first, [tokens.expand(ids.shape[0], -1, -1) for tokens in prompts[:1]])
+        seen = _inserted(mask, first, [mask.new_ones(mask.shape[0], count)] if count else [])
+        layout = self.lay_out(seen, self.config.causal, self.classes)
+        x = layout.pack(x + self.positions[:length])
+        x = self.ln_final(self.transformer(x, layout, classes_only, prompts=prompts))
         if classes_only:
             return Features(classes=x)
-        read = 0 if self.config.causal else self.classes  # class tokens are no words
-        return Features(classes=layout.read(x), tokens=layout.unpack(x)[:, read:], mask=mask[:, read:])
+        read = 0 if self.config.causal else self.classes  # class tokens are no words, nor are prompts
+        tokens = layout.unpack(x)
+        words = torch.cat([tokens[:, read:first], tokens[:, first + count :]], dim=1) if count else tokens[:, read:]
+        return Features(classes=layout.read(x), tokens=words, mask=mask[:, read:])
 
     def _with_class_tokens(self, ids: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
         """Texts start with one class token; the others are put before it."""
@@ -82,3 +89,8 @@ class TextTransformer(TextEncoder):
         if not further:
             return ids, mask
         return torch.cat([ids[:, :1].expand(-1, further), ids], dim=1), F.pad(mask, (further, 0), value=True)
+
+
+def _inserted(x: Tensor, place: int, parts: list[Tensor]) -> Tensor:
+    """[N, L, ...] with further tokens at `place`."""
+    return torch.cat([x[:, :place], *(part.to(x.dtype) for part in parts), x[:, place:]], dim=1) if parts else x

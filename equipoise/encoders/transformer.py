@@ -7,7 +7,7 @@ Vaswani et al. 2017; the pre-LN form and initialisation of Radford et al. 2021 (
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -124,10 +124,14 @@ class Transformer(nn.Module):
             for linear in (module.attention.qkv, module.attention.out, module.mlp_in, module.mlp_out):
                 nn.init.zeros_(linear.bias)
 
-    def forward(self, x: Tensor, layout: Layout, classes_only: bool = False, last: int = 0) -> Tensor:
-        """Through all blocks, or through the `last` few."""
+    def forward(
+        self, x: Tensor, layout: Layout, classes_only: bool = False, last: int = 0, prompts: Sequence[Tensor] = ()
+    ) -> Tensor:
+        """Through all blocks, or through the `last` few. Of the `prompts` the first are in x already."""
         blocks = self.blocks[-last:]
         for number, block in enumerate(blocks, 1):
+            if 1 < number <= len(prompts):
+                x = layout.exchange(x, prompts[number - 1])
             finish = classes_only and number == len(blocks)
             if self.recompute and self.training:
                 x = checkpoint(block, x, layout, finish, use_reentrant=False)

@@ -16,13 +16,15 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from equipoise.encoders.encoder import ImageEncoder
+from equipoise.encoders.encoder import ImageEncoder, Prompts
 from equipoise.encoders.layout import Even, Packed
 from equipoise.encoders.transformer import Transformer, check_sizes
 from equipoise.types import Features, UserError
 
 
 class ViT(ImageEncoder):
+    prompts: Prompts | None = None  # that follow the patches
+
     @dataclass(frozen=True)
     class Config:
         patch: int = 32
@@ -81,10 +83,13 @@ class ViT(ImageEncoder):
         if self.training and self.config.patch_dropout:
             x = _keep_some(x, 1 - self.config.patch_dropout)
         classes = (self.class_token + self.positions[: self.classes]).expand(x.shape[0], -1, -1)
-        x = self.transformer(self.ln_pre(torch.cat([classes, x], dim=1)), Even(self.classes), classes_only)
+        prompts = self.prompts() if self.prompts else ()
+        patches, first = x.shape[1], [tokens.to(x.dtype).expand(x.shape[0], -1, -1) for tokens in prompts[:1]]
+        x = self.ln_pre(torch.cat([classes, x, *first], dim=1))
+        x = self.transformer(x, Even(self.classes), classes_only, prompts=prompts)
         if classes_only:
             return Features(classes=self.ln_post(x))
-        classes, tokens = x[:, : self.classes], x[:, self.classes :]
+        classes, tokens = x[:, : self.classes], x[:, self.classes : self.classes + patches]
         mask = torch.ones(tokens.shape[:2], dtype=torch.bool, device=x.device)
         return Features(classes=self.ln_post(classes), tokens=tokens, mask=mask)
 

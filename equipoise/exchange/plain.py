@@ -46,6 +46,8 @@ class Plain:
             "its text tower is not causal": type(text) is TextTransformer and not text.config.causal,
             f"its readout is a {type(readout).__name__}": type(readout) is not ClassToken,
             "it has no tokeniser": isinstance(model.tokens, NoTokens),
+            "its points are shifted": model.shift is not None,
+            "its towers have prompts": model.prompts is not None,
         }
         if found := [reason for reason, holds in reasons.items() if holds]:
             raise UserError(

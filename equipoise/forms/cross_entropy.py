@@ -31,6 +31,7 @@ SHARES = {"both": (0.5, 0.5), "rows": (1.0, 0.0), "cols": (0.0, 1.0)}  # of the 
 class CrossEntropy(SingleSweep):
     cites: ClassVar[tuple[str, ...]] = ("oord2018cpc", "radford2021clip")
     reductions: ClassVar[Mapping[str, Reduction]] = {"lse": LOG_SUM_EXP, "hit": SUM, "mass": SUM}
+    divisible: ClassVar[bool] = True
 
     direction: str = "both"
 

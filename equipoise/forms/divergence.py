@@ -53,6 +53,7 @@ AMONG = ("all", "negatives")
 class Divergence(Form):
     cites: ClassVar[tuple[str, ...]] = ("gao2024softclip",)
     reductions: ClassVar[Mapping[str, Reduction]] = {"cost": SUM}
+    divisible: ClassVar[bool] = True
 
     kind: str = "symmetric_kl"
     among: str = "all"

@@ -59,6 +59,8 @@ class Statistics:
 class Form(ABC):
     reductions: ClassVar[Mapping[str, Reduction]]
     norm_names: ClassVar[tuple[str, ...]] = ()
+    divisible: ClassVar[bool] = False  # whether the loss is a mean over rows, over columns or over both: that of parts
+    # of them, each with as large a part of the rows as of the columns, then averages to that of the whole
 
     @property
     def learned_bias(self) -> float | None:

@@ -26,6 +26,7 @@ from equipoise.targets import TargetBlock
 class Sigmoid(SingleSweep):
     cites: ClassVar[tuple[str, ...]] = ("zhai2023siglip",)
     reductions: ClassVar[Mapping[str, Reduction]] = {"cost": SUM}
+    divisible: ClassVar[bool] = True
 
     bias: float = -10.0
     learned: bool = False

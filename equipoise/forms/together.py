@@ -24,6 +24,10 @@ class Together(Form):
     def reductions(self) -> Mapping[str, Reduction]:  # type: ignore[override]
         return {f"{i}/{name}": rule for i, form in enumerate(self.forms) for name, rule in form.reductions.items()}
 
+    @property
+    def divisible(self) -> bool:  # type: ignore[override]
+        return all(form.divisible for form in self.forms)
+
     def check(self, target: Target) -> None:
         for form in self.forms:
             form.check(target)

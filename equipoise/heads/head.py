@@ -26,7 +26,7 @@ class Sizes:
 
 
 class Seen(Protocol):
-    """A batch as the towers read it; views are image, image_view2, text and text_view2."""
+    """A batch as the towers read it; views are image, image_view2, image_mixed, text, text_view2."""
 
     def features(self, view: str) -> Features: ...
 

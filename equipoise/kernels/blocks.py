@@ -12,3 +12,8 @@ def blocks(n_rows: int, n_cols: int, tile: int, across: int | None = None) -> It
     for r in range(0, n_rows, tile):
         for c in range(0, n_cols, across):
             yield range(r, min(r + tile, n_rows)), range(c, min(c + across, n_cols))
+
+
+def moved(numbers: range, by: int) -> range:
+    """Numbers within a part, as those of the whole."""
+    return range(numbers.start + by, numbers.stop + by)

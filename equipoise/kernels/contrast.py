@@ -11,7 +11,8 @@ or target need them. `impl="eager"` does just that under autograd and stores N Ã
 blocks, keeps a few numbers a row and a column, and recomputes each block for the gradient: memory is linear in N.
 `impl="fused"` does the same at the speed of a GPU's matrix products, for the combinations that have kernels (see
 `without_kernel`). `"auto"` takes eager while its matrices are small; beyond, fused where it can and tiled elsewhere.
-Where the target is made of tensors (a guide's points), they get their gradients too.
+Where the target is made of tensors (a guide's points), they get their gradients too. Several processes may share the
+work (`divided.py`): then u and v are a part of the batch, and the loss is that of the whole.
 """
 
 from __future__ import annotations
@@ -20,10 +21,16 @@ import torch
 from torch import Tensor
 
 from equipoise.forms import CrossEntropy, Form, SingleSweep
+from equipoise.kernels.columns import Columns, Here
+from equipoise.kernels.divided import division, whole_target
 from equipoise.kernels.fused import fused
-from equipoise.kernels.fused_distances import fused_distance
-from equipoise.kernels.sweeps import known_block, norms_of, swept
-from equipoise.kernels.tiled import tiled
+from equipoise.kernels.fused_arcs import fused_arcs
+from equipoise.kernels.fused_parts import fused_in_parts
+from equipoise.kernels.fused_straight import fused_straight
+from equipoise.kernels.parts import Parts
+from equipoise.kernels.sweep_blocks import Sweeps, known_block, norms_of
+from equipoise.kernels.sweeps import swept
+from equipoise.kernels.tiled import Tiles, tiled
 from equipoise.kernels.tiles import trial
 from equipoise.spaces import Euclidean, ProductSphere, Space, Sphere
 from equipoise.targets import OneHot, Target
@@ -56,23 +63,52 @@ def contrast(
     log_scale, b = (
         torch.as_tensor(x, dtype=exact, device=rows.device) for x in (log_scale, 0.0 if bias is None else bias)
     )
-    target = target.sized(len(rows), len(cols))
+    parts = division()
+    target = target.sized(len(rows), len(cols)) if parts is None else whole_target(parts, rows, cols, target, form)
     form.check(target)
     if impl == "auto":
-        impl = _chosen(rows, cols, space, target, form)
+        impl = _chosen(rows, cols, space, target, form, parts)
+    if impl == "eager" and parts is not None:
+        return _in_tiles(rows, cols, log_scale, b, space, target, form, max(parts.sizes), parts)
     if impl == "eager":
         return _eager(rows, cols, log_scale, b, space, target, form)
     if impl == "fused":
         missing = without_kernel(rows, space, target, form)
         if missing is not None or not isinstance(form, CrossEntropy):
             raise UserError(f'impl="fused" is not possible: {missing}; choose impl="tiled" or "auto"')
-        if _has_inner_products(space):
-            return fused(rows, cols, log_scale, form)
-        return fused_distance(rows, cols, log_scale, form, space)
+        return _fused(rows, cols, log_scale, space, form, parts)
+    return _in_tiles(rows, cols, log_scale, b, space, target, form, tile, parts or Here(len(rows), len(cols)))
+
+
+def _fused(
+    rows: Tensor, cols: Tensor, log_scale: Tensor, space: Space, form: CrossEntropy, parts: Parts | None
+) -> Tensor:
+    if parts is not None and not _has_inner_products(space):
+        raise UserError('impl="fused" of distances cannot be divided among processes; choose impl="tiled" or "auto"')
+    if parts is not None:
+        return fused_in_parts(rows, cols, log_scale, form, parts)
+    if isinstance(space, ProductSphere) and space.distance == "geodesic":
+        return fused_arcs(rows, cols, log_scale, form, space)
+    kernel = fused_straight if isinstance(space, Euclidean) else fused
+    return kernel(rows, cols, log_scale, form)
+
+
+def _in_tiles(
+    rows: Tensor,
+    cols: Tensor,
+    log_scale: Tensor,
+    bias: Tensor,
+    space: Space,
+    target: Target,
+    form: Form,
+    tile: int | None,
+    columns: Columns,
+) -> Tensor:
     if isinstance(form, SingleSweep) and not target.guided:
-        return tiled(rows, cols, log_scale, b, space, target, form, tile or _side(TILE, rows))
+        tile = tile or _side(TILE, rows)
+        return tiled(rows, cols, log_scale, bias, Tiles(space, target, form, tile, columns))
     most = _side(SWEPT_TILE, rows)
-    return swept(rows, cols, log_scale, b, space, target, form, min(tile or most, most))
+    return swept(rows, cols, log_scale, bias, Sweeps(space, target, form, min(tile or most, most), columns))
 
 
 def _side(of_device: dict[str, int], points: Tensor) -> int:
@@ -98,11 +134,11 @@ def _has_inner_products(space: Space) -> bool:
     return isinstance(space, Sphere) or (isinstance(space, ProductSphere) and space.distance == "inner")
 
 
-def _chosen(rows: Tensor, cols: Tensor, space: Space, target: Target, form: Form) -> str:
+def _chosen(rows: Tensor, cols: Tensor, space: Space, target: Target, form: Form, parts: Parts | None) -> str:
     if len(rows) * len(cols) <= EAGER_LIMIT:
         return "eager"
-    measured = _has_inner_products(space)  # those of distances have run in Triton's interpreter alone so far
-    if rows.is_cuda and measured and without_kernel(rows, space, target, form) is None:
+    possible = parts is None or _has_inner_products(space)
+    if rows.is_cuda and possible and without_kernel(rows, space, target, form) is None:
         return "fused"
     return "tiled"
 

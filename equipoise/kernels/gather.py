@@ -17,7 +17,7 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.nn import functional as F
 
-from equipoise.data.source import IMAGE_VIEW2
+from equipoise.data.source import PIXELS
 from equipoise.types import Batch
 
 
@@ -55,7 +55,7 @@ def gather_batch(batch: Batch) -> Batch:
     if not in_company():
         return batch
     ids = {} if batch.tokens.is_floating_point() else {"tokens": batch.tokens}
-    told = {name: tensor for name, tensor in batch.side.items() if name != IMAGE_VIEW2}
+    told = {name: tensor for name, tensor in batch.side.items() if name not in PIXELS}
     found = _gather_ragged({"mask": batch.mask, "index": batch.index, **ids, **_prefixed(told)})
     side = {name: found[f"side/{name}"] for name in told}
     tokens = found.get("tokens", batch.tokens[:0])

@@ -48,12 +48,11 @@ def _adds_to_float32(device: torch.device) -> bool:
     return bool((one == 17).all())
 
 
-def batched_product(left: Sequence[Tensor], right: Sequence[Tensor]) -> Tensor:
-    """left [B, R, K] @ right [B, K, C] in float32, each given as its halves."""
-    first, *others = (
-        torch.bmm(one, other, out_dtype=torch.float32) if one.is_cuda else one.float() @ other.float()
-        for one, other in _pairs(left, right)
-    )
-    for other in others:
-        first += other
-    return first
+def add_batched(total: Tensor, left: Tensor, right: Tensor) -> None:
+    """total [B, R, C] += left [B, R, K] @ right [B, K, C]."""
+    if not total.is_cuda:
+        total += left.float() @ right.float()
+    elif _adds_to_float32(total.device):
+        torch.baddbmm(total, left, right, out_dtype=torch.float32, out=total)
+    else:
+        total += torch.bmm(left, right, out_dtype=torch.float32)

@@ -7,186 +7,125 @@ Where a form compares distributions, or a guide makes the target, normalisers co
 
 In a block, autograd differentiates the block's own few numbers; how these enter those of the whole is known: a sum
 passes the gradient on, a log-sum-exp passes it on times the block's part in it. A form with a gradient of its own and
-a target that is no softmax take the shorter way of `tiled.py`.
+a target that is no softmax take the shorter way of `tiled.py`. The columns may be elsewhere (`columns.py`): each of the
+four is a round of them, and what is known of a column already travels with it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from equipoise.forms.form import LOG_SUM_EXP, SUM, Form, Reduction, Statistics, empty, merge
-from equipoise.kernels.blocks import blocks
-from equipoise.spaces import Space
-from equipoise.targets import Scores, Target, TargetBlock
+from equipoise.forms.form import SUM, Reduction, Statistics, empty
+from equipoise.kernels.columns import Visit
+from equipoise.kernels.sweep_blocks import Block, Sweeps, named, values
+from equipoise.targets.target import COLS, ROWS, SHARED
 
-GUIDE = "guide"  # the name of a guided target's own norms
-
-
-def swept(
-    rows: Tensor, cols: Tensor, log_scale: Tensor, bias: Tensor, space: Space, target: Target, form: Form, tile: int
-) -> Tensor:
-    parts = space, target, form, tile
-    return _Swept.apply(parts, rows, cols, log_scale, bias, *target.tensors())  # type: ignore[no-untyped-call]
+Add = Callable[[Block, range, range, Statistics], None]
 
 
-def norms_of(form: Form, target: Target, logits: Tensor, scores: Scores | None) -> Statistics:
-    """What a block adds to the norms of its rows and columns, the form's and the target's."""
-    found = form.norms(logits, scores)
-    if not target.guided:
-        return found
-    assert scores is not None
-    rows = {**found.rows, GUIDE: torch.logsumexp(scores.by_row, 1)}
-    return Statistics(rows, {**found.cols, GUIDE: torch.logsumexp(scores.by_col, 0)}, found.shape)
-
-
-def known_block(
-    target: Target, rows: range, cols: range, like: Tensor, scores: Scores | None, norms: Statistics
-) -> TargetBlock:
-    """The target's block, once the norms of its rows and columns are known."""
-    if scores is not None and target.guided:
-        scores = scores._replace(row_norms=norms.rows[GUIDE], col_norms=norms.cols[GUIDE])
-    return target.block(rows, cols, like, scores)
+def swept(rows: Tensor, cols: Tensor, log_scale: Tensor, bias: Tensor, work: Sweeps) -> Tensor:
+    return _Swept.apply(work, rows, cols, log_scale, bias, *work.target.tensors())  # type: ignore[no-untyped-call]
 
 
 class _Swept(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, parts: tuple[Space, Target, Form, int], *tensors: Tensor) -> Tensor:
-        space, target, form, tile = parts
-        sweep = _Sweep(space, target, form, tile, tensors)
-        norms = empty(sweep.norm_rules, *sweep.shape, sweep.like)
-        for r, c in sweep if sweep.norm_rules else ():
-            merge(sweep.norm_rules, norms.at(r, c), sweep.norms(r, c, *sweep.entries(r, c)))
-        statistics = sweep.form.start(*sweep.shape, sweep.like)
-        for r, c in sweep:
-            sweep.form.merge(statistics.at(r, c), sweep.partial(r, c, *sweep.entries(r, c), norms.at(r, c)))
-        ctx.parts, ctx.count = parts, len(tensors)
-        ctx.save_for_backward(*tensors, *_values(norms), *_values(statistics))
-        return sweep.form.finish(statistics)
+    def forward(ctx: Any, work: Sweeps, *tensors: Tensor) -> Tensor:
+        sweep = _Sweep(work, tensors)
+        norms = sweep.around(work.norm_rules, Block.add_norms)
+        statistics = sweep.around(work.form.reductions, Block.add_statistics, norms)
+        ctx.work, ctx.count = work, len(tensors)
+        ctx.save_for_backward(*tensors, *values(norms), *values(statistics))
+        return work.columns.total(sweep.part_of_loss(statistics))
 
     @staticmethod
     def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor | None, ...]:
         saved = list(ctx.saved_tensors)
         tensors = tuple(saved[: ctx.count])
-        space, target, form, tile = ctx.parts
-        sweep = _Sweep(space, target, form, tile, tensors)
-        between = ctx.count + 2 * len(sweep.norm_rules)
-        norms = _named(sweep.norm_rules, saved[ctx.count : between], sweep.shape)
-        statistics = _named(sweep.form.reductions, saved[between:], sweep.shape)
+        work: Sweeps = ctx.work
+        sweep = _Sweep(work, tensors)
+        between = ctx.count + 2 * len(work.norm_rules)
+        norms = named(work.norm_rules, saved[ctx.count : between], sweep.shape)
+        statistics = named(work.form.reductions, saved[between:], sweep.shape)
         wanted = sweep.wanted_of(statistics, upstream[0])
-        norms_wanted = empty(dict.fromkeys(sweep.norm_rules, SUM), *sweep.shape, sweep.like)
-        for r, c in sweep if sweep.norm_rules else ():
-            sweep.add_norms_wanted(r, c, norms, statistics, wanted, norms_wanted)
-        needed = ctx.needs_input_grad[1:]
-        exact = sweep.like.dtype
-        grads = [torch.zeros_like(x, dtype=exact) if need else None for x, need in zip(tensors, needed, strict=True)]
-        for r, c in sweep:
-            sweep.add_grads(r, c, (norms, norms_wanted), (statistics, wanted), grads)
+        sums = dict.fromkeys(work.norm_rules, SUM)
+        norms_wanted = sweep.around(sums, Block.add_norms_wanted, norms, statistics, wanted)
+        grads = sweep.grads(ctx.needs_input_grad[1:], norms, statistics, wanted, norms_wanted)
         return None, *(g if g is None else g.to(x.dtype) for g, x in zip(grads, tensors, strict=True))
 
 
 class _Sweep:
-    """One way over all blocks. tensors: rows, cols, log_scale, bias, and the target's own."""
+    """Rounds of all columns. tensors: rows, cols, log_scale, bias, and the target's own."""
 
-    def __init__(self, space: Space, target: Target, form: Form, tile: int, tensors: tuple[Tensor, ...]):
-        self.space, self.form, self.tile = space, form, tile
-        self.tensors, self.target = tensors, target.on(tensors[4:])
-        self.shape = len(tensors[0]), len(tensors[1])
-        names = (*form.norm_names, *((GUIDE,) if target.guided else ()))
-        self.norm_rules = {name: LOG_SUM_EXP for name in names}
+    def __init__(self, work: Sweeps, tensors: tuple[Tensor, ...]):
+        self.work, self.form, self.columns, self.tensors = work, work.form, work.columns, tensors
+        self.shape = work.columns.shape
+        self.sides = (ROWS, COLS, SHARED, SHARED, *work.target.sides())
         self.like = tensors[2].new_empty(0)  # of log_scale's type, float32 at least: that of logits, norms and sums
 
-    def __iter__(self) -> Iterator[tuple[range, range]]:
-        return blocks(*self.shape, self.tile)
+    def around(self, rules: Mapping[str, Reduction], add: Add, *known: Statistics) -> Statistics:
+        """What `add` adds up over all blocks: of the rows and the columns that are at home here, as is `known`."""
+        own = empty(rules, len(self.tensors[0]), 0, self.like).rows
 
-    def entries(self, r: range, c: range) -> tuple[Tensor, Scores | None]:
-        """The logits and the target's scores of a block."""
-        rows, cols, log_scale, bias = self.tensors[:4]
-        similarity = self.space.similarity(rows[r.start : r.stop], cols[c.start : c.stop])
-        logits = self.form.shifted(log_scale.exp() * similarity.to(self.like), bias)
-        return logits, self.target.scores(r, c, logits)
+        def visit(start: int, come: Sequence[Tensor]) -> list[Tensor]:
+            theirs = empty(rules, 0, len(come[0]), self.like).cols
+            block, into = self._block(start, come, known), Statistics(own, theirs, self.shape)
+            for r, c in block:
+                add(block, r, c, into.at(r, c))
+            return list(theirs.values())
 
-    def norms(self, r: range, c: range, logits: Tensor, scores: Scores | None) -> Statistics:
-        return norms_of(self.form, self.target, logits, scores)
+        found = self._round(visit, known, list(rules.values())) if rules else []
+        return Statistics(own, dict(zip(rules, found, strict=True)), self.shape)
 
-    def partial(self, r: range, c: range, logits: Tensor, scores: Scores | None, norms: Statistics) -> Statistics:
-        return self.form.partial(logits, known_block(self.target, r, c, logits, scores, norms), norms)
+    def part_of_loss(self, statistics: Statistics) -> Tensor:
+        """What the rows and columns that are at home here add to the loss."""
+        here = replace(statistics, shape=(len(self.tensors[0]), len(self.tensors[1])))
+        return self.columns.share * self.form.finish(here)
 
     def wanted_of(self, statistics: Statistics, upstream: Tensor) -> Statistics:
         """d loss / d statistics."""
         with torch.enable_grad():
-            leaves = [x.detach().requires_grad_() for x in _values(statistics)]
-            loss = self.form.finish(_named(self.form.reductions, leaves, self.shape))
-        return _named(self.form.reductions, torch.autograd.grad(loss, leaves, upstream), self.shape)
+            leaves = [x.detach().requires_grad_() for x in values(statistics)]
+            loss = self.part_of_loss(named(self.form.reductions, leaves, self.shape))
+        return named(self.form.reductions, torch.autograd.grad(loss, leaves, upstream), self.shape)
 
-    def add_norms_wanted(
-        self, r: range, c: range, norms: Statistics, statistics: Statistics, wanted: Statistics, into: Statistics
-    ) -> None:
-        """This block's part in d loss / d norms."""
-        here = norms.at(r, c)
-        logits, scores = self.entries(r, c)
-        with torch.enable_grad():
-            leaves = [x.detach().requires_grad_() for x in _values(here)]
-            found = self.partial(r, c, logits, scores, _named(self.norm_rules, leaves, self.shape))
-        outputs, weights = _weighted(self.form.reductions, found, statistics.at(r, c), wanted.at(r, c))
-        for total, grad in zip(
-            _values(into.at(r, c)), torch.autograd.grad(outputs, leaves, weights, allow_unused=True), strict=True
-        ):
-            if grad is not None:
-                total.add_(grad)
+    def grads(self, needed: Sequence[bool], *known: Statistics) -> list[Tensor | None]:
+        """d loss / d tensors, where they are needed."""
+        exact = self.like.dtype
+        totals = [
+            torch.zeros_like(x, dtype=exact) if need and side != COLS else None
+            for x, need, side in zip(self.tensors, needed, self.sides, strict=True)
+        ]
+        travelling = [number for number, side in enumerate(self.sides) if side == COLS]
+        wanted = [number for number in travelling if needed[number]]
 
-    def add_grads(
-        self,
-        r: range,
-        c: range,
-        norms: tuple[Statistics, Statistics],
-        statistics: tuple[Statistics, Statistics],
-        grads: Sequence[Tensor | None],
-    ) -> None:
-        """This block's part in d loss / d tensors; norms and statistics each with what is wanted of them."""
-        (norms_whole, norms_wanted), (whole, wanted) = norms, statistics
-        leaves = tuple(
-            x.detach().requires_grad_() if grad is not None else x for x, grad in zip(self.tensors, grads, strict=True)
-        )
-        sweep = _Sweep(self.space, self.target, self.form, self.tile, leaves)
-        with torch.enable_grad():
-            logits, scores = sweep.entries(r, c)
-            here = norms_whole.at(r, c)
-            first = sweep.norms(r, c, logits, scores)
-            second = sweep.partial(r, c, logits, scores, here)
-        outputs, weights = _weighted(self.norm_rules, first, here, norms_wanted.at(r, c))
-        more = _weighted(self.form.reductions, second, whole.at(r, c), wanted.at(r, c))
-        sought = [(x, grad) for x, grad in zip(leaves, grads, strict=True) if grad is not None]
-        found = torch.autograd.grad(
-            [*outputs, *more[0]], [x for x, _ in sought], [*weights, *more[1]], allow_unused=True
-        )
-        for (_, total), part in zip(sought, found, strict=True):
-            if part is not None:
-                total.add_(part)
+        def visit(start: int, come: Sequence[Tensor]) -> list[Tensor]:
+            block, into = self._block(start, come, known), list(totals)
+            for number, tensor in zip(travelling, come, strict=False):
+                into[number] = torch.zeros_like(tensor, dtype=exact) if needed[number] else None
+            for r, c in block:
+                block.add_grads(r, c, into)
+            return [grad for number in wanted if (grad := into[number]) is not None]
 
+        at_home = self._round(visit, known, [SUM] * len(wanted))
+        for number, grad in zip(wanted, at_home, strict=True):
+            totals[number] = grad
+        return [
+            g if g is None else self.columns.total(g) if side == SHARED else g * self.columns.averaged
+            for g, side in zip(totals, self.sides, strict=True)
+        ]
 
-def _weighted(
-    rules: Mapping[str, Reduction], block: Statistics, whole: Statistics, wanted: Statistics
-) -> tuple[list[Tensor], list[Tensor]]:
-    """A block's numbers that depend on anything, each with d loss / d it."""
-    outputs, weights = [], []
-    for part, total, want in ((block.rows, whole.rows, wanted.rows), (block.cols, whole.cols, wanted.cols)):
-        for name, rule in rules.items():
-            if part[name].requires_grad:
-                outputs.append(part[name])
-                share = (part[name].detach() - total[name]).exp() if rule is LOG_SUM_EXP else 1
-                weights.append(want[name] * share)
-    return outputs, weights
+    def _round(self, visit: Visit, known: Sequence[Statistics], rules: Sequence[Reduction]) -> list[Tensor]:
+        points = [x for x, side in zip(self.tensors, self.sides, strict=True) if side == COLS]
+        return self.columns.round(points, [x for part in known for x in part.cols.values()], visit, rules)
 
-
-def _values(statistics: Statistics) -> list[Tensor]:
-    return [*statistics.rows.values(), *statistics.cols.values()]
-
-
-def _named(names: Iterable[str], values: Sequence[Tensor], shape: tuple[int, int]) -> Statistics:
-    """The reverse of `_values`."""
-    half = len(values) // 2
-    return Statistics(dict(zip(names, values[:half], strict=True)), dict(zip(names, values[half:], strict=True)), shape)
+    def _block(self, start: int, come: Sequence[Tensor], known: Sequence[Statistics]) -> Block:
+        """The block of columns that have come: their part of the tensors, and then what is known of them."""
+        parts = iter(come)
+        tensors = tuple(next(parts) if side == COLS else x for x, side in zip(self.tensors, self.sides, strict=True))
+        here = [Statistics(part.rows, {name: next(parts) for name in part.cols}, self.shape) for part in known]
+        return Block(self.work, start, tensors, here)

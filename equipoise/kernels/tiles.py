@@ -12,8 +12,12 @@ def fused_tiles() -> Any:
     return import_module("equipoise.kernels.fused_tiles")
 
 
-def distance_tiles() -> Any:
-    return import_module("equipoise.kernels.distance_tiles")
+def straight_tiles() -> Any:
+    return import_module("equipoise.kernels.straight_tiles")
+
+
+def arc_tiles() -> Any:
+    return import_module("equipoise.kernels.arc_tiles")
 
 
 def trial(device: torch.device) -> None:

@@ -42,5 +42,6 @@ def by_weights(model: Model) -> Model:
     assert isinstance(model.shared, CodeBook)
     seen = copy.copy(model)
     seen._modules = {**model._modules, "image_readout": Weights(image), "text_readout": Weights(text)}
+    seen.shift = None  # which is one of points
     seen.space = Sphere(len(model.shared.codes))
     return seen

@@ -111,9 +111,9 @@ def read_parts(folder: Path) -> tuple[Tokens, Preprocess]:
     return tokens, preprocess
 
 
-def read_weights(model: nn.Module, path: Path) -> None:
-    """Load weights into a model of exactly the same shape; otherwise say what differs and load nothing."""
-    state = read_tensors(path)
+def fill_weights(model: nn.Module, state: Mapping[str, Tensor], path: Path) -> None:
+    """Load weights that were read from `path` into a model of exactly the same shape; otherwise say what differs and
+    load nothing."""
     if problems := differences(model.state_dict(), state):
         more = f"; and {len(problems) - SAID} more" if len(problems) > SAID else ""
         settings = f" ({path.with_name(CONFIG)} holds its settings)" if path.with_name(CONFIG).is_file() else ""

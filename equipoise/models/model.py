@@ -1,7 +1,7 @@
 """A model: two encoders, two readouts, what these share, one space, one temperature; tokeniser and preprocessing too.
 
-    images --image encoder--> Features --readout--> vectors --space.project--> points
-    texts  --text encoder---> Features --readout--> vectors --space.project--> points
+    images --image encoder--> Features --readout--> vectors --space.project, shift--> points
+    texts  --text encoder---> Features --readout--> vectors --space.project, shift--> points
 
 `encode_image` and `encode_text` are what people call; `forward` is what training calls.
 """
@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import torch
 from PIL import Image
@@ -18,14 +19,16 @@ from torch import Tensor, nn
 
 from equipoise.data.images import Preprocess
 from equipoise.data.tokens import NoTokens, Tokens
-from equipoise.encoders import ImageConfig, TextConfig
+from equipoise.encoders import ImageConfig, TextConfig, TextTransformer
 from equipoise.heads import Head, HeadConfig, Sizes
 from equipoise.models.guides import Regions, tags_of
 from equipoise.models.pivots import pivot_points
+from equipoise.models.prompts import Prompts
 from equipoise.models.reading import TOWER_OF, Reading, widened
+from equipoise.models.shift import Shift
 from equipoise.models.spread import Spread, in_turn
 from equipoise.models.temperature import Temperature
-from equipoise.readouts import ReadoutConfig
+from equipoise.readouts import Readout, ReadoutConfig
 from equipoise.spaces import Space
 from equipoise.types import Batch, Embeddings, Features, UserError
 
@@ -48,23 +51,29 @@ class Model(nn.Module):
         regions: Regions.Config | None = None,
         bias: float | None = None,
         heads: Mapping[str, HeadConfig] | None = None,
+        shift: Shift.Config | None = None,
+        prompts: Prompts.Config | None = None,
     ):
         super().__init__()
         self.space, self.temperature = space, temperature.within(space)
         self.preprocess, self.tokens = preprocess, tokens
         classes = readout.class_tokens(space)
         self.image_encoder = image.build(preprocess.size, classes)
-        self.text_encoder = text.build(tokens.size, tokens.context + classes - 1, classes)  # texts start with one
+        learned = prompts or Prompts.Config()
+        context = tokens.context + classes - 1 + learned.length  # texts start with one class token
+        self.text_encoder = text.build(tokens.size, context, classes)
         if self.text_encoder.reads == "words" and isinstance(tokens, NoTokens):
             raise UserError("this model's texts are words, but it has no tokeniser; give tokens.kind or tokenizer.json")
         self.image_readout = readout.build(self.image_encoder.width, space, "image")
         self.text_readout = readout.build(self.text_encoder.width, space, "text")
         self.shared = readout.shared(space)
         self.regions = (regions or Regions.Config()).build(self.image_encoder)
+        self.shift = (shift or Shift.Config()).build(space)
         self.logit_scale = temperature.parameter()
         self.logit_bias = None if bias is None else nn.Parameter(torch.tensor(bias))  # of an objective that learns one
         sizes = Sizes(space, classes * self.image_encoder.width, self.text_encoder.width, tokens.size)
         self.heads = nn.ModuleDict({name: config.build(sizes) for name, config in (heads or {}).items()})
+        self.prompts = learned.build(self.image_encoder, self.text_encoder)
 
     def forward(self, batch: Batch, needs: Sequence[str] = ("image", "text")) -> Embeddings:
         """The roles an objective needs, and no more."""
@@ -115,28 +124,45 @@ class Model(nn.Module):
         """Preprocessed images [N, 3, H, W], or features of them (a mask for tokens of which some are no more than
         padding), to points [N, d]."""
         masks = () if mask is None else (mask,)
-        return self._points(self.image_encoder, self.image_readout, images, *masks)
+        return self._points("image", images, *masks)
 
     def text_points(self, batch: Batch) -> Tensor:
-        return self._points(self.text_encoder, self.text_readout, batch.tokens, batch.mask)
+        return self._points("text", batch.tokens, batch.mask)
 
     def _region_points(self, batch: Batch) -> Tensor:
         assert self.regions is not None
         features = self.regions(self.image_encoder, batch, classes_only=not self.image_readout.reads_tokens)
-        return self.read(self.image_readout, features)
+        return self.read("image", features)
 
     def _tag_points(self, batch: Batch) -> Tensor:
-        return self._points(self.text_encoder, self.text_readout, *tags_of(batch))
+        return self._points("text", *tags_of(batch))
 
     def _pivot_points(self, batch: Batch) -> Tensor:
-        return pivot_points(partial(self._points, self.text_encoder, self.text_readout), batch)
+        return pivot_points(partial(self._points, "text"), batch)
 
-    def _points(self, encoder: nn.Module, readout: nn.Module, *inputs: Tensor) -> Tensor:
-        return self.read(readout, encoder(*inputs, classes_only=not readout.reads_tokens))
+    def _points(self, tower: str, *inputs: Tensor) -> Tensor:
+        encoder = self.image_encoder if tower == "image" else self.text_encoder
+        return self.read(tower, encoder(*inputs, classes_only=not self.readout_of(tower).reads_tokens))
 
-    def read(self, readout: nn.Module, features: Features) -> Tensor:
-        """What an encoder read, through the readout of its tower, to points."""
-        return self.space.project(widened(readout(features, self.shared)))
+    def read(self, tower: str, features: Features) -> Tensor:
+        """What an encoder read, through the readout of its tower, image or text, to points."""
+        return self.place(tower, widened(self.readout_of(tower)(features, self.shared)))
+
+    def place(self, tower: str, vectors: Tensor) -> Tensor:
+        """What a readout made, as points of the space."""
+        points = self.space.project(vectors)
+        return points if self.shift is None else self.shift(points, tower, self.space)
+
+    def readout_of(self, tower: str) -> Readout:
+        return self.image_readout if tower == "image" else self.text_readout
+
+    def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> Any:
+        """As ever. Prompts that the weights do not know of start from these weights' words."""
+        found = super().load_state_dict(state_dict, strict=strict, assign=assign)
+        if self.prompts is not None and any(name.startswith("prompts.") for name in found.missing_keys):
+            assert isinstance(self.text_encoder, TextTransformer)
+            self.prompts.start_from(self.text_encoder.words, self.tokens)
+        return found
 
     def load_pretrained(self) -> None:
         """Where an encoder's settings name weights trained elsewhere, start from them."""
@@ -195,7 +221,7 @@ class Model(nn.Module):
 
     def _encode_strings(self, texts: Sequence[str] | Tensor, given: Tensor | None) -> Tensor:
         ids, mask = self.text_encoder.prepare(texts, given, self.tokens)
-        return self._points(self.text_encoder, self.text_readout, ids.to(self.device), mask.to(self.device))
+        return self._points("text", ids.to(self.device), mask.to(self.device))
 
 
 class evaluating:

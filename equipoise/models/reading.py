@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from equipoise.data.source import IMAGE_MASK, IMAGE_VIEW2, TEXT_VIEW2, TEXT_VIEW2_MASK
+from equipoise.data.source import IMAGE_MASK, IMAGE_MIXED, IMAGE_VIEW2, TEXT_VIEW2, TEXT_VIEW2_MASK
 from equipoise.types import Batch, Features, UserError
 
 if TYPE_CHECKING:
     from equipoise.models.model import Model
 
-TOWER_OF = {"image": "image", IMAGE_VIEW2: "image", "text": "text", TEXT_VIEW2: "text"}
+TOWER_OF = {"image": "image", IMAGE_VIEW2: "image", IMAGE_MIXED: "image", "text": "text", TEXT_VIEW2: "text"}
 
 
 class Reading:
@@ -34,13 +34,13 @@ class Reading:
 
     def vectors(self, view: str) -> Tensor:
         if view not in self._vectors:
-            readout = self.model.image_readout if TOWER_OF[view] == "image" else self.model.text_readout
+            readout = self.model.readout_of(TOWER_OF[view])
             self._vectors[view] = widened(readout(self.features(view), self.model.shared))
         return self._vectors[view]
 
     def points(self, view: str) -> Tensor:
         if view not in self._points:
-            self._points[view] = self.model.space.project(self.vectors(view))
+            self._points[view] = self.model.place(TOWER_OF[view], self.vectors(view))
         return self._points[view]
 
     def side(self, name: str) -> Tensor:
@@ -57,7 +57,7 @@ class Reading:
             return (batch.images, *((batch.side[IMAGE_MASK],) if IMAGE_MASK in batch.side else ()))
         if view == "text":
             return batch.tokens, batch.mask
-        return (self.side(view),) if view == IMAGE_VIEW2 else (self.side(view), self.side(TEXT_VIEW2_MASK))
+        return (self.side(view),) if TOWER_OF[view] == "image" else (self.side(view), self.side(TEXT_VIEW2_MASK))
 
 
 def widened(vectors: Tensor) -> Tensor:

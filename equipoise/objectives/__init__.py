@@ -6,10 +6,12 @@ from equipoise.objectives.clip import CLIP
 from equipoise.objectives.declip import DeCLIP
 from equipoise.objectives.few_shot import FewShot
 from equipoise.objectives.filip import FILIP
+from equipoise.objectives.imix import IMix
 from equipoise.objectives.m3mix import M3Mix
 from equipoise.objectives.objective import Objective
 from equipoise.objectives.slip import SLIP
 from equipoise.objectives.softclip import SoftCLIP
+from equipoise.objectives.unmix import UnMix
 from equipoise.targets import Smoothed
 
 OBJECTIVES: dict[str, Objective | type[Objective]] = {
@@ -28,10 +30,15 @@ OBJECTIVES: dict[str, Objective | type[Objective]] = {
     "vmix": M3Mix(m2_weight=0.0, v_weight=0.1, l_weight=0.0, vl_weight=0.0),
     "lmix": M3Mix(m2_weight=0.0, v_weight=0.0, l_weight=0.1, vl_weight=0.0),
     "vlmix": M3Mix(m2_weight=0.0, v_weight=0.0, l_weight=0.0, vl_weight=0.1),
+    # mixups of pictures, before the encoder
+    "imix": IMix,
+    "unmix": UnMix,
     # images against the prompts of all classes: with all mixups, without any, with m² alone
     "few_shot": FewShot,
     "few_shot_plain": FewShot(m2_weight=0.0, v_weight=0.0, l_weight=0.0, vl_weight=0.0),
     "few_shot_m2": FewShot(v_weight=0.0, l_weight=0.0, vl_weight=0.0),
 }
 
-__all__ = ["CLIP", "FILIP", "OBJECTIVES", "SLIP", "DeCLIP", "FewShot", "M3Mix", "Objective", "SoftCLIP"]
+__all__ = [
+    "CLIP", "FILIP", "OBJECTIVES", "SLIP", "DeCLIP", "FewShot", "IMix", "M3Mix", "Objective", "SoftCLIP", "UnMix",
+]  # fmt: skip

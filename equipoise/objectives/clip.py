@@ -40,6 +40,10 @@ class CLIP(Objective):
         return self.form.learned_bias
 
     @property
+    def divisible(self) -> bool:
+        return self.target.divisible and self.form.divisible
+
+    @property
     def needs(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(("image", "text", *self.target.needs)))
 

@@ -38,6 +38,10 @@ class FILIP(Objective):
         self._one_way("rows")
 
     @property
+    def divisible(self) -> bool:
+        return self.target.divisible
+
+    @property
     def needs(self) -> tuple[str, ...]:
         return self._one_way("rows").needs
 

@@ -47,6 +47,10 @@ class M3Mix(Mixing):
             raise UserError(f"reading must be one of {', '.join(READINGS)}, not {self.reading!r}")
 
     @property
+    def mixes(self) -> bool:
+        return self.of.mixes or super().mixes
+
+    @property
     def needs(self) -> tuple[str, ...]:
         return (*self.of.needs, *self.scale_roles)
 

@@ -55,6 +55,10 @@ class Mixing(Objective):
         if self._learns_scale:
             OwnScale.Config(self.m2_scale)
 
+    @property
+    def mixes(self) -> bool:
+        return any(self.weight(term) for term in TERMS)
+
     def weight(self, term: str) -> float:
         value: float = getattr(self, f"{term}_weight")
         return value

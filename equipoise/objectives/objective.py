@@ -24,6 +24,12 @@ class Objective(ABC):
         return self.needs
 
     @property
+    def divisible(self) -> bool:
+        """Whether all it does with points is to `contrast` two roles, row i of one with row i of the other: then it may
+        be given a part of the batch, and `contrast` sees to the rest (`kernels/divided.py`)."""
+        return False
+
+    @property
     def views(self) -> tuple[str, ...]:
         """What the data must make of each sample beside its image and caption (`data/views.py`)."""
         return ()
@@ -37,6 +43,16 @@ class Objective(ABC):
     def learned_bias(self) -> float | None:
         """Where a bias of the logits starts that the model is to learn; None where there is none."""
         return None
+
+    @property
+    def mixes(self) -> bool:
+        """Whether it goes part of the way from one point to another, for which the space must have geodesics."""
+        return False
+
+    def prepared(self, batch: Batch) -> Batch:
+        """The batch as the model is to read it, where the objective changes pixels: a process's part of it, whole
+        before it is cut into micro-batches."""
+        return batch
 
     @abstractmethod
     def __call__(

@@ -54,6 +54,10 @@ class SoftCLIP(Objective):
         self._targets()
 
     @property
+    def divisible(self) -> bool:
+        return self.match.divisible
+
+    @property
     def needs(self) -> tuple[str, ...]:
         roles = (role for _, target in self._targets() for role in target.needs)
         return tuple(dict.fromkeys(("image", "text", *roles)))

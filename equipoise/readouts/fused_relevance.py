@@ -17,13 +17,12 @@ from equipoise.triton_here import hindrance
 
 TOKENS, CODES, DEEP, WARPS = 128, 128, 64, 8  # what a program has of each at a time
 LONGEST = 1 << 16  # a row of scores stays in one program's registers
-SEEN_ON_A_GPU = False  # the interpreter alone has run these kernels; until a GPU has, none of them is taken unasked
 
 
 def usable(numbers: Tensor) -> bool:
     """Whether the kernels are the way to go here: on a GPU that runs them."""
     kinds = {torch.bfloat16, torch.float32}
-    return SEEN_ON_A_GPU and numbers.is_cuda and numbers.dtype in kinds and hindrance(numbers, _trial) is None
+    return numbers.is_cuda and numbers.dtype in kinds and hindrance(numbers, _trial) is None
 
 
 def best_tokens(queries: Tensor, mask: Tensor, codes: Tensor) -> tuple[Tensor, Tensor]:

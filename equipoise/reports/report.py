@@ -20,6 +20,8 @@ from equipoise.evaluation.robustness import COLUMNS, Robustness
 from equipoise.files import write_text
 from equipoise.reports import plots
 from equipoise.reports.page import page
+from equipoise.reports.tuning import section
+from equipoise.tuning.comparison import Comparison
 
 REPORT = "report.html"
 HEADLINES = ("text_to_image_R@1", "image_to_text_R@1", "text_to_image_mAP@R", "acc1")
@@ -94,12 +96,14 @@ def write_report(
     clamp: float | None = None,
     temperature: str = "",
     robustness: Robustness | None = None,
+    comparison: Comparison | None = None,
 ) -> Path:
     """Write `report.html` into `folder`.
 
     `facts` are shown as they come (command, recipe, seed, ...); `metrics` are the records of metrics.jsonl, whose
     "temperature" is exp(t) and whose largest allowed value is `clamp`; `temperature` says how it went;
-    `results` and `chance` hold numbers by the evaluation's name; `robustness` is of a model that another one became.
+    `results` and `chance` hold numbers by the evaluation's name; `robustness` is of a model that another one became,
+    `comparison` that of a run that fine-tunes.
     """
     text = page(
         REPORT,
@@ -112,6 +116,7 @@ def write_report(
         evaluations={name: grouped(numbers, chance.get(name, {})) for name, numbers in results.items()},
         glossary=glossary(results),
         examples=examples,
+        tuning=section(comparison) if comparison else None,
         confusion=confusion,
         changes=[] if robustness is None else [COLUMNS, *robustness.rows()],
         bibliography=bibliography.strip(),

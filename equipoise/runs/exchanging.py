@@ -16,7 +16,7 @@ from equipoise.types import UserError
 
 def import_model(path: str, out: Path, asked: Asked) -> None:
     """Write a model folder of ours with the model at `path`, and say what was found."""
-    _require_new(out)
+    require_new(out)
     model, loaded = load_foreign(path, asked)
     save_model(model, out, dump(loaded.table), {})
     print(f"{out} holds the model of {path}: {_about(model)}")
@@ -24,7 +24,7 @@ def import_model(path: str, out: Path, asked: Asked) -> None:
 
 def export_model(path: str, format: str, out: Path) -> None:
     """Write a model as another library keeps it."""
-    _require_new(out)
+    require_new(out)
     model = load(path)
     with replacing(out) as temporary:
         temporary.mkdir()
@@ -45,6 +45,6 @@ def _about(model: Model) -> str:
     )
 
 
-def _require_new(out: Path) -> None:
+def require_new(out: Path) -> None:
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise UserError(f"{out} is there already; choose another folder for --out, or remove it")

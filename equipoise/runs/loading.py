@@ -8,9 +8,9 @@ from pathlib import Path
 import torch
 
 from equipoise.config import Loaded, Run, load_settings, load_stored
-from equipoise.data.tokens import Tokens
+from equipoise.data.tokens import NoTokens, Tokens
 from equipoise.exchange import Asked, is_foreign, read_foreign
-from equipoise.models.folder import CONFIG, WEIGHTS, model_folder, read_parts, read_weights
+from equipoise.models.folder import CONFIG, WEIGHTS, fill_weights, model_folder, read_parts, read_tensors
 from equipoise.models.model import Model
 from equipoise.training.device import torch_device
 from equipoise.types import UserError
@@ -45,7 +45,7 @@ def _load_own(path: str | Path) -> Model:
     if preprocess.to_json() != run.preprocess.to_json():
         raise UserError(f"{folder}: preprocess.json and the preprocess table of config.toml disagree; mend one of them")
     model = build_model(run, tokens)
-    read_weights(model, folder / WEIGHTS)
+    fill_weights(model, run.lora.merged(read_tensors(folder / WEIGHTS)), folder / WEIGHTS)
     return model
 
 
@@ -61,6 +61,9 @@ def load_foreign(path: str | Path, asked: Asked | None = None) -> tuple[Model, L
 
 
 def build_model(run: Run, tokens: Tokens) -> Model:
+    """The model of a run; where prompts take a part of a tokeniser's context, `model.tokens` has the rest."""
+    if run.prompts.length and not isinstance(tokens, NoTokens):
+        tokens = tokens.within(run.caption_tokens().context)
     return Model(
         image=run.image,
         text=run.text,
@@ -72,4 +75,6 @@ def build_model(run: Run, tokens: Tokens) -> Model:
         regions=run.regions,
         bias=run.objective.learned_bias,
         heads=run.objective.heads,
+        shift=run.shift,
+        prompts=run.prompts,
     )

@@ -20,9 +20,11 @@ from equipoise.models.folder import write_model
 from equipoise.models.model import Model, count_parameters
 from equipoise.reports.examples import gather_examples
 from equipoise.reports.report import Confusion, ExampleSets, write_report
+from equipoise.runs.settling import Settled, write_comparison
 from equipoise.training.loop import Outcome
 from equipoise.training.ranks import Ranks
 from equipoise.training.rows import gathered
+from equipoise.tuning.comparison import Comparison
 
 TASK_OF = {"retrieval": TASKS[0], "matching": TASKS[0], "zero_shot": TASKS[1], "shifts": TASKS[1], "geometry": TASKS[0]}
 
@@ -40,6 +42,7 @@ class Remains:
     examples: ExampleSets
     captions_cut: int
     processes: int
+    comparison: Comparison | None = None  # of a run that fine-tunes
 
     def write(self, folder: Path) -> None:
         """The model, the results, the report."""
@@ -47,6 +50,9 @@ class Remains:
         metrics = {f"{name}/{key}": value for name, found in findings.items() for key, value in found.metrics.items()}
         went = course(self.outcome.records, self.outcome.epoch)
         metrics |= went.metrics() if went else {}
+        if self.comparison:
+            metrics |= self.comparison.metrics()
+            write_comparison(folder, self.comparison)
         write_model(self.model, folder, config, {"step": self.outcome.step, **metrics}, self.weights)
         write_findings(folder, run, run.name, findings)
         shapes = findings.get("zero_shot")
@@ -63,6 +69,7 @@ class Remains:
             confusion=Confusion(shapes.confusion, shapes.classes) if shapes and shapes.confusion is not None else None,
             clamp=self.model.temperature.max_scale,
             temperature=went.sentence(self.outcome.epoch) if went else "",
+            comparison=self.comparison,
         )
 
     def _facts(self) -> dict[str, str]:
@@ -83,18 +90,28 @@ class Remains:
         }
 
 
-def remains_of(loaded: Loaded, model: Model, outcome: Outcome, command: str, source: Source, ranks: Ranks) -> Remains:
-    """Evaluate the trained model on `source`, all processes together."""
+def remains_of(
+    loaded: Loaded,
+    model: Model,
+    outcome: Outcome,
+    command: str,
+    source: Source,
+    ranks: Ranks,
+    settled: Settled | None = None,
+) -> Remains:
+    """Evaluate the trained model on `source`, all processes together; or take what was `settled` in its place."""
+    loaded, model = (settled.loaded, settled.model) if settled else (loaded, model)
     return Remains(
         loaded,
         model,
         outcome,
-        findings=evaluate(model, source, loaded.run.evaluation),
+        findings=settled.findings if settled else evaluate(model, source, loaded.run.evaluation),
         command=command,
         weights=gathered(model.state_dict(), ranks),
         examples=gather_examples(model, source),
         captions_cut=ranks.total(model.tokens.truncated),
         processes=ranks.world,
+        comparison=settled.comparison if settled else None,
     )
 
 
@@ -110,6 +127,23 @@ def print_change(change: Robustness) -> None:
     from rich.console import Console
 
     Console().print(change.table())
+
+
+def print_comparison(comparison: Comparison) -> None:
+    """Before and after, side by side."""
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console()
+    for data in comparison.numbers:
+        rows = Table("metric", *comparison.columns(data), title=data, title_justify="left")
+        for column in rows.columns[1:]:
+            column.justify = "right"
+        for name, values in comparison.rows(data):
+            rows.add_row(name, *values)
+        console.print(rows)
+    for sentence in filter(None, (comparison.sentence(), comparison.left_out)):
+        console.print(sentence, highlight=False, soft_wrap=True)
 
 
 def write_findings(folder: Path, run: Run, model: str, findings: Mapping[str, Finding]) -> None:

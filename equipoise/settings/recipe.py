@@ -30,14 +30,19 @@ SAID = 5  # recipes named in an error
 
 def read_recipe(name_or_path: PathLike, overrides: Sequence[str] = ()) -> Table:
     """A built-in recipe by name or a recipe file by path, over its ancestors and under the `--set` overrides."""
-    layers = _with_ancestors(find_recipe(name_or_path), heirs=())
-    return Table((*layers, _command_line(overrides, source=layers[-1].source)))
+    layers = recipe_layers(name_or_path)
+    return Table((*layers, command_line(overrides, source=layers[-1].source)))
+
+
+def recipe_layers(name_or_path: PathLike) -> tuple[Layer, ...]:
+    """A recipe and its ancestors, the oldest first."""
+    return _with_ancestors(find_recipe(name_or_path), heirs=())
 
 
 def read_table(path: PathLike, overrides: Sequence[str] = ()) -> Table:
     """A stored, resolved table such as a model folder's `config.toml`: one file, no parent."""
     stored = parse(_text(Path(path)), os.fspath(path))
-    return Table((stored, _command_line(overrides, source=stored.source)))
+    return Table((stored, command_line(overrides, source=stored.source)))
 
 
 def find_recipe(name_or_path: PathLike) -> Path:
@@ -110,7 +115,7 @@ def _parent(file: Path, name: Any) -> Path:
     raise UserError(f'no recipe "{name}" beside this file or among the built-in ones: {_nearest_first(name)}')
 
 
-def _command_line(overrides: Iterable[str], source: str) -> Layer:
+def command_line(overrides: Iterable[str], source: str) -> Layer:
     """All `--set` texts as one layer: their order is free, except that the last of one key wins."""
     values: dict[str, Any] = {}
     places: dict[Key, str] = {}

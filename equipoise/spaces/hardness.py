@@ -30,15 +30,23 @@ class Hardness(NamedTuple):
 
 @torch.no_grad()
 def hardness(
-    rows: Tensor, cols: Tensor, *, space: Space, positive: Tensor | None = None, match: Tensor | None = None
+    rows: Tensor,
+    cols: Tensor,
+    *,
+    space: Space,
+    positive: Tensor | None = None,
+    match: Tensor | None = None,
+    matched: bool = True,
 ) -> Hardness:
     """Of every row among all columns, of which the one at its place, or at `match` [N], is its match; `positive` where
-    that is not as close to it as `space` says."""
+    that is not as close to it as `space` says. Not `matched`: the matches are elsewhere, and all columns are
+    negatives."""
     match = torch.arange(len(rows), device=rows.device) if match is None else match
     positive = space.pairwise(rows, cols[match]) if positive is None else positive
     closest, above = [], []
     for some in torch.arange(len(rows), device=rows.device).split(max(1, AT_ONCE // len(cols))):
-        others = space.similarity(rows[some], cols).scatter(1, match[some, None], -torch.inf)
+        others = space.similarity(rows[some], cols)
+        others = others.scatter(1, match[some, None], -torch.inf) if matched else others
         closest.append(others.amax(1))
-        above.append((others > positive[some, None]).sum(1).double() / max(1, len(cols) - 1))
+        above.append((others > positive[some, None]).sum(1).double() / max(1, len(cols) - matched))
     return Hardness(positive, torch.cat(closest), torch.cat(above))

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from equipoise.spaces import Space
-from equipoise.targets.target import HardTarget
+from equipoise.targets.target import Gather, HardTarget
 from equipoise.types import Batch, Embeddings, UserError
 
 INDEX = "index"
@@ -28,6 +28,8 @@ INDEX = "index"
 
 class Alike(HardTarget):
     """Samples match where any of their keys [K, N] is equal."""
+
+    divisible: ClassVar[bool] = True
 
     def __init__(self, keys: Tensor):
         self.keys = keys
@@ -41,6 +43,9 @@ class Alike(HardTarget):
             )
         return self
 
+    def whole(self, gather: Gather, n_rows: int, n_cols: int) -> Alike:
+        return Alike(gather(self.keys.T).T).sized(n_rows, n_cols)
+
     def positive(self, rows: range, cols: range, device: torch.device) -> Tensor | None:
         keys = self.keys.to(device)
         return (keys[:, rows.start : rows.stop, None] == keys[:, None, cols.start : cols.stop]).any(dim=0)
@@ -52,6 +57,7 @@ class Alike(HardTarget):
 @dataclass(frozen=True)
 class Duplicates(HardTarget):
     cites: ClassVar[tuple[str, ...]] = ("khosla2020supcon",)
+    divisible: ClassVar[bool] = True
 
     same: tuple[str, ...] = ("caption", INDEX)
 

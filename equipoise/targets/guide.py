@@ -26,6 +26,7 @@ from torch import Tensor
 
 from equipoise.data.source import HAS
 from equipoise.spaces import Space, Sphere
+from equipoise.targets.target import Gather
 from equipoise.types import MOMENTUM, Batch, Embeddings, UserError
 
 ROLES = tuple(part.name for part in fields(Embeddings))
@@ -100,16 +101,24 @@ class Kinship:
     log_scale: Tensor
     space: Space
     known: Tensor | None = None  # bool [N], False for samples the guide knows nothing of; None where there are none
+    origin: tuple[int, int] = (0, 0)  # which of the batch's samples the first of `left` and the first of `right` are
 
     def tensors(self) -> tuple[Tensor, Tensor, Tensor]:
         return self.left, self.right, self.log_scale
 
-    def on(self, tensors: tuple[Tensor, ...]) -> Kinship:
+    def on(self, tensors: tuple[Tensor, ...], origin: tuple[int, int] = (0, 0)) -> Kinship:
         left, right, log_scale = tensors
-        return replace(self, left=left, right=right, log_scale=log_scale)
+        return replace(self, left=left, right=right, log_scale=log_scale, origin=origin)
+
+    def whole(self, gather: Gather) -> Kinship:
+        """One that says of all samples whether they are known, whatever part of them it was bound to."""
+        here = torch.ones(len(self.left), dtype=torch.bool, device=self.left.device)
+        known = gather(here if self.known is None else self.known)
+        return replace(self, known=None if bool(known.all()) else known)
 
     def block(self, rows: range, cols: range) -> Tensor:
-        left, right = self.left[rows.start : rows.stop], self.right[cols.start : cols.stop]
+        (above, before), (left, right) = self.origin, (self.left, self.right)
+        left, right = left[rows.start - above : rows.stop - above], right[cols.start - before : cols.stop - before]
         return self.log_scale.exp() * self.space.similarity(left, right)
 
 

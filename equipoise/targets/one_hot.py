@@ -19,6 +19,7 @@ from equipoise.targets.target import HardTarget, Scores, TargetBlock
 @dataclass(frozen=True)
 class OneHot(HardTarget):
     cites: ClassVar[tuple[str, ...]] = ("radford2021clip",)
+    divisible: ClassVar[bool] = True
 
     def positive(self, rows: range, cols: range, device: torch.device) -> Tensor | None:
         if rows.start >= cols.stop or cols.start >= rows.stop:

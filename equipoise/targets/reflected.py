@@ -23,6 +23,7 @@ from equipoise.types import UserError
 @dataclass(frozen=True)
 class Reflected(Target):
     cites: ClassVar[tuple[str, ...]] = ("oh2023geodesic",)
+    divisible: ClassVar[bool] = True
 
     own: float
     other: float

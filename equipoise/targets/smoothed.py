@@ -20,7 +20,7 @@ from torch import Tensor
 from equipoise.choice import choice
 from equipoise.spaces import Space
 from equipoise.targets.hard import HARD_TARGETS
-from equipoise.targets.target import HardTarget, Scores, Target, TargetBlock
+from equipoise.targets.target import Gather, HardTarget, Scores, Target, TargetBlock
 from equipoise.types import Batch, Embeddings, UserError
 
 
@@ -41,6 +41,13 @@ class Smoothed(Target):
 
     def sized(self, n_rows: int, n_cols: int) -> Target:
         return _Smoothed(self.alpha, self.of.sized(n_rows, n_cols), n_rows, n_cols)
+
+    @property
+    def divisible(self) -> bool:  # type: ignore[override]
+        return self.of.divisible
+
+    def whole(self, gather: Gather, n_rows: int, n_cols: int) -> Target:
+        return _Smoothed(self.alpha, self.of.whole(gather, n_rows, n_cols), n_rows, n_cols)
 
     def block(self, rows: range, cols: range, like: Tensor, scores: Scores | None = None) -> TargetBlock:
         raise UserError("label smoothing must know the size of the batch; call target.sized(rows, columns) first")

@@ -25,7 +25,7 @@ from equipoise.choice import choice
 from equipoise.spaces import Space
 from equipoise.targets.guide import GUIDES, Guide, Kinship
 from equipoise.targets.hard import HARD_TARGETS
-from equipoise.targets.target import HardTarget, Scores, Target, TargetBlock
+from equipoise.targets.target import COLS, ROWS, SHARED, Gather, HardTarget, Scores, Target, TargetBlock
 from equipoise.types import Batch, Embeddings, UserError
 
 UNBOUND = "this target must be bound to a batch, for a guide softens it; call target.bind(...) first"
@@ -61,6 +61,10 @@ class Softened(Target):
         guides = (guide for _, guide in self._guides() if not guide.stop_gradient)
         return tuple(dict.fromkeys(role for guide in guides for role in guide.needs))
 
+    @property
+    def divisible(self) -> bool:  # type: ignore[override]
+        return self.of.divisible
+
     def bind(self, embeddings: Embeddings, batch: Batch | None, *, log_scale: Tensor | float, space: Space) -> Target:
         hard = self.of.bind(embeddings, batch, log_scale=log_scale, space=space)
         bound = [(w, g.bind(embeddings, batch, log_scale=log_scale, space=space)) for w, g in self._guides()]
@@ -95,12 +99,26 @@ class SoftenedBy(Target):
             raise UserError(f"the guide knows {samples} samples, but there are {n_rows} rows and {n_cols} columns")
         return replace(self, of=self.of.sized(n_rows, n_cols))
 
+    @property
+    def divisible(self) -> bool:  # type: ignore[override]
+        return self.of.divisible
+
+    def whole(self, gather: Gather, n_rows: int, n_cols: int) -> Target:
+        rows, cols = (
+            tuple((weight, kinship.whole(gather)) for weight, kinship in side) for side in (self.rows, self.cols)
+        )
+        return replace(self, of=self.of.whole(gather, n_rows, n_cols), rows=rows, cols=cols)
+
     def tensors(self) -> tuple[Tensor, ...]:
         return tuple(tensor for _, kinship in (*self.rows, *self.cols) for tensor in kinship.tensors())
 
-    def on(self, tensors: tuple[Tensor, ...]) -> SoftenedBy:
+    def sides(self) -> tuple[str, ...]:
+        return (ROWS, COLS, SHARED) * (len(self.rows) + len(self.cols))  # of a kinship: left, right and log_scale
+
+    def on(self, tensors: tuple[Tensor, ...], origin: tuple[int, int] = (0, 0)) -> SoftenedBy:
         parts = [tensors[start : start + 3] for start in range(0, len(tensors), 3)]
-        moved = [(w, kinship.on(part)) for (w, kinship), part in zip((*self.rows, *self.cols), parts, strict=True)]
+        kinships = zip((*self.rows, *self.cols), parts, strict=True)
+        moved = [(weight, kinship.on(part, origin)) for (weight, kinship), part in kinships]
         return replace(self, rows=tuple(moved[: len(self.rows)]), cols=tuple(moved[len(self.rows) :]))
 
     def scores(self, rows: range, cols: range, like: Tensor) -> Scores:
@@ -113,9 +131,10 @@ class SoftenedBy(Target):
     def _known(self, rows: range, cols: range) -> tuple[Tensor, Tensor] | None:
         """Whether all guides know these rows, these columns."""
         sides = [[kin.known for _, kin in guides if kin.known is not None] for guides in (self.rows, self.cols)]
-        if not any(sides):
+        told = [known for side in sides for known in side]
+        if not told:
             return None
-        everybody = torch.ones(len(self.rows[0][1].left), dtype=torch.bool, device=self.rows[0][1].left.device)
+        everybody = torch.ones_like(told[0])
         by_row, by_col = (reduce(torch.logical_and, side, everybody) for side in sides)
         return by_row[rows.start : rows.stop], by_col[cols.start : cols.stop]
 

@@ -6,11 +6,15 @@
 A target that depends on the batch is bound to it first (`bind`); one whose shares are a softmax cannot know them from
 a block alone, so it gives `scores`, whoever visits the blocks adds them up over whole rows and columns, and `block`
 is given the sums.
+
+A batch may lie in parts, of which only one was bound. A `divisible` target then becomes that of the whole batch
+(`whole`): a few numbers a sample are gathered, while points stay where they are and are handed in block by block.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import ClassVar, NamedTuple
 
 import torch
@@ -18,6 +22,9 @@ from torch import Tensor
 
 from equipoise.spaces import Space
 from equipoise.types import Batch, Embeddings
+
+Gather = Callable[[Tensor], Tensor]  # [n, ...] of one part of the samples -> [N, ...] of all of them
+ROWS, COLS, SHARED = "rows", "cols", "shared"  # whom a target's tensor is for
 
 
 class Scores(NamedTuple):
@@ -71,6 +78,7 @@ def log_zero(like: Tensor) -> float:
 class Target(ABC):
     soft: ClassVar[bool] = False  # whether everybody gets a share, however small
     guided: ClassVar[bool] = False  # whether the shares are a softmax of `scores`, and need their sums first
+    divisible: ClassVar[bool] = False  # whether there is a `whole` for one that was bound to a part of the batch
 
     @property
     def needs(self) -> tuple[str, ...]:
@@ -90,12 +98,22 @@ class Target(ABC):
         """The target of a matrix of this size, or a sentence why there is none."""
         return self
 
+    def whole(self, gather: Gather, n_rows: int, n_cols: int) -> Target:
+        """The target of a matrix of this size, of which this one was bound to a part of the samples; `gather` makes
+        numbers of all samples from those of the parts."""
+        return self.sized(n_rows, n_cols)
+
     def tensors(self) -> tuple[Tensor, ...]:
         """What it was bound to and may want gradients."""
         return ()
 
-    def on(self, tensors: tuple[Tensor, ...]) -> Target:
-        """The same target bound to these tensors, given in the order of `tensors()`."""
+    def sides(self) -> tuple[str, ...]:
+        """Of each of them, whether it has something for every one of the `ROWS`, of the `COLS`, or is `SHARED`."""
+        return ()
+
+    def on(self, tensors: tuple[Tensor, ...], origin: tuple[int, int] = (0, 0)) -> Target:
+        """The same target bound to these tensors, given in the order of `tensors()`; the first of those for rows, and
+        of those for columns, have these numbers in the batch."""
         return self
 
     def scores(self, rows: range, cols: range, like: Tensor) -> Scores | None:
@@ -120,6 +138,9 @@ class HardTarget(Target):
 
     def sized(self, n_rows: int, n_cols: int) -> HardTarget:
         return self
+
+    def whole(self, gather: Gather, n_rows: int, n_cols: int) -> HardTarget:
+        return self.sized(n_rows, n_cols)
 
     @abstractmethod
     def positive(self, rows: range, cols: range, device: torch.device) -> Tensor | None:

@@ -15,6 +15,7 @@ from equipoise.objectives import Objective
 from equipoise.training.average import Average
 from equipoise.training.checkpoints import Checkpoints, is_due
 from equipoise.training.clock import Clock
+from equipoise.training.comparing import NotFinite
 from equipoise.training.interrupt import Interrupt
 from equipoise.training.metrics import MetricsLog
 from equipoise.training.parallel import own_device
@@ -24,7 +25,7 @@ from equipoise.training.settings import Training
 from equipoise.training.sharing import Sharing
 from equipoise.training.silence import Silence
 from equipoise.training.state import Position, State
-from equipoise.training.step import NotFinite, Step, StepFacts
+from equipoise.training.step import Step, StepFacts
 from equipoise.types import Batch, Moment, UserError
 
 Evaluate = Callable[[Model], dict[str, float]]
@@ -149,7 +150,8 @@ class _Run:
     def _evaluate_if_due(self) -> None:
         """Unless it was done before, or a signal comes; then the run begins with it when it is resumed."""
         position, model, average = self.position, self.state.model, self.state.average
-        due = is_due(position.step, self.settings.evaluate_every, self.settings.steps)
+        first = self.settings.evaluate_start and position.step == 0
+        due = first or is_due(position.step, self.settings.evaluate_every, self.settings.steps)
         if not self.evaluate or not due or position.evaluated == position.step:
             return
         with self.clock.paused(), average.applied_to(model) if average else nullcontext():

@@ -4,6 +4,8 @@ Loshchilov & Hutter 2019, "Decoupled Weight Decay Regularization"; 2017, "SGDR",
 
     rate(k) = peak · (k+1)/warm-up                                   while k < warm-up
             = final + (peak - final) · ½(1 + cos(π (k - warm-up)/(steps - warm-up)))   after
+
+A run that probes first (`probe.py`) has two such schedules, one after the other.
 """
 
 from __future__ import annotations
@@ -45,9 +47,16 @@ def is_decayed(name: str, parameter: nn.Parameter) -> bool:
 
 
 def learning_rate(step: int, settings: Training) -> float:
-    warmup = min(settings.warmup_steps, settings.steps)
+    probing = settings.probe.steps_of(settings.steps)
+    if step < probing:
+        return _rate(step, probing, settings.probe.learning_rate, settings)
+    return _rate(step - probing, settings.steps - probing, settings.learning_rate, settings)
+
+
+def _rate(step: int, steps: int, peak: float, settings: Training) -> float:
+    warmup = min(settings.warmup_steps, steps)
     if step < warmup:
-        return settings.learning_rate * (step + 1) / warmup
-    progress = (step - warmup) / max(1, settings.steps - warmup)
+        return peak * (step + 1) / warmup
+    progress = (step - warmup) / max(1, steps - warmup)
     falling = 0.5 * (1 + math.cos(math.pi * progress))
-    return settings.final_learning_rate + (settings.learning_rate - settings.final_learning_rate) * falling
+    return settings.final_learning_rate + (peak - settings.final_learning_rate) * falling

@@ -2,7 +2,7 @@
 
 DDP keeps a whole model on every rank; FSDP2 (`fully_shard`) keeps some rows of every tensor (`rows.py`). Both average
 parameter gradients over ranks, which `kernels/gather.py` accounts for. Temperature and bias stay outside both: every
-rank computes the loss of the whole batch, so their gradients are complete everywhere. So is what heads remember.
+rank is given their gradient of the whole batch's loss (`exchange.py`). So is what heads remember.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def alone(module: nn.Module) -> AbstractContextManager[Any]:
 
 
 def same_stretch(model: Model, ranks: Ranks) -> None:
-    """Gradients that every rank computes whole; those of one count, so that rounding cannot drive the ranks apart."""
+    """Gradients that every rank has whole; those of one count, so that rounding cannot drive the ranks apart."""
     for parameter in _stretch(model) if ranks.world > 1 else ():
         if parameter.grad is not None:
             dist.broadcast(parameter.grad, src=0)

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 
 from equipoise.training.device import torch_device
+from equipoise.training.probe import Probe
+from equipoise.training.trainable import TRAINS
 from equipoise.types import MOMENTUM, UserError
 
 PRECISIONS = ("auto", "float32", "bf16")
 PARALLELS = ("ddp", "fsdp")
+EVERYTHING, DIVIDED = "everything", ("gathered", "ring")
+EXCHANGES = ("auto", *DIVIDED, EVERYTHING)
 LEAST = {
     **dict.fromkeys(("steps", "batch_size", "log_every", "keep_last"), 1),
     **dict.fromkeys(("learning_rate", "final_learning_rate", "weight_decay", "epsilon", "clip_norm"), 0),
@@ -28,6 +32,7 @@ class Training:
     batch_size: int = 256  # of the whole run, whatever the number of processes
     micro_batch: int = 0  # samples encoded at once on each process; 0 takes the whole batch
     parallel: str = "ddp"  # several processes: ddp keeps a whole model on each, fsdp a slice of it
+    exchange: str = "auto"  # several processes: how they share the work of the loss (`exchange.py`)
     learning_rate: float = 1e-3
     final_learning_rate: float = 0.0
     warmup_steps: int = 100
@@ -35,12 +40,16 @@ class Training:
     betas: tuple[float, float] = (0.9, 0.98)
     epsilon: float = 1e-6
     clip_norm: float = 1.0  # 0 leaves gradients as they are
+    trains: str = "all"  # which parameters: all, readouts, image, text, added (`trainable.py`)
+    probe: Probe = field(default_factory=Probe)  # a first part of the run that trains the readouts alone
+    keep_statistics: bool = False  # batch norm goes by its running statistics and leaves them, as in evaluation
     ema: float = 0.0  # decay of the weights' moving average; 0 keeps none
     precision: str = "auto"  # bf16 where the device has it, float32 elsewhere
     device: str = "auto"
     compile: bool = False
     recompute_activations: bool = False
     evaluate_every: int = 0  # steps; 0 evaluates at the end only
+    evaluate_start: bool = False  # before the first step too, so that the best may be where the run started
     checkpoint_every: int = 200  # steps; 0 goes by the clock alone
     checkpoint_minutes: float = 15.0  # besides, when so long has passed since the last one; 0 goes by steps alone
     keep_last: int = 2  # checkpoints, besides the best
@@ -60,6 +69,10 @@ class Training:
             raise UserError(f"precision must be one of {', '.join(PRECISIONS)}, not {self.precision!r}")
         if self.parallel not in PARALLELS:
             raise UserError(f"parallel must be one of {', '.join(PARALLELS)}, not {self.parallel!r}")
+        if self.trains not in TRAINS:
+            raise UserError(f"trains must be one of {', '.join(TRAINS)}, not {self.trains!r}")
+        if self.exchange not in EXCHANGES:
+            raise UserError(f"exchange must be one of {', '.join(EXCHANGES)}, not {self.exchange!r}")
         if not 0 <= self.ema < 1:
             raise UserError(f"ema must be in [0, 1), not {self.ema}")
         if not all(0 <= beta < 1 for beta in self.betas):

@@ -45,7 +45,7 @@ class Position:
     samples: int = 0  # in the training data, which must be the same when the run goes on
     seconds: float = 0.0  # of training, evaluation and checkpoints left out
     records: int = 0  # in metrics.jsonl
-    evaluated: int = 0  # the step of the last evaluation
+    evaluated: int = -1  # the step of the last evaluation; before any, -1
     validation: dict[str, float] = field(default_factory=dict)  # what it measured
     best: float | None = None  # the highest value of the metric that chooses
     captions_cut: int = 0  # for being longer than the context

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
 from equipoise.encoders.batch_norm import leaving_statistics
-from equipoise.kernels.gather import gather_batch, gather_points
 from equipoise.models.model import Model, evaluating
 from equipoise.objectives import Objective
-from equipoise.spaces import Space, hardness
 from equipoise.training.average import Average
 from equipoise.training.cached import cached_backward, micro_batches
+from equipoise.training.comparing import Comparing, NotFinite
+from equipoise.training.exchange import chosen_exchange
 from equipoise.training.optimiser import learning_rate, make_optimiser
 from equipoise.training.parallel import alone, same_stretch, together
 from equipoise.training.ranks import Ranks
@@ -24,11 +22,8 @@ from equipoise.training.rows import is_spread, own_part, own_rows
 from equipoise.training.settings import Training
 from equipoise.training.statistics import prepare_statistics
 from equipoise.training.stored import Stored
+from equipoise.training.trainable import READOUTS, Parts, at_rest, freeze_all_but, kept_norms
 from equipoise.types import COMMON, MOMENTUM, Batch, Embeddings, Loss
-
-
-class NotFinite(ArithmeticError):
-    """A number of the step is NaN or infinite; the message says which. The weights were not touched."""
 
 
 @dataclass(frozen=True)
@@ -51,10 +46,19 @@ class Step:
         for tower in (model.image_encoder, model.text_encoder):
             tower.recompute_activations(settings.recompute_activations)
         self.ranks = ranks or Ranks()
+        way = chosen_exchange(settings, objective, self.ranks, model.space.dim)
+        self.compare = Comparing(model, objective, way)
         if model.regions is not None and "regions" not in objective.trains:
             model.regions.requires_grad_(False)  # else DDP waits for a gradient that never comes
+        probing = settings.probe.steps_of(settings.steps)
+        freeze_all_but(model, settings.trains, *((READOUTS,) if probing else ()))
+        self.kept = kept_norms(model, settings.keep_statistics or probing > 0)
+        self._keep_statistics()
         prepare_statistics(model, settings, self.ranks)
         self.module = together(model, self.ranks, settings.parallel, device)
+        self.parts = (
+            Parts(model, READOUTS, settings.trains, probing) if probing else None
+        )  # FSDP has made parameters new
         self.optimiser = make_optimiser(model, settings)
         self.forward = torch.compile(self.module) if settings.compile else self.module
 
@@ -64,7 +68,9 @@ class Step:
         for group in self.optimiser.param_groups:
             group["lr"] = rate * group["speed"]
         self.optimiser.zero_grad(set_to_none=True)
-        loss = self._backward(batch, average)
+        resting = self.parts.resting(number) if self.parts else []
+        with at_rest(resting, spared=self.ranks.world == 1):
+            loss = self._backward(batch, average)
         same_stretch(self.model, self.ranks)
         grad_norm = _total(nn.utils.clip_grad_norm_(self.model.parameters(), self.settings.clip_norm or math.inf))
         if not math.isfinite(grad_norm):
@@ -93,22 +99,27 @@ class Step:
 
     def _backward(self, batch: Batch, average: Average | None = None) -> Loss:
         """Gradients of the whole batch's loss, through one pass or through micro-batches."""
-        micro = self.settings.micro_batch
+        micro, batch = self.settings.micro_batch, self.objective.prepared(batch)
         taught = self._teach(batch, average) if self.taught else {}
         if micro and micro < len(batch):
             return cached_backward(
                 self._embed,
-                lambda e: self._compare(e, batch, taught),
+                lambda e: self.compare({**e.roles(), **taught}, batch),
                 batch,
                 micro,
                 lambda: alone(self.module),
                 self._again,
             )
-        loss = self._compare(self._embed(batch), batch, taught)
+        loss = self.compare({**self._embed(batch).roles(), **taught}, batch)
         loss.total.backward()
         return loss
 
+    def _keep_statistics(self) -> None:
+        for norm in self.kept:
+            norm.eval()
+
     def _embed(self, batch: Batch) -> Embeddings:
+        self._keep_statistics()  # whatever was evaluated before has left the model in training mode
         needs = self.needs if batch.common else [role for role in self.needs if role not in COMMON]
         with self.autocast:
             return self.forward(batch, needs)
@@ -129,44 +140,6 @@ class Step:
                 for role in self.taught:
                     seen[role].append(points[MOMENTUM[role]])
         return {role: torch.cat(parts) for role, parts in seen.items()}
-
-    def _compare(self, embeddings: Embeddings, batch: Batch, taught: Mapping[str, Tensor]) -> Loss:
-        """The loss of the whole batch, wherever its parts are."""
-        roles = {**embeddings.roles(), **taught}
-        whole = Embeddings.of(
-            {role: points if role in COMMON else gather_points(points) for role, points in roles.items()}
-        )
-        model = self.model
-        loss = self.objective(
-            whole, gather_batch(batch), log_scale=model.log_scale, space=model.space, bias=model.logit_bias
-        )
-        _require_finite(loss)
-        model.remember(whole)
-        return replace(loss, facts=partial(_facts, loss, whole.image.detach(), whole.text.detach(), model.space))
-
-
-def _facts(loss: Loss, image: Tensor, text: Tensor, space: Space) -> dict[str, float]:
-    """What the objective has to say, and how hard the batch was for it (`spaces/hardness.py`)."""
-    if not len(text):
-        return dict(loss.facts())
-    by_image, by_text = hardness(image, text, space=space), hardness(text, image, space=space)
-    return {
-        **loss.facts(),
-        "batch/positive": float(by_image.positive.mean()),
-        "batch/closest_text": float(by_image.closest.mean()),
-        "batch/closest_image": float(by_text.closest.mean()),
-        "batch/texts_above": float(by_image.above.mean()),
-        "batch/images_above": float(by_text.above.mean()),
-    }
-
-
-def _require_finite(loss: Loss) -> None:
-    total = loss.total.item()
-    if math.isfinite(total):
-        return
-    values = {name: value.item() for name, value in loss.terms.items()}
-    bad = [f"{name} = {value}" for name, value in values.items() if not math.isfinite(value)]
-    raise NotFinite(f"the loss became {total} (terms: {', '.join(bad) or 'all finite before their sum'})")
 
 
 def _like(parameter: nn.Parameter, stored: Stored, name: str) -> Tensor:

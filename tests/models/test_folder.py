@@ -13,7 +13,7 @@ from safetensors.torch import load_file
 from equipoise.config import Loaded, dump, load_run
 from equipoise.data.scenes import Scenes
 from equipoise.data.tokens import Tokens
-from equipoise.models.folder import differences, model_folder, read_parts, read_weights, save_model
+from equipoise.models.folder import differences, fill_weights, model_folder, read_parts, read_tensors, save_model
 from equipoise.models.model import Model
 from equipoise.runs import build_model, load
 from equipoise.types import UserError
@@ -116,7 +116,7 @@ def test_a_checkpoint_of_another_shape_says_what_differs_and_loads_nothing(
     other = build_model(load_run("demo", [*tiny_settings, "space.dim=8", "image.layers=2"]).run, tokens)
     before = {name: tensor.clone() for name, tensor in other.state_dict().items()}
     with pytest.raises(UserError) as caught:
-        read_weights(other, saved / "model.safetensors")
+        fill_weights(other, read_tensors(saved / "model.safetensors"), saved / "model.safetensors")
     sentence = str(caught.value)
     beside = f"({saved / 'config.toml'} holds its settings)"
     assert sentence.startswith(f"{saved / 'model.safetensors'} {beside} does not fit this model: ")

@@ -103,6 +103,10 @@ class EventfulObjective:
     def needs(self) -> Sequence[str]:
         return self.objective.needs
 
+    @property
+    def divisible(self) -> bool:
+        return self.objective.divisible
+
     def __call__(self, *arguments: Any, **named: Any) -> Loss:
         self.step += 1
         self.events.get(self.step, _nothing)()

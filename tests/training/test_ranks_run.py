@@ -103,7 +103,7 @@ def test_two_ranks_go_on_from_one_and_one_from_two(runs):
 def test_the_command_line_gives_what_one_process_gives(tmp_path):
     """From data to report, with shares of unequal size in evaluation."""
     changes = (WITHOUT_DRAWS, "data.validation_size=7", "data.test_size=7", "evaluation.batch_size=2")
-    settings = (*changes, "training.parallel=fsdp")
+    settings = (*changes, "training.parallel=fsdp", "training.exchange=ring")
     recipe = write_recipe(tmp_path)
     words = [word for setting in settings for word in ("--set", setting)]
     done = torchrun("-m", "equipoise.cli", "train", recipe, *words, "--out", tmp_path / "two")

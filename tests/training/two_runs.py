@@ -19,10 +19,10 @@ from equipoise.types import UserError
 WITHOUT_DRAWS = "image.patch_dropout=0"
 
 
-def same_after_a_stop(out: Path, parallel: str, ranks: Ranks) -> None:
-    way = f"training.parallel={parallel}"
-    assert small_run(out / parallel / "alone", way, ranks=ranks).go().step == 8
-    run = small_run(out / parallel / "stopped", way, ranks=ranks)
+def same_after_a_stop(out: Path, parallel: str, exchange: str, ranks: Ranks) -> None:
+    ways = f"training.parallel={parallel}", f"training.exchange={exchange}"
+    assert small_run(out / parallel / "alone", *ways, ranks=ranks).go().step == 8
+    run = small_run(out / parallel / "stopped", *ways, ranks=ranks)
     stopped = run.go({5: sent(signal.SIGTERM)} if ranks.rank == 1 else NEVER)
     assert (stopped.step, stopped.signal) == (5, signal.SIGTERM)
     waiting = run.go(in_data={7: sent(signal.SIGINT)} if ranks.rank == 1 else NEVER, resume=True)
@@ -69,8 +69,8 @@ def refused_on_one_rank(ranks: Ranks) -> None:
 torch.set_num_threads(1)
 with joined() as ranks:
     here = Path(sys.argv[1])
-    for parallel in ("ddp", "fsdp"):
-        same_after_a_stop(here, parallel, ranks)
+    for parallel, exchange in (("ddp", "ring"), ("fsdp", "gathered")):
+        same_after_a_stop(here, parallel, exchange, ranks)
     half_a_run(here, ranks)
     on_from_one(here, ranks)
     disk_full_on_one_rank(here, ranks)

@@ -12,27 +12,28 @@ from equipoise.types import UserError
 SEPARATORS = {".csv": ",", ".tsv": "\t", ".txt": "\t"}
 PARQUET = (".parquet", ".pq")
 LONGEST_FIELD = 1 << 20
+ADVICE = "name the right one in data.path, data.captions or data.label"
 
 Row = tuple[int, Sequence[str | None]]  # its line, from 1, and its fields
 
 
-def read_columns(path: Path, names: Sequence[str], separator: str = "") -> Iterator[Row]:
-    """The named columns of each row; a field that is missing is None."""
+def read_columns(path: Path, names: Sequence[str], separator: str = "", advice: str = ADVICE) -> Iterator[Row]:
+    """The named columns of each row; a field that is missing is None. `advice` is for whoever lacks a column."""
     if path.suffix.lower() in PARQUET:
-        return _parquet(path, names)
+        return _parquet(path, names, advice)
     if not separator and path.suffix.lower() not in SEPARATORS:
         raise UserError(f"{path}: this is no .csv, .tsv or .parquet; say what divides its columns with data.separator")
-    return _csv(path, names, separator or SEPARATORS[path.suffix.lower()])
+    return _csv(path, names, separator or SEPARATORS[path.suffix.lower()], advice)
 
 
-def _csv(path: Path, names: Sequence[str], separator: str) -> Iterator[Row]:
+def _csv(path: Path, names: Sequence[str], separator: str, advice: str) -> Iterator[Row]:
     csv.field_size_limit(LONGEST_FIELD)
     try:
         # bytes that are not UTF-8 spoil their own row, not the table
         with path.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
             reader = csv.reader(file, delimiter=separator)
             header = next(reader, [])
-            places = [_place(path, header, name) for name in names]
+            places = [_place(path, header, name, advice) for name in names]
             for row in reader:
                 if row:
                     yield reader.line_num, [row[place] if place < len(row) else None for place in places]
@@ -45,24 +46,24 @@ def _csv(path: Path, names: Sequence[str], separator: str) -> Iterator[Row]:
         ) from None
 
 
-def _place(path: Path, header: Sequence[str], name: str) -> int:
+def _place(path: Path, header: Sequence[str], name: str, advice: str) -> int:
     if name not in header:
         found = ", ".join(_shown(column) for column in header[:20]) or "none"
-        raise UserError(f'{path}: there is no column "{name}"; the columns are {found}{_hint(header)}')
+        raise UserError(f'{path}: there is no column "{name}"; the columns are {found}{_hint(header, advice)}')
     return header.index(name)
 
 
-def _hint(header: Sequence[str]) -> str:
+def _hint(header: Sequence[str], advice: str) -> str:
     if len(header) == 1 and any(mark in header[0] for mark in "\t;,|"):
         return "; it looks as if another data.separator divides them"
-    return "; name the right one in data.path, data.captions or data.label"
+    return f"; {advice}"
 
 
 def _shown(column: str) -> str:
     return repr(column.encode("utf-8", "backslashreplace").decode()[:60])
 
 
-def _parquet(path: Path, names: Sequence[str]) -> Iterator[Row]:
+def _parquet(path: Path, names: Sequence[str], advice: str) -> Iterator[Row]:
     try:
         from pyarrow import parquet
     except ImportError as error:
@@ -70,7 +71,7 @@ def _parquet(path: Path, names: Sequence[str]) -> Iterator[Row]:
     try:
         with parquet.ParquetFile(path) as file:
             for name in names:
-                _place(path, file.schema_arrow.names, name)
+                _place(path, file.schema_arrow.names, name, advice)
             line = 0
             for batch in file.iter_batches(columns=list(dict.fromkeys(names))):
                 columns = [_texts(path, name, batch.column(name)) for name in names]

@@ -1,0 +1,152 @@
+"""How far to shift: the direction measured on one set of pairs, every amount tried on another that is held out.
+
+Liang et al. 2022, "Mind the Gap", §4.2; Oh et al. 2023, App. A.1 (`models/shift.py` has the formula).
+
+    paper      λ from -0.1 to 0.1 by 0.01        Oh et al.: "the finer search range gives better results"
+    official   λ from -2.5 to 2.5 by 0.125       the released code of Liang et al.
+
+Oh et al. report the best λ of the test set; here held-out data choose it, which is not the data it is reported on. Each
+point is encoded once, whatever the number of amounts, and ranked block by block. Of equally good amounts the smallest
+is taken, so that nothing is shifted without a reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from equipoise.data.source import LabelledSource, Source
+from equipoise.data.view import subset
+from equipoise.evaluation.chance import retrieval_chance
+from equipoise.evaluation.evaluate import Evaluation, captions, encode_images, encode_some, labels, prompt_points
+from equipoise.evaluation.retrieval import retrieval
+from equipoise.evaluation.zeroshot import zero_shot
+from equipoise.models.fit import require_fit
+from equipoise.models.model import Model
+from equipoise.models.shift import require_vectors, shifted
+from equipoise.types import UserError
+
+GRIDS: dict[str, tuple[float, ...]] = {
+    "paper": tuple(k / 100 for k in range(-10, 11)),
+    "official": tuple(k / 8 for k in range(-20, 21)),
+}
+AT_ONCE = 4096  # pairs whose points exist while the means are taken
+OF_CLASSES = ("acc1", "acc5", "mean_per_class_recall")
+
+Told = Callable[[int], None]  # how many are done
+
+
+def _silent(done: int) -> None: ...
+
+
+@dataclass(frozen=True)
+class Sweep:
+    direction: Tensor  # [d]
+    gap: float  # between the means, before
+    pairs: int  # that they were taken of
+    metric: str
+    amounts: tuple[float, ...]
+    values: tuple[float, ...]  # of the metric, one an amount
+
+    @property
+    def best(self) -> float:
+        """The amount with the highest value."""
+        return min(zip(self.amounts, self.values, strict=True), key=lambda one: (-one[1], abs(one[0]), one[0]))[0]
+
+    def at(self, amount: float) -> float:
+        return self.values[self.amounts.index(amount)]
+
+
+@torch.no_grad()
+def measure_direction(model: Model, source: Source, batch_size: int, tell: Told = _silent) -> tuple[Tensor, float]:
+    """g [d] and the length of the gap, of all images and the first caption of each."""
+    require_fit(model, source)
+    total = torch.zeros(2, model.space.dim, dtype=torch.float64)
+    for start in range(0, len(source), AT_ONCE):
+        some = subset(source, range(start, min(start + AT_ONCE, len(source))))
+        images, texts = encode_some(model, some, range(len(some)), batch_size), captions(some, 1).points(model)
+        if len(texts) < len(images):
+            raise UserError("some records of the data have no caption, so they are no pairs; leave them out")
+        total += torch.stack([images.double().sum(0), texts.double().sum(0)]).cpu()
+        tell(start + len(some))
+    apart = (total[0] - total[1]) / len(source)
+    gap = float(apart.norm())
+    if not gap:
+        raise UserError("images and texts have the same mean, so there is no direction to shift them along")
+    return (apart / gap).to(model.device, torch.float32), gap
+
+
+@torch.no_grad()
+def sweep_shift(
+    model: Model,
+    train: Source,
+    held_out: Source,
+    settings: Evaluation,
+    *,
+    amounts: Sequence[float] = GRIDS["paper"],
+    metric: str = "mean_recall",
+    tell: Told = _silent,
+) -> Sweep:
+    """The direction of `train`, and what each amount makes of `held_out`; 0 is always among the amounts."""
+    require_shiftable(model)
+    score = _Score.of(metric, held_out)
+    direction, gap = measure_direction(model, train, settings.batch_size, tell)
+    tried = tuple(sorted({0.0, *map(float, amounts)}))
+    images, texts = encode_images(model, held_out, settings.batch_size), score.texts(model, settings)
+
+    def value(amount: float) -> float:
+        u, v = (shifted(x, direction, amount, tower, model.space) for x, tower in ((images, "image"), (texts, "text")))
+        return score(model, u, v, settings)
+
+    return Sweep(direction, gap, len(train), metric, tried, tuple(map(value, tried)))
+
+
+def require_shiftable(model: Model) -> None:
+    """Before anything is measured."""
+    require_vectors(model.space)
+    if model.shift is not None:
+        raise UserError(
+            f"this model is shifted already, by {model.shift.amount:g}; shift the model that it was made of instead"
+        )
+
+
+def metrics_of(source: Source) -> tuple[str, ...]:
+    """What can choose an amount, by name."""
+    ranked = tuple(retrieval_chance(1, torch.zeros(1, dtype=torch.long)))
+    return (*ranked, *(OF_CLASSES if isinstance(source, LabelledSource) else ()))
+
+
+@dataclass(frozen=True)
+class _Score:
+    """One metric of the held-out data, of points as they were shifted."""
+
+    metric: str
+    source: Source
+
+    @classmethod
+    def of(cls, metric: str, source: Source) -> _Score:
+        if metric not in (known := metrics_of(source)):
+            raise UserError(f'"{metric}" is not a metric of the held-out data; choose {", ".join(known)}')
+        return cls(metric, source)
+
+    def texts(self, model: Model, settings: Evaluation) -> Tensor:
+        """Points of captions [M, d], or of every class's prompts [C, T, d]."""
+        if self.metric in OF_CLASSES:
+            assert isinstance(self.source, LabelledSource)
+            return prompt_points(model, self.source)
+        return captions(self.source, settings.captions).points(model)
+
+    def __call__(self, model: Model, images: Tensor, texts: Tensor, settings: Evaluation) -> float:
+        if self.metric in OF_CLASSES:
+            assert isinstance(self.source, LabelledSource)
+            numbers, truth = labels(self.source)
+            found = zero_shot(images[numbers], truth, texts, model.space, settings.average, settings.chunk)
+        else:
+            owners = captions(self.source, settings.captions).image_of_text
+            found = retrieval(images, texts, model.similarity, owners, chunk=settings.chunk)
+        if self.metric not in found:
+            raise UserError(f'the held-out data has too few classes for "{self.metric}"; choose acc1')
+        return found[self.metric]

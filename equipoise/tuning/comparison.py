@@ -1,0 +1,80 @@
+"""What fine-tuning changed: the same numbers of the start model, of the end, and of the place chosen between them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from equipoise.evaluation.results import metric
+
+START, TUNED, CHOSEN = "start", "tuned", "chosen"
+SHOWN = ("mean_recall", "image_to_text_R@1", "text_to_image_R@1", "acc1",
+         "image_to_text_alignment", "text_to_image_alignment", "uniformity", "modality_gap")  # fmt: skip
+
+Numbers = Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    start: str  # the start model, as it was named
+    method: str
+    metric: str  # that chooses
+    before: float  # of the start model on validation data
+    shares: tuple[float, ...]  # of the end
+    scores: tuple[float, ...]  # of the weights at these shares, on validation data
+    numbers: Mapping[str, Mapping[str, Numbers]]  # data -> model -> metric -> value
+    left_out: str = ""  # why the data of the start model are not among them
+
+    @property
+    def chosen(self) -> float:
+        """The share with the highest score, of several the one nearest to the start; 0 where none beats the start."""
+        return self.shares[self.scores.index(self.after)] if self.is_better else 0.0
+
+    @property
+    def after(self) -> float:
+        return max(self.scores)
+
+    @property
+    def is_better(self) -> bool:
+        return self.after > self.before
+
+    def metrics(self) -> dict[str, float]:
+        told = {"before": self.before, "after": self.after, "share": self.chosen}
+        return {f"finetuning/{name}": value for name, value in told.items()}
+
+    def rows(self, data: str) -> list[tuple[str, list[str]]]:
+        """Of one table: a metric's name and its values, model by model, as they are printed."""
+        models = self.numbers[data].values()
+        found = [name for name in SHOWN if all(name in numbers for numbers in models)]
+        return [(_label(name), [metric(name).show(numbers[name]) for numbers in models]) for name in found]
+
+    def columns(self, data: str) -> list[str]:
+        names = {START: "start", TUNED: "tuned", CHOSEN: f"kept, α = {self.chosen:g}"}
+        return [names[model] for model in self.numbers[data]]
+
+    def sentence(self) -> str:
+        said = f"{metric(self.metric).short} on validation data: {self.before:.4g} at the start, {self.after:.4g} now"
+        return said if self.shares == (1.0,) else f"{said}, at α = {self.chosen:g} of the way from start to end"
+
+    def refusal(self, folder: str) -> str:
+        """Where nothing is better than the start: what was tried, what is left, what to change."""
+        tried = "the tuned weights" if self.shares == (1.0,) else f"{len(self.shares)} places between start and end"
+        return (
+            f"fine-tuning did not help: {metric(self.metric).short} on validation data was {self.before:.4g} at the "
+            f"start and {self.after:.4g} at the best of {tried}, so the model in {folder} is the start model; try a "
+            "lower training.learning_rate, more training.steps, or another --method (lora, lp-ft)"
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        return {**asdict(self), "chosen": self.chosen, "after": self.after, "is_better": self.is_better}
+
+    @classmethod
+    def from_json(cls, told: Mapping[str, Any]) -> Comparison:
+        given = {name: told[name] for name in cls.__dataclass_fields__}
+        return cls(**{**given, "shares": tuple(told["shares"]), "scores": tuple(told["scores"])})
+
+
+def _label(name: str) -> str:
+    known = metric(name)
+    return f"{known.direction}  {known.short}".strip()
