@@ -46,7 +46,8 @@ class Comparison:
     def rows(self, data: str) -> list[tuple[str, list[str]]]:
         """Of one table: a metric's name and its values, model by model, as they are printed."""
         models = self.numbers[data].values()
-        found = [name for name in SHOWN if all(name in numbers for numbers in models)]
+        known = [*SHOWN, *(name for name in next(iter(models)) if name.startswith("acc1_"))]  # of shifted sets
+        found = [name for name in known if all(name in numbers for numbers in models)]
         return [(_label(name), [metric(name).show(numbers[name]) for numbers in models]) for name in found]
 
     def columns(self, data: str) -> list[str]:

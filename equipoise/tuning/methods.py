@@ -29,6 +29,7 @@ METHODS: dict[str, Method] = {
         trains=False,
         shifts=True,
     ),
+    "few-shot": Method("classes instead of captions, with mixups, on data.name = few_shot (Oh et al. 2023)"),
     "zero-shot": Method("nothing: the start model is measured on the new data", trains=False),
 }
 DEFAULT = "wise-ft"
