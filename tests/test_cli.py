@@ -72,7 +72,7 @@ def test_help_lists_every_command(equipoise: Call) -> None:
     ("words", "sentence"),
     [
         ((), "the following arguments are required: COMMAND; see equipoise --help"),
-        (("trian", "demo"), "argument COMMAND: invalid choice: 'trian' (choose from 'demo', 'train', 'eval', "),
+        (("trian", "demo"), "argument COMMAND: invalid choice: 'trian' (choose from 'demo', 'train', 'finetune', "),
         (("train",), "nothing to train: give a recipe, or --resume FOLDER"),
         (("train", "demo", "--steps", "3"), "unrecognized arguments: --steps 3; see equipoise --help"),
         (("train", "dmeo"), 'there is no recipe "dmeo"; give the path of a .toml file, or one of: demo, '),

@@ -60,10 +60,10 @@ class Comparison:
 
     def refusal(self, folder: str) -> str:
         """Where nothing is better than the start: what was tried, what is left, what to change."""
-        tried = "the tuned weights" if self.shares == (1.0,) else f"{len(self.shares)} places between start and end"
+        places = "at the end" if self.shares == (1.0,) else f"at the best of {len(self.shares)} places on the way"
         return (
             f"fine-tuning did not help: {metric(self.metric).short} on validation data was {self.before:.4g} at the "
-            f"start and {self.after:.4g} at the best of {tried}, so the model in {folder} is the start model; try a "
+            f"start and {self.after:.4g} {places}, so the model in {folder} is the start model; try a "
             "lower training.learning_rate, more training.steps, or another --method (lora, lp-ft)"
         )
 
