@@ -12,3 +12,10 @@ def blocks(n_rows: int, n_cols: int, tile: int, across: int | None = None) -> It
     for r in range(0, n_rows, tile):
         for c in range(0, n_cols, across):
             yield range(r, min(r + tile, n_rows)), range(c, min(c + across, n_cols))
+
+
+def blocks_of_pairs(count: int, tile: int, across: int) -> Iterator[tuple[range, range]]:
+    """Rows and columns of tiles that hold every i < j once; they also hold some i >= j, where a band begins."""
+    for r in range(0, count, tile):
+        for c in range(r, count, across):
+            yield range(r, min(r + tile, count)), range(c, min(c + across, count))

@@ -12,7 +12,6 @@ and so are their gradients. Sums are float32 throughout, and always in the same 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -25,6 +24,7 @@ from equipoise.halves import halves
 from equipoise.kernels.blocks import blocks
 from equipoise.kernels.fused_plan import PLAN, Plan, Tile
 from equipoise.kernels.products import add_product
+from equipoise.kernels.recomputed import recomputed
 from equipoise.kernels.tiles import fused_tiles
 
 LOG2_E = 1 / math.log(2)
@@ -33,33 +33,10 @@ LOG2_E = 1 / math.log(2)
 def fused(rows: Tensor, cols: Tensor, log_scale: Tensor, form: CrossEntropy, plan: Plan | None = None) -> Tensor:
     """The loss, float32, of points whose similarity is the inner product and whose row i matches column i."""
     plan = plan or (PLAN if rows.dtype == torch.bfloat16 else PLAN.split())
-    return fused_by(partial(Work, shares=SHARES[form.direction], plan=plan), rows, cols, log_scale)
+    return recomputed(partial(Contrast, shares=SHARES[form.direction], plan=plan), rows, cols, log_scale)
 
 
-def fused_by(work: Callable[..., Work], rows: Tensor, cols: Tensor, log_scale: Tensor) -> Tensor:
-    return _Fused.apply(rows.contiguous(), cols.contiguous(), log_scale, work)  # type: ignore[no-untyped-call]
-
-
-class _Fused(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, rows: Tensor, cols: Tensor, log_scale: Tensor, make: Callable[..., Work]) -> Tensor:
-        with torch.autocast(rows.device.type, enabled=False), torch.cuda.device_of(rows):
-            work = make(rows, cols, log_scale)
-            by_row, by_col = work.log_sums()
-            ctx.save_for_backward(rows, cols, log_scale, by_row, by_col)
-            ctx.make = make
-            return work.loss(by_row, by_col)
-
-    @staticmethod
-    def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor | None, ...]:
-        rows, cols, log_scale, by_row, by_col = ctx.saved_tensors
-        with torch.autocast(rows.device.type, enabled=False), torch.cuda.device_of(rows):
-            work = ctx.make(rows, cols, log_scale)
-            grads = work.grads(by_row, by_col, upstream[0].float(), ctx.needs_input_grad)
-        return *grads, None
-
-
-class Work:
+class Contrast:
     """One contrast: its points, and how it is cut. Sums are log2-sums of powers of two until the loss is told."""
 
     def __init__(self, rows: Tensor, cols: Tensor, log_scale: Tensor, shares: tuple[float, float], plan: Plan):
@@ -83,7 +60,7 @@ class Work:
         fused_tiles().paired[grid](self.rows, self.cols, hits, self.matches, **cut)
         return hits
 
-    def log_sums(self) -> tuple[Tensor, Tensor]:
+    def sums(self) -> tuple[Tensor, ...]:
         sums = self._numbers(self.n), self._numbers(self.m)
         tile = self.plan.statistics
         down, across = self.plan.sweep(self.m)
@@ -97,13 +74,13 @@ class Work:
         return sums
 
     def grads(
-        self, by_row: Tensor, by_col: Tensor, upstream: Tensor, needed: tuple[bool, ...]
+        self, sums: tuple[Tensor, ...], upstream: Tensor, needed: tuple[bool, ...]
     ) -> tuple[Tensor | None, ...]:
         down, across = min(self.plan.chunk_rows, self.n), min(self.plan.chunk_cols, self.m)
         wide = -(-across // 8) * 8  # the library's fastest products want rows that begin at multiples of 16 bytes
         stored = self.rows.new_empty(1 if self.products == 1 else 2, down, wide)
         buffer = self._buffer(down, across)
-        above = self._above(by_row, self.shares[0]), self._above(by_col, self.shares[1])
+        above = self._above(sums[0], self.shares[0]), self._above(sums[1], self.shares[1])
         factor, for_scale = upstream * self.scale, torch.zeros_like(self.scale)
         for_rows = torch.empty_like(self.points[0]) if needed[0] else None
         col_sums = self._numbers(self.m, self.d) if needed[1] else None

@@ -18,9 +18,10 @@ from torch import Tensor
 from equipoise.forms import CrossEntropy
 from equipoise.forms.cross_entropy import SHARES
 from equipoise.kernels.blocks import blocks
-from equipoise.kernels.fused import Work, fused_by
+from equipoise.kernels.fused import Contrast
 from equipoise.kernels.fused_plan import PLAN, Plan, Tile
 from equipoise.kernels.products import batched_product
+from equipoise.kernels.recomputed import recomputed
 from equipoise.kernels.tiles import distance_tiles
 from equipoise.spaces import ProductSphere, Space
 
@@ -35,7 +36,7 @@ def fused_distance(
 ) -> Tensor:
     """The loss, float32, of points whose similarity is minus their geodesic distance in `space`."""
     plan = plan or plan_for(space, rows.dtype)
-    return fused_by(partial(Distances, shares=SHARES[form.direction], plan=plan, space=space), rows, cols, log_scale)
+    return recomputed(partial(Distances, shares=SHARES[form.direction], plan=plan, space=space), rows, cols, log_scale)
 
 
 def plan_for(space: Space, dtype: torch.dtype) -> Plan:
@@ -47,7 +48,7 @@ def plan_for(space: Space, dtype: torch.dtype) -> Plan:
     return replace(plan, statistics=ARC_TILE, gradient=ARC_TILE, chunk_rows=rows, chunk_cols=max(1, numbers // rows))
 
 
-class Distances(Work):
+class Distances(Contrast):
     def __init__(
         self, rows: Tensor, cols: Tensor, log_scale: Tensor, shares: tuple[float, float], plan: Plan, space: Space
     ):
@@ -67,12 +68,12 @@ class Distances(Work):
         return -torch.cat([self.space.geodesic_distance(u.float(), v.float()) for u, v in pairs])
 
     def grads(
-        self, by_row: Tensor, by_col: Tensor, upstream: Tensor, needed: tuple[bool, ...]
+        self, sums: tuple[Tensor, ...], upstream: Tensor, needed: tuple[bool, ...]
     ) -> tuple[Tensor | None, ...]:
         down, across = min(self.plan.chunk_rows, self.n), min(self.plan.chunk_cols, self.m)
         halves = 1 if self.products == 1 else 2
         stored = self.rows.new_empty(halves, self.spheres * down * (-(-across // 8) * 8))
-        above = self._above(by_row, self.shares[0]), self._above(by_col, self.shares[1])
+        above = self._above(sums[0], self.shares[0]), self._above(sums[1], self.shares[1])
         factor, for_scale = upstream * self.scale, torch.zeros_like(self.scale)
         for_rows = torch.empty_like(self.points[0]) if needed[0] else None
         col_sums = torch.zeros_like(self.points[1], dtype=torch.float32) if needed[1] else None
