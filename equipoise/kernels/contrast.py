@@ -10,7 +10,7 @@ with b added to the logits where the form learns a bias, and the norms of whole 
 or target need them. `impl="eager"` does just that under autograd and stores N × M matrices. `impl="tiled"` visits
 blocks, keeps a few numbers a row and a column, and recomputes each block for the gradient: memory is linear in N.
 `impl="fused"` does the same at the speed of a GPU's matrix products, for the combinations that have kernels (see
-`without_kernel`). `"auto"` takes eager while its matrices are small; beyond, fused where it can and tiled elsewhere.
+`fused_choice.py`). `"auto"` takes eager while its matrices are small; beyond, fused where it can and tiled elsewhere.
 Where the target is made of tensors (a guide's points), they get their gradients too.
 """
 
@@ -19,15 +19,12 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from equipoise.forms import CrossEntropy, Form, SingleSweep
-from equipoise.kernels.fused import fused
-from equipoise.kernels.fused_distances import fused_distance
+from equipoise.forms import Form, SingleSweep
+from equipoise.kernels.fused_choice import Kernel, kernel_for
 from equipoise.kernels.sweeps import known_block, norms_of, swept
 from equipoise.kernels.tiled import tiled
-from equipoise.kernels.tiles import trial
-from equipoise.spaces import Euclidean, ProductSphere, Space, Sphere
-from equipoise.targets import OneHot, Target
-from equipoise.triton_here import hindrance
+from equipoise.spaces import Space
+from equipoise.targets import Target
 from equipoise.types import UserError
 
 IMPLEMENTATIONS = ("auto", "eager", "tiled", "fused")
@@ -63,12 +60,10 @@ def contrast(
     if impl == "eager":
         return _eager(rows, cols, log_scale, b, space, target, form)
     if impl == "fused":
-        missing = without_kernel(rows, space, target, form)
-        if missing is not None or not isinstance(form, CrossEntropy):
-            raise UserError(f'impl="fused" is not possible: {missing}; choose impl="tiled" or "auto"')
-        if _has_inner_products(space):
-            return fused(rows, cols, log_scale, form)
-        return fused_distance(rows, cols, log_scale, form, space)
+        kernel = kernel_for(rows, space, target, form)
+        if isinstance(kernel, str):
+            raise UserError(f'impl="fused" is not possible: {kernel}; choose impl="tiled" or "auto"')
+        return kernel.compute(rows, cols, log_scale, b)
     if isinstance(form, SingleSweep) and not target.guided:
         return tiled(rows, cols, log_scale, b, space, target, form, tile or _side(TILE, rows))
     most = _side(SWEPT_TILE, rows)
@@ -79,32 +74,11 @@ def _side(of_device: dict[str, int], points: Tensor) -> int:
     return of_device["cuda" if points.is_cuda else "cpu"]
 
 
-def without_kernel(points: Tensor, space: Space, target: Target, form: Form) -> str | None:
-    """In a few words, why `fused` cannot compute this contrast; nothing if it can."""
-    kinds = (
-        (isinstance(space, Sphere | ProductSphere | Euclidean), "space", space, "sphere, product_sphere and euclidean"),
-        (isinstance(target, OneHot), "target", target, "one_hot"),
-        (isinstance(form, CrossEntropy), "form", form, "cross_entropy"),
-    )
-    for known, part, given, kernels in kinds:
-        if not known:
-            return f"the {part} {type(given).__name__} has no kernel yet (there are kernels for {kernels})"
-    if points.dtype not in {torch.bfloat16, torch.float32}:
-        return f"there are kernels for bfloat16 and float32 points, not for {points.dtype}"
-    return hindrance(points, trial)
-
-
-def _has_inner_products(space: Space) -> bool:
-    return isinstance(space, Sphere) or (isinstance(space, ProductSphere) and space.distance == "inner")
-
-
 def _chosen(rows: Tensor, cols: Tensor, space: Space, target: Target, form: Form) -> str:
     if len(rows) * len(cols) <= EAGER_LIMIT:
         return "eager"
-    measured = _has_inner_products(space)  # those of distances have run in Triton's interpreter alone so far
-    if rows.is_cuda and measured and without_kernel(rows, space, target, form) is None:
-        return "fused"
-    return "tiled"
+    kernel = kernel_for(rows, space, target, form) if rows.is_cuda else ""
+    return "fused" if isinstance(kernel, Kernel) and kernel.measured else "tiled"
 
 
 def _eager(

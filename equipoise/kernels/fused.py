@@ -12,6 +12,7 @@ and so are their gradients. Sums are float32 throughout, and always in the same 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
@@ -45,12 +46,13 @@ class Contrast:
         self.products = 1 if rows.dtype == torch.bfloat16 else 3
         self.n, self.m, self.d = len(rows), len(cols), rows.shape[1]
         self.matches = min(self.n, self.m)
-        self.log_scale, self.scale = log_scale, log_scale.detach().float().exp()
+        self.numbers: tuple[Tensor, ...] = (log_scale,)  # what has one gradient
+        self.scale = log_scale.detach().float().exp()
 
-    def loss(self, by_row: Tensor, by_col: Tensor) -> Tensor:
+    def loss(self, *sums: Tensor) -> Tensor:
         hits = self.paired() * self.scale
-        halves = (share * (sums[: self.matches] / LOG2_E - hits).sum() / len(sums) for share, sums in
-                  zip(self.shares, (by_row, by_col), strict=True))  # fmt: skip
+        halves = (share * (side[: self.matches] / LOG2_E - hits).sum() / len(side) for share, side in
+                  zip(self.shares, sums, strict=True))  # fmt: skip
         return torch.stack(list(halves)).sum()
 
     def paired(self) -> Tensor:
@@ -73,20 +75,18 @@ class Contrast:
             self._merge(parts[1], sums[1][c.start : c.stop], fresh=r.start == 0)
         return sums
 
-    def grads(
-        self, sums: tuple[Tensor, ...], upstream: Tensor, needed: tuple[bool, ...]
-    ) -> tuple[Tensor | None, ...]:
+    def grads(self, sums: tuple[Tensor, ...], upstream: Tensor, needed: tuple[bool, ...]) -> tuple[Tensor | None, ...]:
         down, across = min(self.plan.chunk_rows, self.n), min(self.plan.chunk_cols, self.m)
         wide = -(-across // 8) * 8  # the library's fastest products want rows that begin at multiples of 16 bytes
         stored = self.rows.new_empty(1 if self.products == 1 else 2, down, wide)
         buffer = self._buffer(down, across)
-        above = self._above(sums[0], self.shares[0]), self._above(sums[1], self.shares[1])
-        factor, for_scale = upstream * self.scale, torch.zeros_like(self.scale)
+        known, factor = self._known(sums), upstream * self.scale
+        for_numbers = self._numbers(len(self.numbers)).zero_()
         for_rows = torch.empty_like(self.points[0]) if needed[0] else None
         col_sums = self._numbers(self.m, self.d) if needed[1] else None
         row_sums = self._numbers(down, self.d)
         for r, c in blocks(self.n, self.m, down, across):
-            for_scale += self._gradient(r, c, stored, buffer, above)
+            for_numbers += self._gradient(r, c, stored, buffer, known)
             g, (u, v) = stored[:, : len(r), : len(c)], (self._part(self.rows, r), self._part(self.cols, c))
             if for_rows is not None:
                 band = row_sums[: len(r)]
@@ -97,25 +97,31 @@ class Contrast:
                 add_product(col_sums[c.start : c.stop], g.mT, u, fresh=r.start == 0)
         del stored, buffer, row_sums
         for_cols = None if col_sums is None else col_sums.mul_(factor).to(self.points[1].dtype)
-        return for_rows, for_cols, (for_scale * upstream).to(self.log_scale) if needed[2] else None
+        return for_rows, for_cols, *self._of_numbers(for_numbers * upstream, needed[2:])
 
-    def _gradient(
-        self, r: range, c: range, stored: Tensor, buffer: Tensor | None, above: tuple[Tensor, Tensor]
-    ) -> Tensor:
-        """g of a chunk into `stored`, and its part in the gradient of log_scale."""
+    def _of_numbers(self, grads: Tensor, needed: tuple[bool, ...]) -> Iterator[Tensor | None]:
+        for grad, number, need in zip(grads, self.numbers, needed, strict=True):
+            yield grad.to(number) if need else None
+
+    def _known(self, sums: tuple[Tensor, ...]) -> Any:
+        """What g is made of, beside the logits."""
+        return self._above(sums[0], self.shares[0]), self._above(sums[1], self.shares[1])
+
+    def _gradient(self, r: range, c: range, stored: Tensor, buffer: Tensor | None, known: Any) -> Tensor:
+        """g of a chunk into `stored`, and its part in the gradients of `numbers`."""
         tile = self.plan.gradient
         parts = self._numbers(-(-len(r) // tile.rows) * -(-len(c) // tile.cols))
-        sides = above[0][r.start : r.stop], above[1][c.start : c.stop]
+        sides = known[0][r.start : r.stop], known[1][c.start : c.stop]
         place = stored.stride(1), r.start, c.start, self._match()
         self._launch(
             "gradient", tile, r, c, buffer, *sides, stored[0], stored[-1], parts, *place, PRODUCTS=self.products
         )
-        return parts.sum()
+        return parts.sum()[None]
 
     def _launch(
         self, name: str, tile: Tile, r: range, c: range, buffer: Tensor | None, *arguments: Any, **cut: Any
     ) -> None:
-        """A kernel of `fused_tiles` over every tile of a chunk: it computes the products, or finds them in `buffer`."""
+        """A kernel over every tile of a chunk: it computes the products, or finds them in `buffer`."""
         down, across = -(-len(r) // tile.rows), -(-len(c) // tile.cols)
         cut |= {"EVEN": not len(r) % tile.rows and not len(c) % tile.cols, "BM": tile.rows, "BN": tile.cols}
         cut |= {"GROUP": tile.group, "num_warps": tile.warps}
@@ -129,11 +135,14 @@ class Contrast:
         if buffer is None:
             cut |= {"D": self.d, "PRODUCTS": self.products, "BK": tile.deep, "num_stages": tile.stages}
             points = self.rows[r.start : r.stop], self.cols[c.start : c.stop]
-            return getattr(fused_tiles(), f"{name}_of_points"), points
+            return getattr(self._kernels(), f"{name}_of_points"), points
         u, v = self._part(self.rows, r), self._part(self.cols, c)
         cut |= {"WIDTH": buffer.stride(0)}
         products = add_product(buffer[: len(r), : len(c)], u, [x.mT for x in v], fresh=True)
-        return getattr(fused_tiles(), f"{name}_of_products"), (products,)
+        return getattr(self._kernels(), f"{name}_of_products"), (products,)
+
+    def _kernels(self) -> Any:
+        return fused_tiles()
 
     def _match(self) -> float:
         return self.shares[0] / self.n + self.shares[1] / self.m

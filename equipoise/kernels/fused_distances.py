@@ -67,20 +67,18 @@ class Distances(Contrast):
         pairs = zip(*(x[: self.matches].split(AT_ONCE) for x in self.points), strict=True)
         return -torch.cat([self.space.geodesic_distance(u.float(), v.float()) for u, v in pairs])
 
-    def grads(
-        self, sums: tuple[Tensor, ...], upstream: Tensor, needed: tuple[bool, ...]
-    ) -> tuple[Tensor | None, ...]:
+    def grads(self, sums: tuple[Tensor, ...], upstream: Tensor, needed: tuple[bool, ...]) -> tuple[Tensor | None, ...]:
         down, across = min(self.plan.chunk_rows, self.n), min(self.plan.chunk_cols, self.m)
         halves = 1 if self.products == 1 else 2
         stored = self.rows.new_empty(halves, self.spheres * down * (-(-across // 8) * 8))
-        above = self._above(sums[0], self.shares[0]), self._above(sums[1], self.shares[1])
-        factor, for_scale = upstream * self.scale, torch.zeros_like(self.scale)
+        above, factor = self._known(sums), upstream * self.scale
+        for_numbers = self._numbers(1).zero_()
         for_rows = torch.empty_like(self.points[0]) if needed[0] else None
         col_sums = torch.zeros_like(self.points[1], dtype=torch.float32) if needed[1] else None
         row_sums = self._numbers(down, self.d)
         for r, c in blocks(self.n, self.m, down, across):
             weights, along, part = self._weights(r, c, stored, above)
-            for_scale += part
+            for_numbers += part
             if for_rows is not None:
                 band = row_sums[: len(r)]
                 self._add(band.zero_() if c.start == 0 else band, weights, self.cols, c, along[0], self.points[0], r)
@@ -91,7 +89,7 @@ class Distances(Contrast):
                 self._add(into, [w.mT for w in weights], self.rows, r, along[1], self.points[1], c)
         del stored, row_sums
         for_cols = None if col_sums is None else col_sums.mul_(factor).to(self.points[1].dtype)
-        return for_rows, for_cols, (for_scale * upstream).to(self.log_scale) if needed[2] else None
+        return for_rows, for_cols, *self._of_numbers(for_numbers * upstream, needed[2:])
 
     def _weights(
         self, r: range, c: range, stored: Tensor, above: tuple[Tensor, Tensor]

@@ -9,8 +9,8 @@ with four products: ⟨u_i, v_j⟩, ⟨v_i, u_j⟩, ⟨r_i, r_j⟩, ⟨a_i, a_j�
                ∂u, ∂v, ∂r, ∂a: two products each, half the size for ∂r and ∂a                        8N²d
 
 A guide that wants no gradient saves 2N²d. Products are the library's, of a chunk at a time into float32, or those of
-the kernel's own tiles: four at once leave it smaller tiles than InfoNCE has. Gradients of pairs are rounded to bfloat16 (or
-to two, for float32 points) before they are multiplied; samples with themselves, on the diagonal, as all others.
+the kernel's own tiles: four at once leave it smaller tiles than InfoNCE has. Gradients of pairs are rounded to bfloat16
+(or to two, for float32 points) before they are multiplied, those of samples with themselves among them.
 """
 
 from __future__ import annotations
@@ -68,10 +68,10 @@ class Softened:
         tile, total = self.plan.statistics, self._numbers(2, 8, self.count)
         total[:, 0::2], total[:, 1::2] = NOTHING, 0
         down, across = self.plan.chunk_rows, self._across()
-        buffer = self._buffer(down, across)
+        buffer = self._buffer(tile, down, across)
         for r, c in blocks_of_pairs(self.count, down, across):
             tiles = -(-len(r) // tile.rows), -(-len(c) // tile.cols)
-            parts = self._numbers(8 * (tiles[1] * len(r) + tiles[0] * len(c)))
+            parts = self._numbers(12 * (tiles[1] * len(r) + tiles[0] * len(c)))
             self._launch("sums", tile, r, c, buffer, parts)
             self._merge(parts, total, r, c, tile)
         return _together(total), self.hits()
@@ -91,15 +91,13 @@ class Softened:
             return torch.stack([loss_of(form, sides, self.softening) for form in self.form.forms]).float()
         return loss_of(self.form, sides, self.softening).float()
 
-    def grads(
-        self, sums: tuple[Tensor, ...], upstream: Tensor, needed: tuple[bool, ...]
-    ) -> tuple[Tensor | None, ...]:
+    def grads(self, sums: tuple[Tensor, ...], upstream: Tensor, needed: tuple[bool, ...]) -> tuple[Tensor | None, ...]:
         sides, matches = self._wanted(sums, upstream)
         wanted = (True, True, needed[2] or needed[5], needed[3] or needed[6])
         down, across = min(self.plan.chunk_rows, self.count), min(self.plan.chunk_cols, self.count)
         wide = -(-across // 8) * 8  # the library's fastest products want rows that begin at multiples of 16 bytes
         stored = self.points[0].new_empty(1 if self.products == 1 else 2, 4, down, wide)
-        buffer = self._buffer(down, across)
+        buffer = self._buffer(self.plan.gradient, down, across)
         totals = [self._numbers(*x.shape).zero_() if need else None for x, need in
                   zip(self.given[:4], needed, strict=False)]  # fmt: skip
         for_scales = (matches * sums[1]).sum(1)
@@ -137,7 +135,7 @@ class Softened:
         place = self.count, stored.stride(2)
         self._launch(
             "gradient", tile, r, c, buffer, *known, stored[0], stored[-1], parts, *place,
-            PLANE=stored.stride(1), ROW_GUIDE=wanted[2], COL_GUIDE=wanted[3], EVEN=even, PRODUCTS=self.products,
+            STORED=stored.stride(1), ROW_GUIDE=wanted[2], COL_GUIDE=wanted[3], EVEN=even, PRODUCTS=self.products,
         )  # fmt: skip
         return parts.sum(1)
 
@@ -188,10 +186,12 @@ class Softened:
     def _across(self) -> int:
         return min(self.plan.sweep_cols, self.count)
 
-    def _buffer(self, down: int, across: int) -> Tensor | None:
+    def _buffer(self, tile: Tile, down: int, across: int) -> Tensor | None:
+        """For the library's products of a chunk: whole tiles, so that a tile is read without a mask."""
         if self.plan.products == "tiles":
             return None
-        return self._numbers(4, min(down, self.count), -(-min(across, self.count) // 8) * 8)
+        sizes = ((down, tile.rows), (across, tile.cols))
+        return self._numbers(4, *(-(-min(size, self.count) // side) * side for size, side in sizes))
 
     def _numbers(self, *shape: int) -> Tensor:
         return self.points[0].new_empty(shape, dtype=torch.float32)

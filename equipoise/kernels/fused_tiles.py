@@ -43,7 +43,7 @@ def statistics_of_products(
     WIDTH: tl.constexpr, EVEN: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, GROUP: tl.constexpr,
 ):  # fmt: skip
     at_row, at_col = place(n, m, BM, BN, GROUP)
-    inner = _read(products, at_row, at_col, n, m, WIDTH, EVEN, BM, BN)
+    inner = read(products, at_row, at_col, n, m, WIDTH, EVEN, BM, BN)
     write_statistics(inner, scale, row_parts, col_parts, at_row, at_col, n, m, EVEN, BM, BN)
 
 
@@ -70,7 +70,7 @@ def gradient_of_products(
     EVEN: tl.constexpr, PRODUCTS: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, GROUP: tl.constexpr,
 ):  # fmt: skip
     at_row, at_col = place(n, m, BM, BN, GROUP)
-    inner = _read(products, at_row, at_col, n, m, WIDTH, EVEN, BM, BN)
+    inner = read(products, at_row, at_col, n, m, WIDTH, EVEN, BM, BN)
     _write_gradient(
         inner, scale, above_rows, above_cols, high, low, scale_parts, at_row, at_col, n, m, width,
         first_row, first_col, match, EVEN, PRODUCTS, BM, BN,
@@ -164,7 +164,7 @@ def inner_products(
 
 
 @triton.jit
-def _read(
+def read(
     products, at_row, at_col, n, m, WIDTH: tl.constexpr,
     EVEN: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
 ):  # fmt: skip
