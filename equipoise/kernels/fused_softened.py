@@ -33,8 +33,7 @@ from equipoise.kernels.softened_sums import Sides, Softening, coefficients, loss
 from equipoise.kernels.tiles import fused_tiles, softened_tiles
 from equipoise.targets.softened import SoftenedBy
 
-READ = Tile(64, 64, warps=8)
-PLAN = Plan("library", READ, READ, chunk_rows=2048, chunk_cols=4096, sweep_cols=8192)
+PLAN = Plan("library", Tile(32, 64, warps=4), Tile(32, 32, warps=4), chunk_rows=2048, chunk_cols=4096, sweep_cols=8192)
 COMPUTED = Tile(128, 64, warps=8)
 TILES = replace(PLAN, products="tiles", statistics=COMPUTED, gradient=COMPUTED)
 PARTNERS = (1, 0, 2, 3)  # images, texts, regions, tags: whose products with whom
