@@ -8,11 +8,12 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from equipoise.forms import CrossEntropy, Divergence, Form, Sigmoid, Together, Unsoftened
+from equipoise.forms import CrossEntropy, Divergence, Form, Sigmoid, Together
 from equipoise.kernels.fused import fused
 from equipoise.kernels.fused_distances import fused_distance
 from equipoise.kernels.fused_sigmoid import fused_sigmoid
 from equipoise.kernels.fused_softened import fused_softened
+from equipoise.kernels.softened_weights import has_weights
 from equipoise.kernels.tiles import trial
 from equipoise.spaces import Euclidean, ProductSphere, Space, Sphere
 from equipoise.targets import OneHot, Target
@@ -74,16 +75,10 @@ def _softened(points: Tensor, space: Space, target: SoftenedBy, form: Form) -> K
         if wrong:
             return f"softened targets have kernels only {kernels}"
     for part in form.forms if isinstance(form, Together) else (form,):
-        if not _has_closed_form(part):
+        if not has_weights(part):
             what = f"{part.kind} divergence" if isinstance(part, Divergence) else f"form {type(part).__name__}"
             return f"the {what} has no kernel yet with softened targets (there are kernels for kl and symmetric_kl)"
     return Kernel("softened", lambda u, v, t, _b: fused_softened(u, v, t, form, target))
-
-
-def _has_closed_form(form: Form) -> bool:
-    if isinstance(form, Unsoftened):
-        return isinstance(form.form, CrossEntropy)
-    return isinstance(form, Divergence) and form.kind in {"kl", "symmetric_kl"}
 
 
 def _has_inner_products(space: Space) -> bool:

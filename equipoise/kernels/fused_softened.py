@@ -4,7 +4,7 @@ Guides compare samples with themselves, so their scores are symmetric, and each 
 with four products: ⟨u_i, v_j⟩, ⟨v_i, u_j⟩, ⟨r_i, r_j⟩, ⟨a_i, a_j⟩ (`softened_tiles.py`).
 
     forward    the products of every chunk give four numbers of every image and of every text        4N²d
-    between    the losses, and the six numbers gradients are made of: N of each (`softened_sums.py`)
+    between    the losses, and the six numbers gradients are made of: N of each (`softened_terms.py`)
     backward   the products again, from them ∂z_ij, ∂z_ji, ∂s_ij and ∂c_ij, a chunk at a time         4N²d
                ∂u, ∂v, ∂r, ∂a: two products each, half the size for ∂r and ∂a                        8N²d
 
@@ -15,6 +15,7 @@ the kernel's own tiles: four at once leave it smaller tiles than InfoNCE has. Gr
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -29,8 +30,8 @@ from equipoise.kernels.blocks import blocks_of_pairs
 from equipoise.kernels.fused_plan import Plan, Tile
 from equipoise.kernels.products import add_product
 from equipoise.kernels.recomputed import recomputed
-from equipoise.kernels.softened_sums import Sides, Softening, coefficients, loss_of, sides_of
-from equipoise.kernels.tiles import fused_tiles, softened_tiles
+from equipoise.kernels.softened_weights import weights_of
+from equipoise.kernels.tiles import fused_tiles, softened_terms, softened_tiles
 from equipoise.targets.softened import SoftenedBy
 
 PLAN = Plan("library", Tile(32, 64, warps=4), Tile(32, 32, warps=4), chunk_rows=2048, chunk_cols=4096, sweep_cols=8192)
@@ -48,15 +49,15 @@ def fused_softened(
     (_, by_row), (_, by_col) = target.rows[0], target.cols[0]
     tensors = rows, cols, by_row.left, by_col.left, log_scale, by_row.log_scale, by_col.log_scale
     known = target.known(range(len(rows)), range(len(cols)))
-    softening = Softening(target.beta, None if known is None else torch.stack(known))
-    return recomputed(partial(Softened, form=form, softening=softening, plan=plan), *tensors)
+    guided = None if known is None else torch.stack(known).to(torch.int8)
+    return recomputed(partial(Softened, form=form, beta=target.beta, known=guided, plan=plan), *tensors)
 
 
 class Softened:
     """One contrast: its points and guides, and how it is cut."""
 
-    def __init__(self, *tensors: Tensor, form: Form, softening: Softening, plan: Plan):
-        self.given, self.form, self.softening, self.plan = tensors, form, softening, plan
+    def __init__(self, *tensors: Tensor, form: Form, beta: float, known: Tensor | None, plan: Plan):
+        self.given, self.form, self.beta, self.known, self.plan = tensors, form, beta, known, plan
         self.points = [halves(x) for x in tensors[:4]]
         self.widths = [x.shape[1] for x in tensors[:4]]
         self.products = 1 if tensors[0].dtype == torch.bfloat16 else 3
@@ -73,7 +74,7 @@ class Softened:
             parts = self._numbers(12 * (tiles[1] * len(r) + tiles[0] * len(c)))
             self._launch("sums", tile, r, c, buffer, parts)
             self._merge(parts, total, r, c, tile)
-        return _together(total), self.hits()
+        return total, self.hits()
 
     def hits(self) -> Tensor:
         """⟨u_i, v_i⟩, ⟨r_i, r_i⟩, ⟨a_i, a_i⟩ by the same products as everywhere, times the scales [3, N]."""
@@ -85,10 +86,11 @@ class Softened:
         return hits.mul_(self.scales[:, None])
 
     def loss(self, *sums: Tensor) -> Tensor:
-        sides = sides_of(*sums)
-        if isinstance(self.form, Together):
-            return torch.stack([loss_of(form, sides, self.softening) for form in self.form.forms]).float()
-        return loss_of(self.form, sides, self.softening).float()
+        programs = -(-self.count // 128)
+        parts = self.scales.new_empty(2, 5, programs, dtype=torch.float64)
+        self._end("write_terms", (programs, 2), sums, parts)
+        losses = torch.tensordot(weights_of(self.form, parts.device), parts.sum(2), 2) / self.count
+        return losses.float() if isinstance(self.form, Together) else losses[0].float()
 
     def grads(self, sums: tuple[Tensor, ...], upstream: Tensor, needed: tuple[bool, ...]) -> tuple[Tensor | None, ...]:
         sides, matches = self._wanted(sums, upstream)
@@ -110,13 +112,17 @@ class Softened:
 
     def _wanted(self, sums: tuple[Tensor, ...], upstream: Tensor) -> tuple[Tensor, Tensor]:
         """What the kernels need to know of every side [2, 6, N], and d loss / d hits [3, N]."""
-        with torch.enable_grad():
-            sides = Sides(*(x.contiguous().requires_grad_() for x in sides_of(*sums)))
-            losses = [loss_of(form, sides, self.softening) for form in _forms(self.form)]
-        grads = torch.autograd.grad(losses, sides, list(upstream.double().reshape(-1)), materialize_grads=True)
-        wanted = Sides(*grads)
-        matches = torch.cat((wanted.match.sum(0, keepdim=True), wanted.own))
-        return coefficients(sums[0], wanted, Sides(*(x.detach() for x in sides))), matches.float()
+        by_loss = weights_of(self.form, upstream.device)
+        weights = torch.tensordot(upstream.double().reshape(-1) / self.count, by_loss, 1)
+        sides, matches = self._numbers(2, 6, self.count), self._numbers(3, self.count)
+        self._end("write_sides", (-(-self.count // 128),), sums, weights, sides, matches)
+        return sides, matches
+
+    def _end(self, name: str, grid: tuple[int, ...], sums: tuple[Tensor, ...], *arguments: Tensor) -> None:
+        known = sums[0] if self.known is None else self.known
+        logs = math.log(self.beta), math.log1p(-self.beta) if self.beta < 1 else NOTHING
+        cut = {"ALONE": self.count == 1, "KNOWN": self.known is not None, "WIDE": 128}
+        getattr(softened_terms(), name)[grid](*sums, known, *arguments, *logs, self.count, **cut)
 
     def _gradient(
         self,
@@ -194,17 +200,3 @@ class Softened:
 
     def _numbers(self, *shape: int) -> Tensor:
         return self.points[0].new_empty(shape, dtype=torch.float32)
-
-
-def _forms(form: Form) -> tuple[Form, ...]:
-    return form.forms if isinstance(form, Together) else (form,)
-
-
-def _together(total: Tensor) -> Tensor:
-    """Sums of samples as rows and as columns [2, 8, N] as one [2, 4, N]."""
-    logs, means = total[:, 0::2].double(), total[:, 1::2].double()
-    top = logs.amax(0)
-    weights = torch.exp2(logs - top)
-    weight = weights.sum(0)
-    found = torch.stack((top + weight.log2(), (weights * means).sum(0) / weight), 1)
-    return found.reshape(2, 4, -1).float()

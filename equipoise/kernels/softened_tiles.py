@@ -12,7 +12,7 @@ A pair is visited once, so a match never is, and serves four of the sides that a
     sums       of each side Σ e^z, Σ e^z (z - s), Σ e^s, Σ e^s (z - s), relative to a power of two
     gradient   q = 2^(z - a), p = 2^(s - b):   ∂z = q (k₁ + k₂ (z - s)) + k₃ p,   ∂s = p (k₄ + k₃ (z - s)) - k₂ q
 
-with a, b and k₁ to k₄ six numbers of a side (`softened_sums.py`). Sums are relative to the largest logit, or score, of
+with a, b and k₁ to k₄ six numbers of a side (`softened_terms.py`). Sums are relative to the largest logit, or score, of
 the tile: one exponential serves a row and a column. Where that leaves a row or a column next to nothing (FAINT), they
 are taken again, relative to its own largest one. What belongs to no pair has the logarithm NOTHING.
 Tiles are computed here (`..._of_points`) or read (`..._of_products`), as in `fused_tiles.py`.

@@ -20,6 +20,10 @@ def softened_tiles() -> Any:
     return import_module("equipoise.kernels.softened_tiles")
 
 
+def softened_terms() -> Any:
+    return import_module("equipoise.kernels.softened_terms")
+
+
 def sigmoid_tiles() -> Any:
     return import_module("equipoise.kernels.sigmoid_tiles")
 
