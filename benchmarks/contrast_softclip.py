@@ -87,4 +87,4 @@ def plans(library, tiles) -> Iterator[tuple[str, object]]:
         chunks = {"chunk_rows": down, "chunk_cols": across, "sweep_cols": sweep}
         yield f"library, chunks {down} {across}, {sweep}", replace(library, **chunks)
     for tile in (Tile(64, 64, 64, 4, 3), Tile(128, 64, 64, 8, 4), Tile(64, 128, 64, 8, 3)):
-        yield "tiles " + " ".join(map(str, tile)), replace(tiles, statistics=tile, gradient=tile)
+        yield "tiles " + " ".join(map(str, tile)), replace(tiles, statistics=tile)

@@ -6,6 +6,7 @@ of the forward one. Costs are those of InfoNCE, 8N²d.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -15,16 +16,18 @@ from torch import Tensor
 from equipoise.forms import Sigmoid
 from equipoise.kernels.blocks import blocks
 from equipoise.kernels.fused import Contrast
-from equipoise.kernels.fused_plan import PLAN, Plan
+from equipoise.kernels.fused_plan import PLAN, Plan, Tile
 from equipoise.kernels.recomputed import recomputed
 from equipoise.kernels.tiles import sigmoid_tiles
+
+SIGMOID_PLAN = replace(PLAN, gradient=Tile(warps=8))  # with four warps numbers would not fit the registers
 
 
 def fused_sigmoid(
     rows: Tensor, cols: Tensor, log_scale: Tensor, bias: Tensor, form: Sigmoid, plan: Plan | None = None
 ) -> Tensor:
     """The loss, float32, of points whose similarity is the inner product and whose row i matches column i."""
-    plan = plan or (PLAN if rows.dtype == torch.bfloat16 else PLAN.split())
+    plan = plan or (SIGMOID_PLAN if rows.dtype == torch.bfloat16 else SIGMOID_PLAN.split())
     bias = bias if form.learned else torch.full_like(bias, form.bias)
     return recomputed(partial(SigmoidContrast, plan=plan), rows, cols, log_scale, bias)
 
@@ -55,7 +58,7 @@ class SigmoidContrast(Contrast):
     def _gradient(self, r: range, c: range, stored: Tensor, buffer: Tensor | None, known: Any) -> Tensor:
         tile = self.plan.gradient
         parts = self._numbers(2, -(-len(r) // tile.rows) * -(-len(c) // tile.cols))
-        place = stored.stride(1), r.start, c.start, self.n
+        place = stored.stride(1), r.start, c.start, 1 / self.n
         arguments = self.bias, stored[0], stored[-1], parts, *place
         self._launch("gradient", tile, r, c, buffer, *arguments, PRODUCTS=self.products)
         return parts.sum(1)

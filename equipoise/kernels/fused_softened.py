@@ -8,8 +8,8 @@ with four products: ⟨u_i, v_j⟩, ⟨v_i, u_j⟩, ⟨r_i, r_j⟩, ⟨a_i, a_j�
     backward   the products again, from them ∂z_ij, ∂z_ji, ∂s_ij and ∂c_ij, a chunk at a time         4N²d
                ∂u, ∂v, ∂r, ∂a: two products each, half the size for ∂r and ∂a                        8N²d
 
-A guide that wants no gradient saves 2N²d. Products are the library's, of a chunk at a time into float32, or those of
-the kernel's own tiles: four at once leave it smaller tiles than InfoNCE has. Gradients of pairs are rounded to bfloat16
+A guide that wants no gradient saves 2N²d. Products are the library's, of a chunk at a time into float32; forward they
+may be those of the kernel's own tiles instead, smaller ones than InfoNCE has, for there are four at once. Gradients of pairs are rounded to bfloat16
 (or to two, for float32 points) before they are multiplied, those of samples with themselves among them.
 """
 
@@ -35,8 +35,7 @@ from equipoise.kernels.tiles import fused_tiles, softened_terms, softened_tiles
 from equipoise.targets.softened import SoftenedBy
 
 PLAN = Plan("library", Tile(32, 64, warps=4), Tile(32, 32, warps=4), chunk_rows=2048, chunk_cols=4096, sweep_cols=8192)
-COMPUTED = Tile(128, 64, warps=8)
-TILES = replace(PLAN, products="tiles", statistics=COMPUTED, gradient=COMPUTED)
+TILES = replace(PLAN, products="tiles", statistics=Tile(128, 64, warps=8))
 PARTNERS = (1, 0, 2, 3)  # images, texts, regions, tags: whose products with whom
 NOTHING = -1e30  # as in `softened_tiles.py`
 
@@ -68,7 +67,7 @@ class Softened:
         tile, total = self.plan.statistics, self._numbers(2, 8, self.count)
         total[:, 0::2], total[:, 1::2] = NOTHING, 0
         down, across = self.plan.chunk_rows, self._across()
-        buffer = self._buffer(tile, down, across)
+        buffer = None if self.plan.products == "tiles" else self._buffer(tile, down, across)
         for r, c in blocks_of_pairs(self.count, down, across):
             tiles = -(-len(r) // tile.rows), -(-len(c) // tile.cols)
             parts = self._numbers(12 * (tiles[1] * len(r) + tiles[0] * len(c)))
@@ -191,10 +190,8 @@ class Softened:
     def _across(self) -> int:
         return min(self.plan.sweep_cols, self.count)
 
-    def _buffer(self, tile: Tile, down: int, across: int) -> Tensor | None:
+    def _buffer(self, tile: Tile, down: int, across: int) -> Tensor:
         """For the library's products of a chunk: whole tiles, so that a tile is read without a mask."""
-        if self.plan.products == "tiles":
-            return None
         sizes = ((down, tile.rows), (across, tile.cols))
         return self._numbers(4, *(-(-min(size, self.count) // side) * side for size, side in sizes))
 

@@ -15,7 +15,8 @@ A pair is visited once, so a match never is, and serves four of the sides that a
 with a, b and k₁ to k₄ six numbers of a side (`softened_terms.py`). Sums are relative to the largest logit, or score, of
 the tile: one exponential serves a row and a column. Where that leaves a row or a column next to nothing (FAINT), they
 are taken again, relative to its own largest one. What belongs to no pair has the logarithm NOTHING.
-Tiles are computed here (`..._of_points`) or read (`..._of_products`), as in `fused_tiles.py`.
+Tiles are computed here (`..._of_points`) or read (`..._of_products`), as in `fused_tiles.py`; those of gradients are
+always read, for four products and four gradients at once would not fit the registers.
 """
 
 from __future__ import annotations
@@ -57,31 +58,13 @@ def sums_of_products(
 
 
 @triton.jit
-def gradient_of_points(
-    u, v, r, a, v_right, u_right, r_right, a_right, scales, sides, matches, high, low, scale_parts, count, width,
-    first_row, first_col, n, m, D: tl.constexpr, DR: tl.constexpr, DA: tl.constexpr, STORED: tl.constexpr,
-    ROW_GUIDE: tl.constexpr, COL_GUIDE: tl.constexpr, EVEN: tl.constexpr, PRODUCTS: tl.constexpr,
-    BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, GROUP: tl.constexpr,
-):  # fmt: skip
-    """∂z, ∂y, ∂s, ∂c of a chunk [n, m] that begins at (first_row, first_col), into high (and low) [4, .., width], four
-    planes of STORED numbers."""
-    at_row, at_col = place(n, m, BM, BN, GROUP)
-    z = inner_products(u, v_right, at_row * BM, at_col * BN, n, m, D, D, PRODUCTS, BM, BN, BK)
-    s = inner_products(r, r_right, at_row * BM, at_col * BN, n, m, DR, DR, PRODUCTS, BM, BN, BK)
-    y = inner_products(v, u_right, at_row * BM, at_col * BN, n, m, D, D, PRODUCTS, BM, BN, BK)
-    c = inner_products(a, a_right, at_row * BM, at_col * BN, n, m, DA, DA, PRODUCTS, BM, BN, BK)
-    _write_gradient(
-        z, y, s, c, scales, sides, matches, high, low, scale_parts, count, width, at_row, at_col,
-        first_row, first_col, n, m, STORED, ROW_GUIDE, COL_GUIDE, EVEN, PRODUCTS, BM, BN,
-    )  # fmt: skip
-
-
-@triton.jit
 def gradient_of_products(
     products, scales, sides, matches, high, low, scale_parts, count, width, first_row, first_col, n, m,
     PLANE: tl.constexpr, WIDTH: tl.constexpr, STORED: tl.constexpr, ROW_GUIDE: tl.constexpr, COL_GUIDE: tl.constexpr,
     EVEN: tl.constexpr, PRODUCTS: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, GROUP: tl.constexpr,
 ):  # fmt: skip
+    """∂z, ∂y, ∂s, ∂c of a chunk [n, m] that begins at (first_row, first_col), into high (and low) [4, .., width], four
+    planes of STORED numbers."""
     at_row, at_col = place(n, m, BM, BN, GROUP)
     z, y, s, c = _read(products, at_row, at_col, first_row, first_col, PLANE, WIDTH, BM, BN)
     _write_gradient(
@@ -174,7 +157,7 @@ def _write_sums(
 @triton.jit
 def _write_kind(logs, apart_row, apart_col, i, j, n, m, row, col):
     """Of logits, or scores: the tile's largest in log2, and sums relative to it, of its rows and of its columns."""
-    top = tl.max(logs) * LOG2_E
+    top = tl.max(tl.max(logs, 1), 0) * LOG2_E
     weights = tl.exp2(logs * LOG2_E - top)
     by_row, by_col = tl.sum(weights, 1), tl.sum(weights, 0)
     tl.store(i, tl.zeros_like(by_row) + top, mask=row < n)
@@ -224,9 +207,9 @@ def _write_gradient(
     dz, dy = tl.where(pairs, dz + dz_too, 0.0), tl.where(pairs, dy + dy_too, 0.0)
     ds, dc = tl.where(pairs, ds + ds_too, 0.0), tl.where(pairs, dc + dc_too, 0.0)
     to, programs = scale_parts + tl.program_id(0), tl.num_programs(0)
-    tl.store(to, tl.sum(dz * z + dy * y))
-    tl.store(to + programs, tl.sum(ds * s))
-    tl.store(to + 2 * programs, tl.sum(dc * c))
+    tl.store(to, tl.sum(tl.sum(dz * z + dy * y, 1), 0))
+    tl.store(to + programs, tl.sum(tl.sum(ds * s, 1), 0))
+    tl.store(to + 2 * programs, tl.sum(tl.sum(dc * c, 1), 0))
     row_start, col_start = first_row + at_row * BM, first_col + at_col * BN
     if (row_start < col_start + BN) & (col_start < row_start + BM):
         same = (first_row + row)[:, None] == (first_col + col)[None, :]
