@@ -11,7 +11,8 @@ or target need them. `impl="eager"` does just that under autograd and stores N Ã
 blocks, keeps a few numbers a row and a column, and recomputes each block for the gradient: memory is linear in N.
 `impl="fused"` does the same at the speed of a GPU's matrix products, for the combinations that have kernels (see
 `fused_choice.py`). `"auto"` takes eager while its matrices are small; beyond, fused where it can and tiled elsewhere.
-Where the target is made of tensors (a guide's points), they get their gradients too.
+Where the target is made of tensors (a guide's points), they get their gradients too. Points that are not finite are
+refused in a sentence on the processor; on a GPU, which would have to be waited for, the loss is NaN.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import torch
 from torch import Tensor
 
 from equipoise.forms import Form, SingleSweep
+from equipoise.kernels.finite import require_finite
 from equipoise.kernels.fused_choice import Kernel, kernel_for
 from equipoise.kernels.sweeps import known_block, norms_of, swept
 from equipoise.kernels.tiled import tiled
@@ -55,19 +57,36 @@ def contrast(
     )
     target = target.sized(len(rows), len(cols))
     form.check(target)
+    _check_devices(rows, target)
     if impl == "auto":
         impl = _chosen(rows, cols, space, target, form)
+    loss = _computed(rows, cols, log_scale, b, space, target, form, impl, tile)
+    guides = (("the points of a guide", x) for x in target.tensors() if x.ndim)
+    return require_finite(loss, iter((("rows", rows), ("cols", cols), ("log_scale", log_scale), ("bias", b), *guides)))
+
+
+def _computed(
+    rows: Tensor,
+    cols: Tensor,
+    log_scale: Tensor,
+    bias: Tensor,
+    space: Space,
+    target: Target,
+    form: Form,
+    impl: str,
+    tile: int | None,
+) -> Tensor:
     if impl == "eager":
-        return _eager(rows, cols, log_scale, b, space, target, form)
+        return _eager(rows, cols, log_scale, bias, space, target, form)
     if impl == "fused":
         kernel = kernel_for(rows, space, target, form)
         if isinstance(kernel, str):
             raise UserError(f'impl="fused" is not possible: {kernel}; choose impl="tiled" or "auto"')
-        return kernel.compute(rows, cols, log_scale, b)
+        return kernel.compute(rows, cols, log_scale, bias)
     if isinstance(form, SingleSweep) and not target.guided:
-        return tiled(rows, cols, log_scale, b, space, target, form, tile or _side(TILE, rows))
+        return tiled(rows, cols, log_scale, bias, space, target, form, tile or _side(TILE, rows))
     most = _side(SWEPT_TILE, rows)
-    return swept(rows, cols, log_scale, b, space, target, form, min(tile or most, most))
+    return swept(rows, cols, log_scale, bias, space, target, form, min(tile or most, most))
 
 
 def _side(of_device: dict[str, int], points: Tensor) -> int:
@@ -106,3 +125,9 @@ def _check(rows: Tensor, cols: Tensor, space: Space, impl: str) -> None:
     if (rows.dtype, rows.device) != (cols.dtype, cols.device):
         kinds = " and ".join(f"{points.dtype} on {points.device}" for points in (rows, cols))
         raise UserError(f"rows and cols must share dtype and device, not {kinds}")
+
+
+def _check_devices(rows: Tensor, target: Target) -> None:
+    for tensor in target.tensors():
+        if tensor.device != rows.device:
+            raise UserError(f"the points are on {rows.device} and those of a guide on {tensor.device}; move either")

@@ -9,8 +9,9 @@ with four products: ⟨u_i, v_j⟩, ⟨v_i, u_j⟩, ⟨r_i, r_j⟩, ⟨a_i, a_j�
                ∂u, ∂v, ∂r, ∂a: two products each, half the size for ∂r and ∂a                        8N²d
 
 A guide that wants no gradient saves 2N²d. Products are the library's, of a chunk at a time into float32; forward they
-may be those of the kernel's own tiles instead, smaller ones than InfoNCE has, for there are four at once. Gradients of pairs are rounded to bfloat16
-(or to two, for float32 points) before they are multiplied, those of samples with themselves among them.
+may be those of the kernel's own tiles instead, smaller ones than InfoNCE has, for there are four at once. Gradients of
+pairs are rounded to bfloat16 (or to two, for float32 points) before they are multiplied, those of samples with
+themselves among them.
 """
 
 from __future__ import annotations

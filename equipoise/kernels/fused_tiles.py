@@ -20,9 +20,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from equipoise.triton_here import interpreted
-
-IN_FLOAT32 = tl.constexpr(interpreted())  # the interpreter takes the bits of a bfloat16 for an integer in a product
+from equipoise.tile_products import tile_product
 
 
 @triton.jit
@@ -144,23 +142,7 @@ def inner_products(
     stride: tl.constexpr = D if PRODUCTS == 1 else 2 * D
     left = rows + row[:, None] * stride + k[None, :]
     right = cols + col[None, :] * stride + k[:, None]
-    total = tl.zeros((BM, BN), tl.float32)
-    steps: tl.constexpr = (DEEP + BK - 1) // BK
-    for step in range(0, steps * PRODUCTS):
-        start = step % steps * BK
-        of_left, of_right = start, start
-        if PRODUCTS == 3:  # high·high, high·low, low·high
-            of_left += (step // (2 * steps)) * D
-            of_right += (step // steps) % 2 * D
-        if DEEP % BK == 0:
-            u, v = tl.load(left + of_left), tl.load(right + of_right)
-        else:
-            u = tl.load(left + of_left, mask=k[None, :] < DEEP - start, other=0.0)
-            v = tl.load(right + of_right, mask=k[:, None] < DEEP - start, other=0.0)
-        if IN_FLOAT32:
-            u, v = u.to(tl.float32), v.to(tl.float32)
-        total = tl.dot(u, v, total)
-    return total
+    return tile_product(left, right, tl.zeros((BM, BN), tl.float32), D, DEEP, PRODUCTS, BK)
 
 
 @triton.jit

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from equipoise.encoders.batch_norm import leaving_statistics
+from equipoise.kernels.finite import NotFinitePoints
 from equipoise.kernels.gather import gather_batch, gather_points
 from equipoise.models.model import Model, evaluating
 from equipoise.objectives import Objective
@@ -134,9 +135,12 @@ class Step:
         roles = {**embeddings.roles(), **taught}
         whole = Embeddings.of({role: gather_points(points) for role, points in roles.items()})
         model = self.model
-        loss = self.objective(
-            whole, gather_batch(batch), log_scale=model.log_scale, space=model.space, bias=model.logit_bias
-        )
+        try:
+            loss = self.objective(
+                whole, gather_batch(batch), log_scale=model.log_scale, space=model.space, bias=model.logit_bias
+            )
+        except NotFinitePoints as problem:  # which row it was says little of a model that diverged
+            raise NotFinite("the loss became nan (points of the model are NaN or infinite)") from problem
         _require_finite(loss)
         model.remember(whole)
         return replace(loss, facts=partial(_facts, loss, whole.image.detach(), whole.text.detach(), model.space))
