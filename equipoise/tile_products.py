@@ -1,5 +1,5 @@
 # mypy: allow-untyped-defs, allow-incomplete-defs, disable-error-code="untyped-decorator"
-"""The inner loop of every Triton kernel here that multiplies matrices: bfloat16 numbers, or pairs of them (`halves.py`).
+"""The inner loop of all Triton kernels that multiply matrices: of bfloat16 numbers, or of pairs of them (`halves.py`).
 
 Needs Triton, which comes with torch for GPUs; imported only where it is used.
 """
