@@ -15,7 +15,7 @@ from collections.abc import Callable
 from contextlib import contextmanager
 
 import torch
-from contrast_gpu import GIBIBYTE, measure
+from gpu_timing import GIBIBYTE, measure
 from torch import Tensor
 
 CHECKED = 8  # samples whose gradients are compared

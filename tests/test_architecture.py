@@ -12,7 +12,7 @@ import pytest
 PACKAGE = Path(__file__).parent.parent / "equipoise"
 
 # From the bottom up: a part may import itself and those before it, the foundation always.
-FOUNDATION = ("types", "choice", "files", "settings", "halves", "triton_here")
+FOUNDATION = ("types", "choice", "files", "settings", "halves", "triton_here", "tile_products")
 ORDER = (
     "data",
     "encoders",

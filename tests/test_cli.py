@@ -211,4 +211,6 @@ def test_a_read_only_folder_is_one_sentence(equipoise: Call, tmp_path: Path, tin
 def test_a_loss_that_breaks_is_one_sentence(equipoise: Call, tmp_path: Path, tiny_settings: tuple[str, ...]) -> None:
     far = ("training.learning_rate=1e20", "training.warmup_steps=0", "training.log_every=2")
     reply = equipoise("train", "demo", "--out", tmp_path / "run", sets=(*tiny_settings, *far))
-    assert reply.mistake.startswith("the loss became nan (terms: contrastive = nan) at step 2, so training stopped;")
+    assert reply.mistake.startswith(
+        "the loss became nan (points of the model are NaN or infinite) at step 2, so training stopped;"
+    )

@@ -7,6 +7,7 @@ from equipoise.forms.divergence import DIVERGENCES, Divergence
 from equipoise.forms.form import Form, SingleSweep, Statistics
 from equipoise.forms.sigmoid import Sigmoid
 from equipoise.forms.together import Together
+from equipoise.forms.unsoftened import Unsoftened
 
 FORMS: dict[str, Form | type[Form]] = {
     "cross_entropy": CrossEntropy,
@@ -29,4 +30,5 @@ __all__ = [
     "SingleSweep",
     "Statistics",
     "Together",
+    "Unsoftened",
 ]

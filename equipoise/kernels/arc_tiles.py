@@ -18,7 +18,8 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from equipoise.kernels.fused_tiles import IN_FLOAT32, logit_gradient, place, write_rounded, write_statistics
+from equipoise.kernels.fused_tiles import logit_gradient, place, write_rounded, write_statistics
+from equipoise.tile_products import IN_FLOAT32
 
 LOST_DIGITS = tl.constexpr(1e-3)
 PI = tl.constexpr(3.141592653589793)

@@ -17,3 +17,10 @@ def blocks(n_rows: int, n_cols: int, tile: int, across: int | None = None) -> It
 def moved(numbers: range, by: int) -> range:
     """Numbers within a part, as those of the whole."""
     return range(numbers.start + by, numbers.stop + by)
+
+
+def blocks_of_pairs(count: int, tile: int, across: int) -> Iterator[tuple[range, range]]:
+    """Rows and columns of tiles that hold every i < j once; they also hold some i >= j, where a band begins."""
+    for r in range(0, count, tile):
+        for c in range(r, count, across):
+            yield range(r, min(r + tile, count)), range(c, min(c + across, count))

@@ -10,9 +10,10 @@ with b added to the logits where the form learns a bias, and the norms of whole 
 or target need them. `impl="eager"` does just that under autograd and stores N × M matrices. `impl="tiled"` visits
 blocks, keeps a few numbers a row and a column, and recomputes each block for the gradient: memory is linear in N.
 `impl="fused"` does the same at the speed of a GPU's matrix products, for the combinations that have kernels (see
-`without_kernel`). `"auto"` takes eager while its matrices are small; beyond, fused where it can and tiled elsewhere.
-Where the target is made of tensors (a guide's points), they get their gradients too. Several processes may share the
-work (`divided.py`): then u and v are a part of the batch, and the loss is that of the whole.
+`fused_choice.py`). `"auto"` takes eager while its matrices are small; beyond, fused where it can and tiled elsewhere.
+Where the target is made of tensors (a guide's points), they get their gradients too. Points that are not finite are
+refused in a sentence on the processor; on a GPU, which would have to be waited for, the loss is NaN. Several processes
+may share the work (`divided.py`): then u and v are a part of the batch, and the loss is that of the whole.
 """
 
 from __future__ import annotations
@@ -20,21 +21,17 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from equipoise.forms import CrossEntropy, Form, SingleSweep
+from equipoise.forms import Form, SingleSweep
 from equipoise.kernels.columns import Columns, Here
 from equipoise.kernels.divided import division, whole_target
-from equipoise.kernels.fused import fused
-from equipoise.kernels.fused_arcs import fused_arcs
-from equipoise.kernels.fused_parts import fused_in_parts
-from equipoise.kernels.fused_straight import fused_straight
+from equipoise.kernels.finite import require_finite
+from equipoise.kernels.fused_choice import Kernel, kernel_for
 from equipoise.kernels.parts import Parts
 from equipoise.kernels.sweep_blocks import Sweeps, known_block, norms_of
 from equipoise.kernels.sweeps import swept
 from equipoise.kernels.tiled import Tiles, tiled
-from equipoise.kernels.tiles import trial
-from equipoise.spaces import Euclidean, ProductSphere, Space, Sphere
-from equipoise.targets import OneHot, Target
-from equipoise.triton_here import hindrance
+from equipoise.spaces import Space
+from equipoise.targets import Target
 from equipoise.types import UserError
 
 IMPLEMENTATIONS = ("auto", "eager", "tiled", "fused")
@@ -66,31 +63,36 @@ def contrast(
     parts = division()
     target = target.sized(len(rows), len(cols)) if parts is None else whole_target(parts, rows, cols, target, form)
     form.check(target)
+    _check_devices(rows, target)
     if impl == "auto":
         impl = _chosen(rows, cols, space, target, form, parts)
-    if impl == "eager" and parts is not None:
-        return _in_tiles(rows, cols, log_scale, b, space, target, form, max(parts.sizes), parts)
-    if impl == "eager":
-        return _eager(rows, cols, log_scale, b, space, target, form)
-    if impl == "fused":
-        missing = without_kernel(rows, space, target, form)
-        if missing is not None or not isinstance(form, CrossEntropy):
-            raise UserError(f'impl="fused" is not possible: {missing}; choose impl="tiled" or "auto"')
-        return _fused(rows, cols, log_scale, space, form, parts)
-    return _in_tiles(rows, cols, log_scale, b, space, target, form, tile, parts or Here(len(rows), len(cols)))
+    loss = _computed(rows, cols, log_scale, b, space, target, form, impl, tile, parts)
+    guides = (("the points of a guide", x) for x in target.tensors() if x.ndim)
+    return require_finite(loss, iter((("rows", rows), ("cols", cols), ("log_scale", log_scale), ("bias", b), *guides)))
 
 
-def _fused(
-    rows: Tensor, cols: Tensor, log_scale: Tensor, space: Space, form: CrossEntropy, parts: Parts | None
+def _computed(
+    rows: Tensor,
+    cols: Tensor,
+    log_scale: Tensor,
+    bias: Tensor,
+    space: Space,
+    target: Target,
+    form: Form,
+    impl: str,
+    tile: int | None,
+    parts: Parts | None,
 ) -> Tensor:
-    if parts is not None and not _has_inner_products(space):
-        raise UserError('impl="fused" of distances cannot be divided among processes; choose impl="tiled" or "auto"')
-    if parts is not None:
-        return fused_in_parts(rows, cols, log_scale, form, parts)
-    if isinstance(space, ProductSphere) and space.distance == "geodesic":
-        return fused_arcs(rows, cols, log_scale, form, space)
-    kernel = fused_straight if isinstance(space, Euclidean) else fused
-    return kernel(rows, cols, log_scale, form)
+    if impl == "eager" and parts is not None:
+        return _in_tiles(rows, cols, log_scale, bias, space, target, form, max(parts.sizes), parts)
+    if impl == "eager":
+        return _eager(rows, cols, log_scale, bias, space, target, form)
+    if impl == "fused":
+        kernel = kernel_for(rows, space, target, form, parts)
+        if isinstance(kernel, str):
+            raise UserError(f'impl="fused" is not possible: {kernel}; choose impl="tiled" or "auto"')
+        return kernel.compute(rows, cols, log_scale, bias)
+    return _in_tiles(rows, cols, log_scale, bias, space, target, form, tile, parts or Here(len(rows), len(cols)))
 
 
 def _in_tiles(
@@ -115,32 +117,11 @@ def _side(of_device: dict[str, int], points: Tensor) -> int:
     return of_device["cuda" if points.is_cuda else "cpu"]
 
 
-def without_kernel(points: Tensor, space: Space, target: Target, form: Form) -> str | None:
-    """In a few words, why `fused` cannot compute this contrast; nothing if it can."""
-    kinds = (
-        (isinstance(space, Sphere | ProductSphere | Euclidean), "space", space, "sphere, product_sphere and euclidean"),
-        (isinstance(target, OneHot), "target", target, "one_hot"),
-        (isinstance(form, CrossEntropy), "form", form, "cross_entropy"),
-    )
-    for known, part, given, kernels in kinds:
-        if not known:
-            return f"the {part} {type(given).__name__} has no kernel yet (there are kernels for {kernels})"
-    if points.dtype not in {torch.bfloat16, torch.float32}:
-        return f"there are kernels for bfloat16 and float32 points, not for {points.dtype}"
-    return hindrance(points, trial)
-
-
-def _has_inner_products(space: Space) -> bool:
-    return isinstance(space, Sphere) or (isinstance(space, ProductSphere) and space.distance == "inner")
-
-
 def _chosen(rows: Tensor, cols: Tensor, space: Space, target: Target, form: Form, parts: Parts | None) -> str:
     if len(rows) * len(cols) <= EAGER_LIMIT:
         return "eager"
-    possible = parts is None or _has_inner_products(space)
-    if rows.is_cuda and possible and without_kernel(rows, space, target, form) is None:
-        return "fused"
-    return "tiled"
+    kernel = kernel_for(rows, space, target, form, parts) if rows.is_cuda else ""
+    return "fused" if isinstance(kernel, Kernel) and kernel.measured else "tiled"
 
 
 def _eager(
@@ -168,3 +149,9 @@ def _check(rows: Tensor, cols: Tensor, space: Space, impl: str) -> None:
     if (rows.dtype, rows.device) != (cols.dtype, cols.device):
         kinds = " and ".join(f"{points.dtype} on {points.device}" for points in (rows, cols))
         raise UserError(f"rows and cols must share dtype and device, not {kinds}")
+
+
+def _check_devices(rows: Tensor, target: Target) -> None:
+    for tensor in target.tensors():
+        if tensor.device != rows.device:
+            raise UserError(f"the points are on {rows.device} and those of a guide on {tensor.device}; move either")

@@ -12,7 +12,7 @@ and so are their gradients. Sums are float32 throughout, and always in the same 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -25,6 +25,7 @@ from equipoise.halves import halves
 from equipoise.kernels.blocks import blocks
 from equipoise.kernels.fused_plan import PLAN, Plan, Tile
 from equipoise.kernels.products import add_product
+from equipoise.kernels.recomputed import recomputed
 from equipoise.kernels.tiles import fused_tiles
 
 LOG2_E = 1 / math.log(2)
@@ -33,33 +34,10 @@ LOG2_E = 1 / math.log(2)
 def fused(rows: Tensor, cols: Tensor, log_scale: Tensor, form: CrossEntropy, plan: Plan | None = None) -> Tensor:
     """The loss, float32, of points whose similarity is the inner product and whose row i matches column i."""
     plan = plan or (PLAN if rows.dtype == torch.bfloat16 else PLAN.split())
-    return fused_by(partial(Work, shares=SHARES[form.direction], plan=plan), rows, cols, log_scale)
+    return recomputed(partial(Contrast, shares=SHARES[form.direction], plan=plan), rows, cols, log_scale)
 
 
-def fused_by(work: Callable[..., Work], rows: Tensor, cols: Tensor, log_scale: Tensor) -> Tensor:
-    return _Fused.apply(rows.contiguous(), cols.contiguous(), log_scale, work)  # type: ignore[no-untyped-call]
-
-
-class _Fused(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, rows: Tensor, cols: Tensor, log_scale: Tensor, make: Callable[..., Work]) -> Tensor:
-        with torch.autocast(rows.device.type, enabled=False), torch.cuda.device_of(rows):
-            work = make(rows, cols, log_scale)
-            by_row, by_col = work.log_sums()
-            ctx.save_for_backward(rows, cols, log_scale, by_row, by_col)
-            ctx.make = make
-            return work.loss(by_row, by_col)
-
-    @staticmethod
-    def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor | None, ...]:
-        rows, cols, log_scale, by_row, by_col = ctx.saved_tensors
-        with torch.autocast(rows.device.type, enabled=False), torch.cuda.device_of(rows):
-            work = ctx.make(rows, cols, log_scale)
-            grads = work.grads(by_row, by_col, upstream[0].float(), ctx.needs_input_grad)
-        return *grads, None
-
-
-class Work:
+class Contrast:
     """One contrast: its points, and how it is cut. Sums are log2-sums of powers of two until the loss is told."""
 
     def __init__(self, rows: Tensor, cols: Tensor, log_scale: Tensor, shares: tuple[float, float], plan: Plan):
@@ -68,12 +46,13 @@ class Work:
         self.products = 1 if rows.dtype == torch.bfloat16 else 3
         self.n, self.m, self.d = len(rows), len(cols), rows.shape[1]
         self.matches = min(self.n, self.m)
-        self.log_scale, self.scale = log_scale, log_scale.detach().float().exp()
+        self.numbers: tuple[Tensor, ...] = (log_scale,)  # what has one gradient
+        self.scale = log_scale.detach().float().exp()
 
-    def loss(self, by_row: Tensor, by_col: Tensor) -> Tensor:
+    def loss(self, *sums: Tensor) -> Tensor:
         hits = self.paired() * self.scale
-        halves = (share * (sums[: self.matches] / LOG2_E - hits).sum() / len(sums) for share, sums in
-                  zip(self.shares, (by_row, by_col), strict=True))  # fmt: skip
+        halves = (share * (side[: self.matches] / LOG2_E - hits).sum() / len(side) for share, side in
+                  zip(self.shares, sums, strict=True))  # fmt: skip
         return torch.stack(list(halves)).sum()
 
     def paired(self) -> Tensor:
@@ -83,7 +62,7 @@ class Work:
         fused_tiles().paired[grid](self.rows, self.cols, hits, self.matches, **cut)
         return hits
 
-    def log_sums(self) -> tuple[Tensor, Tensor]:
+    def sums(self) -> tuple[Tensor, ...]:
         sums = self._numbers(self.n), self._numbers(self.m)
         tile = self.plan.statistics
         down, across = self.plan.sweep(self.m)
@@ -96,49 +75,74 @@ class Work:
             self._merge(parts[1], sums[1][c.start : c.stop], fresh=r.start == 0)
         return sums
 
-    def grads(
-        self, by_row: Tensor, by_col: Tensor, upstream: Tensor, needed: tuple[bool, ...]
-    ) -> tuple[Tensor | None, ...]:
+    def grads(self, sums: tuple[Tensor, ...], upstream: Tensor, needed: tuple[bool, ...]) -> tuple[Tensor | None, ...]:
         down, across = min(self.plan.chunk_rows, self.n), min(self.plan.chunk_cols, self.m)
-        wide = -(-across // 8) * 8  # the library's fastest products want rows that begin at multiples of 16 bytes
-        stored = self.rows.new_empty(1 if self.products == 1 else 2, down, wide)
-        buffer = self._buffer(down, across)
-        above = self._above(by_row, self.shares[0]), self._above(by_col, self.shares[1])
-        factor, for_scale = upstream * self.scale, torch.zeros_like(self.scale)
+        stored, buffer = self._stored(down, across), self._buffer(down, across)
+        known, factor = self._known(sums), upstream * self.scale
+        for_numbers = self._numbers(len(self.numbers)).zero_()
         for_rows = torch.empty_like(self.points[0]) if needed[0] else None
-        col_sums = self._numbers(self.m, self.d) if needed[1] else None
-        row_sums = self._numbers(down, self.d)
+        col_sums = self._sums(self.m) if needed[1] else None
+        row_sums = self._sums(down)
         for r, c in blocks(self.n, self.m, down, across):
-            for_scale += self._gradient(r, c, stored, buffer, above)
-            g, (u, v) = stored[:, : len(r), : len(c)], (self._part(self.rows, r), self._part(self.cols, c))
+            for_numbers += self._gradient(r, c, stored, buffer, known)
+            g = self._chunk(stored, r, c)
             if for_rows is not None:
-                band = row_sums[: len(r)]
-                add_product(band, g, v, fresh=c.start == 0)
+                band = row_sums.narrow(-2, 0, len(r))
+                self._add(band, g, self.cols[c.start : c.stop], fresh=c.start == 0)
                 if c.stop == self.m:
-                    torch.mul(band, factor, out=for_rows[r.start : r.stop])
+                    torch.mul(self._finished(band, 0, r), factor, out=for_rows[r.start : r.stop])
             if col_sums is not None:
-                add_product(col_sums[c.start : c.stop], g.mT, u, fresh=r.start == 0)
-        del stored, buffer, row_sums
-        for_cols = None if col_sums is None else col_sums.mul_(factor).to(self.points[1].dtype)
-        return for_rows, for_cols, (for_scale * upstream).to(self.log_scale) if needed[2] else None
+                part = col_sums.narrow(-2, c.start, len(c))
+                self._add(part, [x.mT for x in g], self.rows[r.start : r.stop], fresh=r.start == 0)
+        del stored, buffer, row_sums, g
+        for_cols = None
+        if col_sums is not None:
+            for_cols = self._finished(col_sums, 1, range(self.m)).mul_(factor).to(self.points[1].dtype)
+        return for_rows, for_cols, *self._of_numbers(for_numbers * upstream, needed[2:])
 
-    def _gradient(
-        self, r: range, c: range, stored: Tensor, buffer: Tensor | None, above: tuple[Tensor, Tensor]
-    ) -> Tensor:
-        """g of a chunk into `stored`, and its part in the gradient of log_scale."""
+    def _stored(self, down: int, across: int) -> Tensor:
+        """Room for g of a chunk: rounded and, for pairs, what the rounding lost. Rows begin at multiples of 16 bytes,
+        as the library's fastest products want them."""
+        return self.rows.new_empty(1 if self.products == 1 else 2, down, -(-across // 8) * 8)
+
+    def _chunk(self, stored: Tensor, r: range, c: range) -> Sequence[Tensor]:
+        """g of a chunk, as its halves, where `_gradient` has put it."""
+        return list(stored[:, : len(r), : len(c)])
+
+    def _sums(self, count: int) -> Tensor:
+        """Room for Σ_j g_ij v_j of some points; these are the last axis but one."""
+        return self._numbers(count, self.d)
+
+    def _add(self, sums: Tensor, g: Sequence[Tensor], others: Tensor, fresh: bool) -> None:
+        add_product(sums, g, others.split(self.d, 1), fresh=fresh)
+
+    def _finished(self, sums: Tensor, side: int, here: range) -> Tensor:
+        """What is to be known of the gradients of points `here` of one side, 0 rows and 1 columns, from their sums."""
+        return sums
+
+    def _of_numbers(self, grads: Tensor, needed: tuple[bool, ...]) -> Iterator[Tensor | None]:
+        for grad, number, need in zip(grads, self.numbers, needed, strict=True):
+            yield grad.to(number) if need else None
+
+    def _known(self, sums: tuple[Tensor, ...]) -> Any:
+        """What g is made of, beside the logits."""
+        return self._above(sums[0], self.shares[0]), self._above(sums[1], self.shares[1])
+
+    def _gradient(self, r: range, c: range, stored: Tensor, buffer: Tensor | None, known: Any) -> Tensor:
+        """g of a chunk into `stored`, and its part in the gradients of `numbers`."""
         tile = self.plan.gradient
         parts = self._numbers(-(-len(r) // tile.rows) * -(-len(c) // tile.cols))
-        sides = above[0][r.start : r.stop], above[1][c.start : c.stop]
+        sides = known[0][r.start : r.stop], known[1][c.start : c.stop]
         place = stored.stride(1), r.start, c.start, self._match()
         self._launch(
             "gradient", tile, r, c, buffer, *sides, stored[0], stored[-1], parts, *place, PRODUCTS=self.products
         )
-        return parts.sum()
+        return parts.sum()[None]
 
     def _launch(
         self, name: str, tile: Tile, r: range, c: range, buffer: Tensor | None, *arguments: Any, **cut: Any
     ) -> None:
-        """A kernel of `fused_tiles` over every tile of a chunk: it computes the products, or finds them in `buffer`."""
+        """A kernel over every tile of a chunk: it computes the products, or finds them in `buffer`."""
         down, across = -(-len(r) // tile.rows), -(-len(c) // tile.cols)
         cut |= {"EVEN": not len(r) % tile.rows and not len(c) % tile.cols, "BM": tile.rows, "BN": tile.cols}
         cut |= {"GROUP": tile.group, "num_warps": tile.warps}
@@ -152,11 +156,14 @@ class Work:
         if buffer is None:
             cut |= {"D": self.d, "PRODUCTS": self.products, "BK": tile.deep, "num_stages": tile.stages}
             points = self.rows[r.start : r.stop], self.cols[c.start : c.stop]
-            return getattr(fused_tiles(), f"{name}_of_points"), points
+            return getattr(self._kernels(), f"{name}_of_points"), points
         u, v = self._part(self.rows, r), self._part(self.cols, c)
         cut |= {"WIDTH": buffer.stride(0)}
         products = add_product(buffer[: len(r), : len(c)], u, [x.mT for x in v], fresh=True)
-        return getattr(fused_tiles(), f"{name}_of_products"), (products,)
+        return getattr(self._kernels(), f"{name}_of_products"), (products,)
+
+    def _kernels(self) -> Any:
+        return fused_tiles()
 
     def _match(self) -> float:
         return self.shares[0] / self.n + self.shares[1] / self.m

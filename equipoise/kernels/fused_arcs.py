@@ -9,6 +9,8 @@ error of w is one of that difference, and vanishes with the distance.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -19,10 +21,10 @@ from torch import Tensor
 from equipoise.forms import CrossEntropy
 from equipoise.forms.cross_entropy import SHARES
 from equipoise.halves import halves
-from equipoise.kernels.blocks import blocks
-from equipoise.kernels.fused import Work, fused_by
+from equipoise.kernels.fused import Contrast
 from equipoise.kernels.fused_plan import PLAN, Plan, Tile
 from equipoise.kernels.products import add_batched
+from equipoise.kernels.recomputed import recomputed
 from equipoise.kernels.tiles import arc_tiles
 from equipoise.spaces import ProductSphere
 
@@ -36,7 +38,7 @@ def fused_arcs(
 ) -> Tensor:
     """The loss, float32, of points whose similarity is minus their geodesic distance in `space`."""
     plan = plan or plan_for(space, rows.dtype)
-    return fused_by(partial(Arcs, shares=SHARES[form.direction], plan=plan, space=space), rows, cols, log_scale)
+    return recomputed(partial(Arcs, shares=SHARES[form.direction], plan=plan, space=space), rows, cols, log_scale)
 
 
 def plan_for(space: ProductSphere, dtype: torch.dtype) -> Plan:
@@ -45,7 +47,7 @@ def plan_for(space: ProductSphere, dtype: torch.dtype) -> Plan:
     return replace(PLAN, statistics=TILE, gradient=TILE, chunk_rows=rows, chunk_cols=max(1, numbers // rows))
 
 
-class Arcs(Work):
+class Arcs(Contrast):
     def __init__(
         self,
         rows: Tensor,
@@ -64,66 +66,49 @@ class Arcs(Work):
         pairs = zip(*(x[: self.matches].split(AT_ONCE) for x in self.points), strict=True)
         return -torch.cat([self.space.geodesic_distance(u.float(), v.float()) for u, v in pairs])
 
-    def grads(
-        self, by_row: Tensor, by_col: Tensor, upstream: Tensor, needed: tuple[bool, ...]
-    ) -> tuple[Tensor | None, ...]:
-        down, across = min(self.plan.chunk_rows, self.n), min(self.plan.chunk_cols, self.m)
-        stored = self.rows.new_empty(1 if self.products == 1 else 2, self.spheres * down * (-(-across // 8) * 8))
-        above = self._above(by_row, self.shares[0]), self._above(by_col, self.shares[1])
-        factor, for_scale = upstream * self.scale, []
-        for_rows = torch.empty_like(self.points[0]) if needed[0] else None
-        row_sums = self._sums(down)
-        col_sums = self._sums(self.m).zero_() if needed[1] else None
-        for r, c in blocks(self.n, self.m, down, across):
-            weights, part = self._weights(r, c, stored, above)
-            for_scale.append(part)
-            if for_rows is not None:
-                band = row_sums[:, : len(r)]
-                self._add(band.zero_() if c.start == 0 else band, weights, self.cols[c.start : c.stop])
-                if c.stop == self.m:
-                    self._finish(band, self.points[0], self.inverses[0], factor, for_rows, r)
-            if col_sums is not None:
-                self._add(col_sums[:, c.start : c.stop], [w.mT for w in weights], self.rows[r.start : r.stop])
-        del stored, row_sums
-        for_cols = None
-        if col_sums is not None:
-            for_cols = torch.empty_like(self.points[1])
-            self._finish(col_sums, self.points[1], self.inverses[1], factor, for_cols, range(self.m))
-        return for_rows, for_cols, (torch.cat(for_scale).sum() * upstream).to(self.log_scale) if needed[2] else None
+    def _stored(self, down: int, across: int) -> Tensor:
+        return super()._stored(self.spheres * down, across).flatten(1)
 
-    def _weights(self, r: range, c: range, stored: Tensor, above: tuple[Tensor, Tensor]) -> tuple[list[Tensor], Tensor]:
-        """w [spheres, R, C] of a chunk, and its parts in ∂t."""
-        tile, wide = self.plan.gradient, -(-len(c) // 8) * 8
-        weights = [x[: self.spheres * len(r) * wide].view(self.spheres, len(r), wide) for x in stored]
+    def _chunk(self, stored: Tensor, r: range, c: range) -> Sequence[Tensor]:
+        """w [spheres, R, C]."""
+        return [w[:, :, : len(c)] for w in self._whole_rows(stored, r, c)]
+
+    def _whole_rows(self, stored: Tensor, r: range, c: range) -> list[Tensor]:
+        shape = self.spheres, len(r), -(-len(c) // 8) * 8
+        return [x[: math.prod(shape)].view(shape) for x in stored]
+
+    def _gradient(self, r: range, c: range, stored: Tensor, buffer: Tensor | None, known: Any) -> Tensor:
+        tile, w = self.plan.gradient, self._whole_rows(stored, r, c)
         parts = self._numbers(-(-len(r) // tile.rows) * -(-len(c) // tile.cols))
-        sides = above[0][r.start : r.stop], above[1][c.start : c.stop]
-        place = wide, r.start, c.start, self._match()
-        self._launch("gradient", tile, r, c, None, *sides, weights[0], weights[-1], parts, *place)
-        return [w[:, :, : len(c)] for w in weights], parts
+        sides = known[0][r.start : r.stop], known[1][c.start : c.stop]
+        place = w[0].stride(1), r.start, c.start, self._match()
+        self._launch("gradient", tile, r, c, buffer, *sides, w[0], w[-1], parts, *place)
+        return parts.sum()[None]
 
     def _sums(self, count: int) -> Tensor:
         """[spheres, R, n], and for float32 points the sums of their lower halves beside those of the higher."""
         return self._numbers(self.spheres, count, self.rows.shape[1] // self.spheres)
 
-    def _add(self, sums: Tensor, weights: list[Tensor], others: Tensor) -> None:
-        """sums += Σ_j w_kj v_kj of every sphere; for float32 points high·(high | low), one product, and low·high."""
+    def _add(self, sums: Tensor, g: Sequence[Tensor], others: Tensor, fresh: bool) -> None:
+        """Of every sphere by itself; for float32 points high·(high | low), one product, and low·high."""
         others = others.unflatten(1, (self.spheres, -1)).transpose(0, 1)
-        add_batched(sums, weights[0], others)
+        add_batched(sums.zero_() if fresh else sums, g[0], others)
         if self.products == 3:
             wide = self.d // self.spheres
-            add_batched(sums[:, :, :wide], weights[1], others[:, :, :wide])
+            add_batched(sums[:, :, :wide], g[1], others[:, :, :wide])
 
-    def _finish(
-        self, sums: Tensor, points: Tensor, inverses: Tensor, factor: Tensor, grads: Tensor, here: range
-    ) -> None:
-        """The parts of `sums` across the points `here`, times the factor, into the gradients of those."""
-        for at in range(here.start, here.stop, AT_ONCE):
-            some = slice(at, min(at + AT_ONCE, here.stop))
-            of_some = sums[:, at - here.start : some.stop - here.start].transpose(0, 1)
-            whole = of_some.unflatten(2, (-1, self.d // self.spheres)).sum(2)  # of the two halves
-            unit = points[some].float().unflatten(1, (self.spheres, -1)) * inverses[:, some].T[:, :, None]
-            across = whole.addcmul_(unit, (unit * whole).sum(2, keepdim=True), value=-1).flatten(1)
-            torch.mul(across, factor, out=grads[some])
+    def _finished(self, sums: Tensor, side: int, here: range) -> Tensor:
+        """The parts of the sums across their points."""
+        across, wide = self._numbers(len(here), self.d), self.d // self.spheres
+        for start in range(0, len(here), AT_ONCE):
+            some = slice(start, min(start + AT_ONCE, len(here)))
+            own = slice(here.start + some.start, here.start + some.stop)
+            whole = sums[:, some].transpose(0, 1).unflatten(2, (-1, wide)).sum(2)  # of the two halves
+            points = self.points[side][own].float().unflatten(1, (self.spheres, -1))
+            unit = points * self.inverses[side][:, own].T[:, :, None]
+            whole.addcmul_(unit, (unit * whole).sum(2, keepdim=True), value=-1)
+            across[some] = whole.flatten(1)
+        return across
 
     def _halves_by_sphere(self, points: Tensor) -> Tensor:
         """As `halves`, with those of each sphere side by side."""

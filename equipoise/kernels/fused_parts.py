@@ -18,7 +18,7 @@ from equipoise.forms import CrossEntropy
 from equipoise.forms.cross_entropy import SHARES
 from equipoise.forms.form import LOG_SUM_EXP, SUM
 from equipoise.kernels.columns import Columns
-from equipoise.kernels.fused import LOG2_E, Work
+from equipoise.kernels.fused import LOG2_E, Contrast
 from equipoise.kernels.fused_plan import PLAN, Plan
 
 
@@ -29,7 +29,7 @@ def fused_in_parts(rows: Tensor, cols: Tensor, log_scale: Tensor, form: CrossEnt
     return _FusedParts.apply(*points, log_scale, SHARES[form.direction], plan, columns)  # type: ignore[no-untyped-call]
 
 
-class Part(Work):
+class Part(Contrast):
     """A block of a contrast: rows that are here, and columns of which the first is number `start`."""
 
     def __init__(
@@ -56,7 +56,7 @@ class _FusedParts(torch.autograd.Function):
         by_row = rows.new_full((len(rows),), -math.inf, dtype=torch.float32)
 
         def visit(start: int, come: Sequence[Tensor]) -> list[Tensor]:
-            sums = Part((rows, come[0]), log_scale, shares, plan, columns, start).log_sums()
+            sums = Part((rows, come[0]), log_scale, shares, plan, columns, start).sums()
             torch.logaddexp2(by_row, sums[0], out=by_row)
             return [sums[1] / LOG2_E]
 
@@ -75,7 +75,7 @@ class _FusedParts(torch.autograd.Function):
 
         def visit(start: int, come: Sequence[Tensor]) -> list[Tensor]:
             part = Part((rows, come[0]), log_scale, shares, plan, columns, start)
-            u, v, t = part.grads(by_row, come[1], upstream[0].float(), (True, True, True))
+            u, v, t = part.grads((by_row, come[1]), upstream[0].float(), (True, True, True))
             assert u is not None
             assert v is not None
             assert t is not None

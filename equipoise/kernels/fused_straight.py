@@ -17,10 +17,9 @@ from torch import Tensor
 
 from equipoise.forms import CrossEntropy
 from equipoise.forms.cross_entropy import SHARES
-from equipoise.kernels.blocks import blocks
-from equipoise.kernels.fused import Work, fused_by
+from equipoise.kernels.fused import Contrast
 from equipoise.kernels.fused_plan import PLAN, Plan, Tile
-from equipoise.kernels.products import add_product
+from equipoise.kernels.recomputed import recomputed
 from equipoise.kernels.tiles import straight_tiles
 
 GRADIENT_TILE = Tile(warps=8)  # with four warps numbers would not fit the registers
@@ -31,7 +30,7 @@ def fused_straight(
 ) -> Tensor:
     """The loss, float32, of points whose similarity is minus their Euclidean distance."""
     work = partial(Straight, shares=SHARES[form.direction], plan=plan or plan_for(rows.dtype))
-    return fused_by(work, rows, cols, log_scale)
+    return recomputed(work, rows, cols, log_scale)
 
 
 def plan_for(dtype: torch.dtype) -> Plan:
@@ -39,7 +38,7 @@ def plan_for(dtype: torch.dtype) -> Plan:
     return plan if dtype == torch.bfloat16 else plan.split()
 
 
-class Straight(Work):
+class Straight(Contrast):
     def __init__(self, rows: Tensor, cols: Tensor, log_scale: Tensor, shares: tuple[float, float], plan: Plan):
         moved = rows.dtype == torch.float32  # pairs of halves keep 17 bits: better of differences than of places
         self.centre = cols.mean(0) if moved else cols.new_zeros(())
@@ -52,55 +51,28 @@ class Straight(Work):
         u, v = (x[: self.matches].float() for x in self.points)
         return -torch.linalg.vector_norm(u - v, dim=1)
 
-    def grads(
-        self, by_row: Tensor, by_col: Tensor, upstream: Tensor, needed: tuple[bool, ...]
-    ) -> tuple[Tensor | None, ...]:
-        down, across = min(self.plan.chunk_rows, self.n), min(self.plan.chunk_cols, self.m)
-        stored = self.rows.new_empty(1 if self.products == 1 else 2, down, -(-across // 8) * 8)
-        above = self._above(by_row, self.shares[0]), self._above(by_col, self.shares[1])
-        factor, for_scale = upstream * self.scale, []
-        for_rows = torch.empty_like(self.points[0]) if needed[0] else None
-        col_sums = self._numbers(self.m, self.d) if needed[1] else None
-        along_rows, along_cols = torch.zeros_like(by_row), torch.zeros_like(by_col)
-        row_sums = self._numbers(down, self.d)
-        for r, c in blocks(self.n, self.m, down, across):
-            along, part = self._weights(r, c, stored, above)
-            for_scale.append(part)
-            along_rows[r.start : r.stop] += along[0].sum(0)
-            along_cols[c.start : c.stop] += along[1].sum(0)
-            w = stored[:, : len(r), : len(c)]
-            if for_rows is not None:
-                band = row_sums[: len(r)]
-                add_product(band, w, self._part(self.cols, c), fresh=c.start == 0)
-                if c.stop == self.m:
-                    self._less_own(band, along_rows[r.start : r.stop], self.points[0][r.start : r.stop])
-                    torch.mul(band, factor, out=for_rows[r.start : r.stop])
-            if col_sums is not None:
-                add_product(col_sums[c.start : c.stop], w.mT, self._part(self.rows, r), fresh=r.start == 0)
-        del stored, row_sums
-        for_cols = None
-        if col_sums is not None:
-            self._less_own(col_sums, along_cols, self.points[1])
-            for_cols = col_sums.mul_(factor).to(self.points[1].dtype)
-        return for_rows, for_cols, (torch.cat(for_scale).sum() * upstream).to(self.log_scale) if needed[2] else None
+    def _known(self, sums: tuple[Tensor, ...]) -> Any:
+        self.along = torch.zeros_like(sums[0]), torch.zeros_like(sums[1])  # Σ_j w_ij and Σ_i w_ij
+        return super()._known(sums)
 
-    def _weights(
-        self, r: range, c: range, stored: Tensor, above: tuple[Tensor, Tensor]
-    ) -> tuple[tuple[Tensor, Tensor], Tensor]:
-        """w of a chunk into `stored`; its sums by row and by column, a tile at a time, and its parts in ∂t."""
+    def _gradient(self, r: range, c: range, stored: Tensor, buffer: Tensor | None, known: Any) -> Tensor:
         tile = self.plan.gradient
         tiles = -(-len(r) // tile.rows), -(-len(c) // tile.cols)
         along = self._numbers(tiles[1], len(r)), self._numbers(tiles[0], len(c))
         parts = self._numbers(tiles[0] * tiles[1])
-        sides = above[0][r.start : r.stop], above[1][c.start : c.stop]
+        sides = known[0][r.start : r.stop], known[1][c.start : c.stop]
         place = stored.stride(1), r.start, c.start, self._match()
-        self._launch("gradient", tile, r, c, None, *sides, stored[0], stored[-1], *along, parts, *place)
-        return along, parts
+        self._launch("gradient", tile, r, c, buffer, *sides, stored[0], stored[-1], *along, parts, *place)
+        for total, part, here in zip(self.along, along, (r, c), strict=True):
+            total[here.start : here.stop] += part.sum(0)
+        return parts.sum()[None]
 
-    def _less_own(self, sums: Tensor, along: Tensor, points: Tensor) -> None:
+    def _finished(self, sums: Tensor, side: int, here: range) -> Tensor:
         """Σ_j w_ij v_j to Σ_j w_ij (v_j - u_i), in place."""
-        for some, weight, own in zip(*(x.split(self.plan.chunk_rows) for x in (sums, along, points)), strict=True):
-            some.addcmul_(weight[:, None], own.float() - self.centre.float(), value=-1)
+        own = (x[here.start : here.stop].split(self.plan.chunk_rows) for x in (self.along[side], self.points[side]))
+        for some, weight, points in zip(sums.split(self.plan.chunk_rows), *own, strict=True):
+            some.addcmul_(weight[:, None], points.float() - self.centre.float(), value=-1)
+        return sums
 
     def _found(
         self, name: str, tile: Tile, r: range, c: range, buffer: Tensor | None, cut: dict[str, Any]

@@ -20,9 +20,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from equipoise.triton_here import interpreted
-
-IN_FLOAT32 = tl.constexpr(interpreted())  # the interpreter takes the bits of a bfloat16 for an integer in a product
+from equipoise.tile_products import tile_product
 
 
 @triton.jit
@@ -43,7 +41,7 @@ def statistics_of_products(
     WIDTH: tl.constexpr, EVEN: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, GROUP: tl.constexpr,
 ):  # fmt: skip
     at_row, at_col = place(n, m, BM, BN, GROUP)
-    inner = _read(products, at_row, at_col, n, m, WIDTH, EVEN, BM, BN)
+    inner = read(products, at_row, at_col, n, m, WIDTH, EVEN, BM, BN)
     write_statistics(inner, scale, row_parts, col_parts, at_row, at_col, n, m, EVEN, BM, BN)
 
 
@@ -70,7 +68,7 @@ def gradient_of_products(
     EVEN: tl.constexpr, PRODUCTS: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, GROUP: tl.constexpr,
 ):  # fmt: skip
     at_row, at_col = place(n, m, BM, BN, GROUP)
-    inner = _read(products, at_row, at_col, n, m, WIDTH, EVEN, BM, BN)
+    inner = read(products, at_row, at_col, n, m, WIDTH, EVEN, BM, BN)
     _write_gradient(
         inner, scale, above_rows, above_cols, high, low, scale_parts, at_row, at_col, n, m, width,
         first_row, first_col, match, EVEN, PRODUCTS, BM, BN,
@@ -144,27 +142,11 @@ def inner_products(
     stride: tl.constexpr = D if PRODUCTS == 1 else 2 * D
     left = rows + row[:, None] * stride + k[None, :]
     right = cols + col[None, :] * stride + k[:, None]
-    total = tl.zeros((BM, BN), tl.float32)
-    steps: tl.constexpr = (DEEP + BK - 1) // BK
-    for step in range(0, steps * PRODUCTS):
-        start = step % steps * BK
-        of_left, of_right = start, start
-        if PRODUCTS == 3:  # high·high, high·low, low·high
-            of_left += (step // (2 * steps)) * D
-            of_right += (step // steps) % 2 * D
-        if DEEP % BK == 0:
-            u, v = tl.load(left + of_left), tl.load(right + of_right)
-        else:
-            u = tl.load(left + of_left, mask=k[None, :] < DEEP - start, other=0.0)
-            v = tl.load(right + of_right, mask=k[:, None] < DEEP - start, other=0.0)
-        if IN_FLOAT32:
-            u, v = u.to(tl.float32), v.to(tl.float32)
-        total = tl.dot(u, v, total)
-    return total
+    return tile_product(left, right, tl.zeros((BM, BN), tl.float32), D, DEEP, PRODUCTS, BK)
 
 
 @triton.jit
-def _read(
+def read(
     products, at_row, at_col, n, m, WIDTH: tl.constexpr,
     EVEN: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
 ):  # fmt: skip

@@ -20,6 +20,18 @@ def arc_tiles() -> Any:
     return import_module("equipoise.kernels.arc_tiles")
 
 
+def softened_tiles() -> Any:
+    return import_module("equipoise.kernels.softened_tiles")
+
+
+def softened_terms() -> Any:
+    return import_module("equipoise.kernels.softened_terms")
+
+
+def sigmoid_tiles() -> Any:
+    return import_module("equipoise.kernels.sigmoid_tiles")
+
+
 def trial(device: torch.device) -> None:
     total = torch.zeros(64, device=device)
     fused_tiles().merge[(1,)](total, total, 1, 64, FRESH=False, DEEP=32, WIDE=64)

@@ -20,11 +20,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-import torch
 from torch import Tensor
 
 from equipoise.choice import choice
-from equipoise.forms import CrossEntropy, Divergence, Form, Together
+from equipoise.forms import CrossEntropy, Divergence, Form, Together, Unsoftened
 from equipoise.kernels import contrast
 from equipoise.objectives.objective import Objective
 from equipoise.spaces import Space
@@ -76,7 +75,7 @@ class SoftCLIP(Objective):
         space: Space,
         bias: Tensor | float | None = None,
     ) -> Loss:
-        def compare(target: HardTarget | Softened, form: Form) -> Tensor:
+        def compare(target: Softened, form: Form) -> Tensor:
             at_hand = target.bind(embeddings, batch, log_scale=log_scale, space=space)
             return contrast(
                 embeddings.image,
@@ -89,14 +88,17 @@ class SoftCLIP(Objective):
                 impl=self.impl,
             )
 
-        soft_form = self._soft_form()
-        soft = torch.stack([weight * compare(target, soft_form) for weight, target in self._targets()]).sum(0)
+        (weight, first), *others = self._targets()
+        losses = compare(first, self._form(with_matches=True))
+        soft = weight * losses[: 2 if self.relation_weight else 1]
+        for weight, target in others:
+            soft = soft + weight * compare(target, self._form(with_matches=False))
         terms = dict(zip(("soft", "relation"), soft, strict=False))
         total = terms["soft"]
         if self.relation_weight:
             total = total + self.relation_weight * terms["relation"]
         if self.clip_weight:
-            terms["contrastive"] = compare(self.match, CrossEntropy())
+            terms["contrastive"] = losses[-1]
             total = total + self.clip_weight * terms["contrastive"]
         return Loss(total, terms)
 
@@ -106,6 +108,8 @@ class SoftCLIP(Objective):
             raise UserError(f"gamma must be from 0 to 1, not {self.gamma}")
         return [(weight, Softened(self.beta, self.match, guide)) for weight, guide in both if weight]
 
-    def _soft_form(self) -> Together:
-        whole, rest = Divergence(self.divergence), Divergence(self.divergence, among="negatives")
-        return Together((whole, rest) if self.relation_weight else (whole,))
+    def _form(self, *, with_matches: bool) -> Together:
+        """The soft terms of one guide and, once, the hard one: all of the same logits."""
+        relation = (Divergence(self.divergence, among="negatives"),) if self.relation_weight else ()
+        hard = (Unsoftened(CrossEntropy()),) if with_matches and self.clip_weight else ()
+        return Together((Divergence(self.divergence), *relation, *hard))

@@ -9,9 +9,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from equipoise.triton_here import interpreted
-
-IN_FLOAT32 = tl.constexpr(interpreted())  # the interpreter takes the bits of a bfloat16 for an integer in a product
+from equipoise.tile_products import tile_product
 
 
 @triton.jit
@@ -34,19 +32,7 @@ def best_tokens(
         token = start + tl.arange(0, BT)
         at = sample.to(tl.int64) * tokens + tl.minimum(token, tokens - 1)
         right = queries + at[None, :] * stride + k[:, None]
-        scores = tl.zeros((BC, BT), tl.float32)
-        steps: tl.constexpr = (W + BK - 1) // BK
-        for step in range(0, steps * PRODUCTS):
-            here = step % steps * BK
-            of_left, of_right = here, here
-            if PRODUCTS == 3:  # high·high, high·low, low·high
-                of_left += (step // (2 * steps)) * W
-                of_right += (step // steps) % 2 * W
-            c = tl.load(left + of_left, mask=k[None, :] < W - here, other=0.0)
-            q = tl.load(right + of_right, mask=k[:, None] < W - here, other=0.0)
-            if IN_FLOAT32:
-                c, q = c.to(tl.float32), q.to(tl.float32)
-            scores = tl.dot(c, q, scores)
+        scores = tile_product(left, right, tl.zeros((BC, BT), tl.float32), W, W, PRODUCTS, BK)
         real = (tl.load(mask + at) != 0) & (token < tokens)
         scores = tl.where(real[None, :], scores, float("-inf"))
         high = tl.max(scores, 1)

@@ -61,7 +61,8 @@ class Guide:
         """The similarities that guide rows and those that guide columns."""
         row, col = (self._vectors(name, embeddings, batch, space) for name in (self.by_row, self.by_col))
         like = embeddings.image
-        t = torch.as_tensor(math.log(self.scale) if self.scale else log_scale, dtype=like.dtype, device=like.device)
+        exact = torch.promote_types(like.dtype, torch.float32)  # bfloat16 would change a temperature by a per cent
+        t = torch.as_tensor(math.log(self.scale) if self.scale else log_scale, dtype=exact, device=like.device)
         t = t.detach() if self.stop_gradient else t
         if self.across:
             if row[1] != col[1]:
@@ -119,7 +120,7 @@ class Kinship:
     def block(self, rows: range, cols: range) -> Tensor:
         (above, before), (left, right) = self.origin, (self.left, self.right)
         left, right = left[rows.start - above : rows.stop - above], right[cols.start - before : cols.stop - before]
-        return self.log_scale.exp() * self.space.similarity(left, right)
+        return self.log_scale.exp() * self.space.similarity(left, right).to(self.log_scale.dtype)
 
 
 def _known(name: str, batch: Batch | None) -> Tensor | None:

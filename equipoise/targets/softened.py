@@ -126,9 +126,9 @@ class SoftenedBy(Target):
             reduce(torch.add, (weight * kinship.block(rows, cols) for weight, kinship in guides))
             for guides in (self.rows, self.cols)
         )
-        return Scores(by_row, by_col, self.of.positive(rows, cols, like.device), known=self._known(rows, cols))
+        return Scores(by_row, by_col, self.of.positive(rows, cols, like.device), known=self.known(rows, cols))
 
-    def _known(self, rows: range, cols: range) -> tuple[Tensor, Tensor] | None:
+    def known(self, rows: range, cols: range) -> tuple[Tensor, Tensor] | None:
         """Whether all guides know these rows, these columns."""
         sides = [[kin.known for _, kin in guides if kin.known is not None] for guides in (self.rows, self.cols)]
         told = [known for side in sides for known in side]
@@ -153,7 +153,7 @@ class SoftenedBy(Target):
                 torch.where(scores.known[0][:, None], logs[0], plain[0]),
                 torch.where(scores.known[1], logs[1], plain[1]),
             )
-        return TargetBlock(logs=logs, scores=scores)
+        return TargetBlock(logs=logs, scores=scores, hard=hard)
 
     def _mixed(self, hard: Tensor | None, log_guide: Tensor) -> Tensor:
         soft = math.log(self.beta) + log_guide

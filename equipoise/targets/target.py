@@ -49,8 +49,13 @@ class TargetBlock:
         *,
         logs: tuple[Tensor, Tensor] | None = None,  # instead of both
         scores: Scores | None = None,  # what they were made of, for forms that look at negatives alone
+        hard: TargetBlock | None = None,  # the block of the target that was softened; None where none was
     ):
-        self._shares, self.logs, self.scores = (by_row, by_col), logs, scores
+        self._shares, self.logs, self.scores, self._hard = (by_row, by_col), logs, scores, hard
+
+    @property
+    def hard(self) -> TargetBlock:
+        return self._hard or self
 
     @property
     def by_row(self) -> Tensor | None:

@@ -10,6 +10,7 @@ from functools import partial
 from torch import Tensor
 
 from equipoise.kernels.divided import divided
+from equipoise.kernels.finite import NotFinitePoints
 from equipoise.kernels.gather import gather_batch, gather_points
 from equipoise.kernels.hardness import hardness_in_parts
 from equipoise.models.model import Model
@@ -55,8 +56,11 @@ class Comparing:
         return replace(loss, facts=partial(_facts, loss, mine, partial(hardness_in_parts, self.model.space, parts)))
 
     def _loss(self, embeddings: Embeddings, batch: Batch) -> Loss:
-        model = self.model
-        return self.objective(embeddings, batch, log_scale=model.log_scale, space=model.space, bias=model.logit_bias)
+        t, bias = self.model.log_scale, self.model.logit_bias
+        try:
+            return self.objective(embeddings, batch, log_scale=t, space=self.model.space, bias=bias)
+        except NotFinitePoints as problem:  # which row it was says little of a model that diverged
+            raise NotFinite("the loss became nan (points of the model are NaN or infinite)") from problem
 
 
 def _facts(loss: Loss, embeddings: Embeddings, means: Means) -> dict[str, float]:

@@ -10,9 +10,10 @@ import torch
 from every_space import NAMES, space_named
 from torch import Tensor
 
-from equipoise.forms import FORMS
+from equipoise.forms import FORMS, CrossEntropy, Divergence
 from equipoise.kernels import contrast
-from equipoise.targets import TARGETS, OneHot
+from equipoise.spaces import Sphere
+from equipoise.targets import TARGETS, OneHot, Softened
 from equipoise.types import Batch, Embeddings, UserError
 
 
@@ -189,3 +190,41 @@ def test_targets_of_blocks_make_up_the_whole():
             pieced[r.start : r.stop, c.start : c.stop] = block
     torch.testing.assert_close(pieced, whole)
     torch.testing.assert_close(whole, torch.eye(7))
+
+
+@pytest.mark.parametrize("impl", ["eager", "tiled", "fused"])
+@pytest.mark.parametrize(
+    ("broken", "sentence"),
+    [
+        ("rows", "rows have a number that is not finite, first in row 2,"),
+        ("cols", "cols have a number that is not finite, first in row 2,"),
+        ("log_scale", "log_scale is nan"),
+    ],
+)
+def test_inputs_that_are_not_finite_are_a_sentence(impl, broken, sentence):
+    if impl == "fused":
+        pytest.importorskip("triton", reason="Triton is not installed: the fused kernels are NOT tested")
+    inputs = {"rows": torch.eye(4), "cols": torch.eye(4), "log_scale": torch.tensor(1.0)}
+    if broken == "log_scale":
+        inputs["log_scale"] *= math.nan
+    else:
+        inputs[broken][2:, 1] = math.inf
+    with pytest.raises(UserError, match=sentence):
+        contrast(**inputs, space=Sphere(4), target=OneHot(), form=CrossEntropy(), impl=impl)
+
+
+def test_a_guide_that_is_not_finite_is_a_sentence():
+    points, regions = torch.eye(4), torch.eye(4)
+    regions[3, 0] = math.nan
+    embeddings = Embeddings(image=points, text=points, regions=regions, tags=points)
+    target = Softened().bind(embeddings, None, log_scale=1.0, space=Sphere(4))
+    with pytest.raises(UserError, match="the points of a guide have a number that is not finite, first in row 3"):
+        contrast(points, points, space=Sphere(4), target=target, form=Divergence(), log_scale=1.0)
+
+
+def test_a_guide_on_another_device_is_a_sentence():
+    points = torch.eye(4)
+    embeddings = Embeddings(image=points, text=points, regions=points.to("meta"), tags=points)
+    target = Softened().bind(embeddings, None, log_scale=1.0, space=Sphere(4))
+    with pytest.raises(UserError, match="the points are on cpu and those of a guide on meta"):
+        contrast(points, points, space=Sphere(4), target=target, form=Divergence(), log_scale=1.0)

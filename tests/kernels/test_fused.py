@@ -13,12 +13,12 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from equipoise.forms import CrossEntropy, Sigmoid
+from equipoise.forms import CrossEntropy, Divergence, Sigmoid
 from equipoise.kernels import contrast
 from equipoise.kernels.fused import fused
 from equipoise.kernels.fused_plan import Plan, Tile
 from equipoise.kernels.tiles import trial
-from equipoise.spaces import ProductSphere, Space, Sphere
+from equipoise.spaces import Euclidean, ProductSphere, Space, Sphere
 from equipoise.targets import OneHot, Smoothed
 from equipoise.triton_here import hindrance
 from equipoise.types import UserError
@@ -167,9 +167,10 @@ def fused_contrast(points: Tensor, **changed) -> Tensor:
     [
         ({"space": Streets(8)}, "the space Streets has no kernel yet"),
         ({"target": Smoothed(0.1)}, "the target _Smoothed has no kernel yet"),
-        ({"form": Sigmoid()}, "the form Sigmoid has no kernel yet"),
+        ({"form": Divergence("kl")}, "the form Divergence has no kernel yet"),
+        ({"form": Sigmoid(), "space": Euclidean(8)}, "the form Sigmoid has no kernel yet .*by distances"),
     ],
-    ids=["space", "smoothed", "sigmoid"],
+    ids=["space", "smoothed", "divergence", "sigmoid"],
 )
 def test_a_combination_without_a_kernel_is_a_sentence(changed, sentence):
     with pytest.raises(UserError, match=sentence):

@@ -1,0 +1,35 @@
+"""A form held against the hard target that a softened one was made of: both kinds of terms in one visit of the pairs.
+
+Gao et al. 2024 (SoftCLIP), Eq. 16: L_CLIP stands beside the softened terms, of the same logits.
+
+    Together((Divergence(), Unsoftened(CrossEntropy())))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from equipoise.forms.form import Form, Reduction, Statistics
+from equipoise.targets import TargetBlock
+
+
+@dataclass(frozen=True)
+class Unsoftened(Form):
+    form: Form  # one that needs no norms
+
+    @property
+    def reductions(self) -> Mapping[str, Reduction]:  # type: ignore[override]
+        return self.form.reductions
+
+    @property
+    def divisible(self) -> bool:  # type: ignore[override]
+        return self.form.divisible
+
+    def partial(self, logits: Tensor, target: TargetBlock, norms: Statistics | None = None) -> Statistics:
+        return self.form.partial(logits, target.hard)
+
+    def finish(self, statistics: Statistics) -> Tensor:
+        return self.form.finish(statistics)
