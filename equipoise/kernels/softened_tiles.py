@@ -148,6 +148,7 @@ def _write_sums(
     faintest = tl.min(tl.minimum(tl.minimum(z_row, s_row), tl.minimum(y_row, c_row)), 0)
     faintest = tl.minimum(faintest, tl.min(tl.minimum(tl.minimum(z_col, s_col), tl.minimum(y_col, c_col)), 0))
     if faintest < FAINT:
+        tl.debug_barrier()  # what was written above is overwritten, maybe by other threads
         _write_side(z, s, i, n, row < n, 1)
         _write_side(y, c, i + 6 * n, n, row < n, 1)
         _write_side(y, s, j, m, col < m, 0)
