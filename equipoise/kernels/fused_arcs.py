@@ -28,9 +28,9 @@ from equipoise.kernels.recomputed import recomputed
 from equipoise.kernels.tiles import arc_tiles
 from equipoise.spaces import ProductSphere
 
-STORED = 1 << 26  # weights at a time, of all spheres
+STORED = 3 << 25  # weights at a time, of all spheres
 TILE = Tile(rows=64, cols=64)  # two numbers of every logit are on the chip at once, three where points meet
-AT_ONCE = 2048  # points that are widened to float32 together
+AT_ONCE = 8192  # points that are widened to float32 together
 
 
 def fused_arcs(
@@ -92,10 +92,10 @@ class Arcs(Contrast):
     def _add(self, sums: Tensor, g: Sequence[Tensor], others: Tensor, fresh: bool) -> None:
         """Of every sphere by itself; for float32 points high·(high | low), one product, and low·high."""
         others = others.unflatten(1, (self.spheres, -1)).transpose(0, 1)
-        add_batched(sums.zero_() if fresh else sums, g[0], others)
+        add_batched(sums, g[:1], [others], fresh=fresh)
         if self.products == 3:
             wide = self.d // self.spheres
-            add_batched(sums[:, :, :wide], g[1], others[:, :, :wide])
+            add_batched(sums[:, :, :wide], g[1:], [others[:, :, :wide]])
 
     def _finished(self, sums: Tensor, side: int, here: range) -> Tensor:
         """The parts of the sums across their points."""

@@ -24,12 +24,13 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from equipoise.forms import Form, Together
 from equipoise.halves import halves
 from equipoise.kernels.blocks import blocks_of_pairs
 from equipoise.kernels.fused_plan import Plan, Tile
-from equipoise.kernels.products import add_product
+from equipoise.kernels.products import add_batched, add_product
 from equipoise.kernels.recomputed import recomputed
 from equipoise.kernels.softened_weights import weights_of
 from equipoise.kernels.tiles import fused_tiles, softened_terms, softened_tiles
@@ -58,10 +59,10 @@ class Softened:
 
     def __init__(self, *tensors: Tensor, form: Form, beta: float, known: Tensor | None, plan: Plan):
         self.given, self.form, self.beta, self.known, self.plan = tensors, form, beta, known, plan
-        self.points = [halves(x) for x in tensors[:4]]
-        self.widths = [x.shape[1] for x in tensors[:4]]
         self.products = 1 if tensors[0].dtype == torch.bfloat16 else 3
-        self.count = len(tensors[0])
+        self.count, self.wide = len(tensors[0]), max(x.shape[1] for x in tensors[:4])
+        self.points = torch.stack([halves(F.pad(x, (0, self.wide - x.shape[1]))) for x in tensors[:4]])
+        self.partners = self.points[list(PARTNERS)]
         self.scales = torch.stack([x.detach().float() for x in tensors[4:]]).exp()
 
     def sums(self) -> tuple[Tensor, ...]:
@@ -80,8 +81,8 @@ class Softened:
         """⟨u_i, v_i⟩, ⟨r_i, r_i⟩, ⟨a_i, a_i⟩ by the same products as everywhere, times the scales [3, N]."""
         hits, grid = self._numbers(3, self.count), (-(-self.count // 32),)
         for into, number in zip(hits, (0, 2, 3), strict=True):
-            sides = self.points[number], self.points[PARTNERS[number]]
-            cut = {"D": self.widths[number], "PRODUCTS": self.products, "BM": 32, "BK": 64}
+            sides = self.points[number], self.partners[number]
+            cut = {"D": self.wide, "PRODUCTS": self.products, "BM": 32, "BK": 64}
             fused_tiles().paired[grid](*sides, into, self.count, **cut)
         return hits.mul_(self.scales[:, None])
 
@@ -94,19 +95,18 @@ class Softened:
 
     def grads(self, sums: tuple[Tensor, ...], upstream: Tensor, needed: tuple[bool, ...]) -> tuple[Tensor | None, ...]:
         sides, matches = self._wanted(sums, upstream)
-        wanted = (True, True, needed[2] or needed[5], needed[3] or needed[6])
+        wanted = needed[2] or needed[5], needed[3] or needed[6]
         down, across = min(self.plan.chunk_rows, self.count), min(self.plan.chunk_cols, self.count)
         wide = -(-across // 8) * 8  # the library's fastest products want rows that begin at multiples of 16 bytes
-        stored = self.points[0].new_empty(1 if self.products == 1 else 2, 4, down, wide)
+        stored = self.points.new_empty(1 if self.products == 1 else 2, 4, down, wide)
         buffer = self._buffer(self.plan.gradient, down, across)
-        totals = [self._numbers(*x.shape).zero_() if need else None for x, need in
-                  zip(self.given[:4], needed, strict=False)]  # fmt: skip
+        totals = self._numbers(4 if any(needed[2:4]) else 2, self.count, self.wide).zero_()
         for_scales = (matches * sums[1]).sum(1)
         for r, c in blocks_of_pairs(self.count, down, across):
             for_scales += self._gradient(r, c, stored, buffer, (sides, matches), wanted)
             self._add_products(stored, r, c, totals)
         del stored, buffer
-        return *self._finished(totals), *(
+        return *self._finished(totals, needed), *(
             grad.to(x) if need else None for grad, x, need in zip(for_scales, self.given[4:], needed[4:], strict=True)
         )
 
@@ -140,23 +140,25 @@ class Softened:
         place = self.count, stored.stride(2)
         self._launch(
             "gradient", tile, r, c, buffer, *known, stored[0], stored[-1], parts, *place,
-            STORED=stored.stride(1), ROW_GUIDE=wanted[2], COL_GUIDE=wanted[3], EVEN=even, PRODUCTS=self.products,
+            STORED=stored.stride(1), ROW_GUIDE=wanted[0], COL_GUIDE=wanted[1], EVEN=even, PRODUCTS=self.products,
         )  # fmt: skip
         return parts.sum(1)
 
-    def _add_products(self, stored: Tensor, r: range, c: range, totals: Sequence[Tensor | None]) -> None:
-        for number, partner in enumerate(PARTNERS):
-            g = stored[:, number, : len(r), : len(c)]
-            if (total := totals[number]) is not None:
-                add_product(total[r.start : r.stop], g, self._part(partner, c))
-            if (total := totals[partner]) is not None:
-                add_product(total[c.start : c.stop], g.mT, self._part(number, r))
+    def _add_products(self, stored: Tensor, r: range, c: range, totals: Tensor) -> None:
+        """∂u_i += Σ_j ∂z_ij v_j and so on, of all kinds of points together as far as may be: fewer launches."""
+        g = list(stored[:, : len(totals), : len(r), : len(c)])
+        add_batched(totals[:, r.start : r.stop], g, self._halves(self.partners[: len(totals)], c))
+        of_rows = self._halves(self.points, r)
+        for number in (0, 1):
+            into = totals[PARTNERS[number], c.start : c.stop]
+            add_product(into, [x[number].mT for x in g], [x[number] for x in of_rows])
+        if len(totals) == 4:
+            add_batched(totals[2:, c.start : c.stop], [x[2:].mT for x in g], [x[2:] for x in of_rows])
 
-    def _finished(self, totals: list[Tensor | None]) -> Iterator[Tensor | None]:
-        """Gradients of points from their sums, which are let go one after the other."""
-        for number, scale in enumerate((0, 0, 1, 2)):
-            total, totals[number] = totals[number], None
-            yield None if total is None else total.mul_(self.scales[scale]).to(self.given[number].dtype)
+    def _finished(self, totals: Tensor, needed: tuple[bool, ...]) -> Iterator[Tensor | None]:
+        """Gradients of points from their sums."""
+        for number, (x, scale) in enumerate(zip(self.given[:4], (0, 0, 1, 2), strict=True)):
+            yield totals[number, :, : x.shape[1]].mul_(self.scales[scale]).to(x.dtype) if needed[number] else None
 
     def _launch(
         self, name: str, tile: Tile, r: range, c: range, buffer: Tensor | None, *arguments: Any, **cut: Any
@@ -164,14 +166,13 @@ class Softened:
         """A kernel of `softened_tiles` over every tile of a chunk: it computes the products, or finds them."""
         cut |= {"BM": tile.rows, "BN": tile.cols, "GROUP": tile.group, "num_warps": tile.warps}
         if buffer is None:
-            found = [x[at.start : at.stop] for at, order in ((r, range(4)), (c, PARTNERS)) for x in self._in(order)]
-            cut |= dict(zip(("D", "DR", "DA"), (self.widths[0], *self.widths[2:]), strict=True))
-            cut |= {"PRODUCTS": self.products, "BK": tile.deep, "num_stages": tile.stages}
+            found = [self.points[:, r.start : r.stop], self.partners[:, c.start : c.stop]]
+            cut |= {"PLANE": self.points.stride(0), "D": self.wide, "PRODUCTS": self.products}
+            cut |= {"BK": tile.deep, "num_stages": tile.stages}
             kernel = getattr(softened_tiles(), f"{name}_of_points")
         else:
-            for number, partner in enumerate(PARTNERS):
-                right = [x.mT for x in self._part(partner, c)]
-                add_product(buffer[number, : len(r), : len(c)], self._part(number, r), right, fresh=True)
+            sides = self._halves(self.points, r), [x.mT for x in self._halves(self.partners, c)]
+            add_batched(buffer[:, : len(r), : len(c)], *sides, fresh=True)
             found, kernel = [buffer], getattr(softened_tiles(), f"{name}_of_products")
             cut |= {"PLANE": buffer.stride(0), "WIDTH": buffer.stride(1)}
         grid = (-(-len(r) // tile.rows) * -(-len(c) // tile.cols),)
@@ -182,11 +183,9 @@ class Softened:
         place = r.start, c.start, len(r), len(c), self.count
         softened_tiles().merge_sums[grid](parts, total, *place, BM=tile.rows, BN=tile.cols, DEEP=32, WIDE=64)
 
-    def _in(self, order: Sequence[int]) -> list[Tensor]:
-        return [self.points[number] for number in order]
-
-    def _part(self, number: int, numbers: range) -> tuple[Tensor, ...]:
-        return self.points[number][numbers.start : numbers.stop].split(self.widths[number], 1)
+    def _halves(self, points: Tensor, numbers: range) -> tuple[Tensor, ...]:
+        """Some samples of all kinds of points: themselves, or their two halves."""
+        return points[:, numbers.start : numbers.stop].split(self.wide, 2)
 
     def _across(self) -> int:
         return min(self.plan.sweep_cols, self.count)
@@ -197,4 +196,4 @@ class Softened:
         return self._numbers(4, *(-(-min(size, self.count) // side) * side for size, side in sizes))
 
     def _numbers(self, *shape: int) -> Tensor:
-        return self.points[0].new_empty(shape, dtype=torch.float32)
+        return self.points.new_empty(shape, dtype=torch.float32)

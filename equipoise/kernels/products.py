@@ -48,11 +48,15 @@ def _adds_to_float32(device: torch.device) -> bool:
     return bool((one == 17).all())
 
 
-def add_batched(total: Tensor, left: Tensor, right: Tensor) -> None:
-    """total [B, R, C] += left [B, R, K] @ right [B, K, C]."""
-    if not total.is_cuda:
-        total += left.float() @ right.float()
-    elif _adds_to_float32(total.device):
-        torch.baddbmm(total, left, right, out_dtype=torch.float32, out=total)
-    else:
-        total += torch.bmm(left, right, out_dtype=torch.float32)
+def add_batched(total: Tensor, left: Sequence[Tensor], right: Sequence[Tensor], fresh: bool = False) -> None:
+    """As `add_product`, of several matrices at once: total [B, R, C] += left [B, R, K] @ right [B, K, C]."""
+    for number, (one, other) in enumerate(_pairs(left, right)):
+        begins = fresh and number == 0
+        if not total.is_cuda:
+            total.copy_(one.float() @ other.float() + (0 if begins else total))
+        elif begins:
+            torch.bmm(one, other, out_dtype=torch.float32, out=total)
+        elif _adds_to_float32(total.device):
+            torch.baddbmm(total, one, other, out_dtype=torch.float32, out=total)
+        else:
+            total += torch.bmm(one, other, out_dtype=torch.float32)

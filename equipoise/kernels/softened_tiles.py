@@ -26,24 +26,26 @@ import triton.language as tl
 
 from equipoise.kernels.fused_tiles import inner_products, place, write_rounded
 
-LOG2_E = tl.constexpr(1.4426950408889634)
+LOG2_E, LOG_2 = tl.constexpr(1.4426950408889634), tl.constexpr(0.6931471805599453)
 NOTHING = tl.constexpr(-1e30)  # a logarithm of zero whose differences are finite
 FAINT = tl.constexpr(2.0**-90)  # what is left of a sum beside the tile's largest number before it loses digits
 
 
 @triton.jit
 def sums_of_points(
-    u, v, r, a, v_right, u_right, r_right, a_right, scales, parts, first_row, first_col, n, m,
-    D: tl.constexpr, DR: tl.constexpr, DA: tl.constexpr, PRODUCTS: tl.constexpr,
+    rows, cols, scales, parts, first_row, first_col, n, m,
+    PLANE: tl.constexpr, D: tl.constexpr, PRODUCTS: tl.constexpr,
     BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, GROUP: tl.constexpr,
 ):  # fmt: skip
     """parts: of each tile [tiles of columns, 12, n] of its rows, then [tiles of rows, 12, m] of its columns; those of
     images, then of texts, by logits, then by scores: what a sum is relative to, the sum, and that of z - s."""
     at_row, at_col = place(n, m, BM, BN, GROUP)
+    u, v, r, a = rows, rows + PLANE, rows + 2 * PLANE, rows + 3 * PLANE
+    v_right, u_right, r_right, a_right = cols, cols + PLANE, cols + 2 * PLANE, cols + 3 * PLANE
     z = inner_products(u, v_right, at_row * BM, at_col * BN, n, m, D, D, PRODUCTS, BM, BN, BK)
-    s = inner_products(r, r_right, at_row * BM, at_col * BN, n, m, DR, DR, PRODUCTS, BM, BN, BK)
+    s = inner_products(r, r_right, at_row * BM, at_col * BN, n, m, D, D, PRODUCTS, BM, BN, BK)
     y = inner_products(v, u_right, at_row * BM, at_col * BN, n, m, D, D, PRODUCTS, BM, BN, BK)
-    c = inner_products(a, a_right, at_row * BM, at_col * BN, n, m, DA, DA, PRODUCTS, BM, BN, BK)
+    c = inner_products(a, a_right, at_row * BM, at_col * BN, n, m, D, D, PRODUCTS, BM, BN, BK)
     _write_sums(z, y, s, c, scales, parts, at_row, at_col, first_row, first_col, n, m, BM, BN)
 
 
@@ -135,9 +137,9 @@ def _write_sums(
     BM: tl.constexpr, BN: tl.constexpr,
 ):  # fmt: skip
     pairs = _pairs(at_row, at_col, first_row, first_col, n, m, BM, BN)
-    scale = tl.load(scales)
+    scale, of_rows, of_cols = tl.load(scales) * LOG2_E, tl.load(scales + 1) * LOG2_E, tl.load(scales + 2) * LOG2_E
     z, y = tl.where(pairs, z * scale, NOTHING), tl.where(pairs, y * scale, NOTHING)
-    s, c = tl.where(pairs, s * tl.load(scales + 1), NOTHING), tl.where(pairs, c * tl.load(scales + 2), NOTHING)
+    s, c = tl.where(pairs, s * of_rows, NOTHING), tl.where(pairs, c * of_cols, NOTHING)
     row, col = at_row * BM + tl.arange(0, BM), at_col * BN + tl.arange(0, BN)
     i = parts + at_col.to(tl.int64) * 12 * n + row
     j = parts + tl.cdiv(m, BN).to(tl.int64) * 12 * n + at_row.to(tl.int64) * 12 * m + col
@@ -157,16 +159,18 @@ def _write_sums(
 
 @triton.jit
 def _write_kind(logs, apart_row, apart_col, i, j, n, m, row, col):
-    """Of logits, or scores: the tile's largest in log2, and sums relative to it, of its rows and of its columns."""
-    top = tl.max(tl.max(logs, 1), 0) * LOG2_E
-    weights = tl.exp2(logs * LOG2_E - top)
+    """Of logits, or scores, in units of log 2: the tile's largest, and sums relative to it, of its rows and of its
+    columns. The units are changed before: a product and a difference in one instruction, of which one rounds and the
+    other does not, are no zero where NOTHING is the largest."""
+    top = tl.max(tl.max(logs, 1), 0)
+    weights = tl.exp2(logs - top)
     by_row, by_col = tl.sum(weights, 1), tl.sum(weights, 0)
     tl.store(i, tl.zeros_like(by_row) + top, mask=row < n)
     tl.store(i + n, by_row, mask=row < n)
-    tl.store(i + 2 * n, tl.sum(weights * apart_row, 1), mask=row < n)
+    tl.store(i + 2 * n, tl.sum(weights * apart_row, 1) * LOG_2, mask=row < n)
     tl.store(j, tl.zeros_like(by_col) + top, mask=col < m)
     tl.store(j + m, by_col, mask=col < m)
-    tl.store(j + 2 * m, tl.sum(weights * apart_col, 0), mask=col < m)
+    tl.store(j + 2 * m, tl.sum(weights * apart_col, 0) * LOG_2, mask=col < m)
     return by_row, by_col
 
 
@@ -180,11 +184,11 @@ def _write_side(logits, scores, parts, length, inside, AXIS: tl.constexpr):
 
 @triton.jit
 def _write_careful(logs, apart, parts, length, inside, AXIS: tl.constexpr):
-    top = tl.max(logs, AXIS) * LOG2_E
-    weights = tl.exp2(logs * LOG2_E - tl.expand_dims(top, AXIS))
+    top = tl.max(logs, AXIS)
+    weights = tl.exp2(logs - tl.expand_dims(top, AXIS))
     tl.store(parts, top, mask=inside)
     tl.store(parts + length, tl.sum(weights, AXIS), mask=inside)
-    tl.store(parts + 2 * length, tl.sum(weights * apart, AXIS), mask=inside)
+    tl.store(parts + 2 * length, tl.sum(weights * apart, AXIS) * LOG_2, mask=inside)
 
 
 @triton.jit
