@@ -131,13 +131,12 @@ TASKS = {
 }  # fmt: skip
 
 
-def train_starts(task: Task, options: argparse.Namespace) -> None:
-    """One for every seed, kept from one experiment to the next."""
-    for seed in range(options.seeds):
-        folder = start_of(options, seed)
-        if not folder.exists():
-            root = (f"data.root={options.data}",) if task.folders else ()
-            run_recipe(task.start, [*task.start_settings, *root, *options.set, f"seed={seed}"], folder, "")
+def train_start(task: Task, seed: int, options: argparse.Namespace) -> None:
+    """Of one seed, kept from one experiment to the next."""
+    folder = start_of(options, seed)
+    if not folder.exists():
+        root = (f"data.root={options.data}",) if task.folders else ()
+        run_recipe(task.start, [*task.start_settings, *root, f"seed={seed}"], folder, "")
 
 
 def start_of(options: argparse.Namespace, seed: int) -> Path:
@@ -231,7 +230,8 @@ def main() -> None:
     options = parser.parse_args()
     task = TASKS[options.experiment]
     if not options.report:
-        train_starts(task, options)
+        for seed in range(options.seeds):
+            train_start(task, seed, options)
     print(table(run(task.ways, options, work=partial(tune, task=task, options=options)), task.columns))
 
 
