@@ -1,6 +1,7 @@
 """Ways of fine-tuning side by side: the tables of Oh et al. 2023 (m²-Mix, m³-Mix) at toy scale.
 
-    python benchmarks/finetuning.py scenes --out FOLDER                retrieval on turned scenes, three seeds
+    python benchmarks/finetuning.py words --out FOLDER                 shapes, colours and textures it has never seen
+    python benchmarks/finetuning.py scenes --out FOLDER                what it has seen, at any angle
     python benchmarks/finetuning.py shots --out FOLDER                 16 pictures of each shape, and four shifts
     python benchmarks/finetuning.py flickr8k --data DATA --out FOLDER  a model of emoji becomes one of photographs
     python benchmarks/finetuning.py cifar10 --data DATA --out FOLDER   the same, 16 pictures of each class
@@ -110,11 +111,20 @@ SIMAT = {"SIMAT, tuned": "as/tuned/simat", "SIMAT, kept": "as/kept/simat"}
 SHIFTS = {"shifts, tuned": "tuned/acc1_shifted", "shifts, kept": "kept/acc1_shifted"}
 EMOJI = ("data.train=emoji_64/all-000.tar", "data.validation=", "data.validation_share=0.1", "data.test=",
          "training.steps=1500")  # fmt: skip
+CLEAN = ("data.noise.shuffled=0", "data.noise.wrong_attribute=0", "data.noise.near_duplicates=0")
+UNSEEN = (
+    'data.shapes=["ring", "diamond", "hexagon", "crescent", "drop", "arrow", "flower", "house"]',
+    'data.colours=["cyan", "pink", "brown", "grey", "red", "blue"]',
+    'data.textures=["striped", "dotted"]',
+)
 TASKS = {
+    "words": Task(
+        "demo", ("training.steps=1000",), "demo", ("data.train_size=2000", *UNSEEN, *CLEAN), ways(2e-4),
+        OF_PAIRS | SIMAT,
+    ),
     "scenes": Task(
         "demo", ("training.steps=1500",), "demo",
-        ("data.shift=rotation", "data.train_size=2000", "data.noise.shuffled=0", "data.noise.wrong_attribute=0",
-         "data.noise.near_duplicates=0"),
+        ("data.shift=rotation", "data.train_size=2000", *CLEAN),
         ways(2e-4), OF_PAIRS | SIMAT,
     ),
     "shots": Task(
