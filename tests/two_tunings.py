@@ -23,5 +23,5 @@ if __name__ == "__main__":
         for parallel in PARALLEL:
             loaded, start = described(begun, "lora", *ADAPTED, f"training.parallel={parallel}")
             model, _ = train_run(loaded, out / parallel, ranks, start)
-            settled = settle(loaded.run, start, model.tokens, out / parallel, ranks)
+            settled = settle(loaded, start, model.tokens, out / parallel, ranks)
             ranks.first(lambda told=settled.comparison, of=parallel: write_comparison(out / of, told))

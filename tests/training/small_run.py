@@ -107,6 +107,9 @@ class EventfulObjective:
     def divisible(self) -> bool:
         return self.objective.divisible
 
+    def prepared(self, batch: Batch) -> Batch:
+        return self.objective.prepared(batch)
+
     def __call__(self, *arguments: Any, **named: Any) -> Loss:
         self.step += 1
         self.events.get(self.step, _nothing)()
