@@ -15,6 +15,7 @@ from two_tunings import ADAPTED, PARALLEL
 from equipoise.runs.settling import read_comparison
 from equipoise.training.metrics import read_metrics
 
+pytestmark = pytest.mark.slow  # half a minute of both cores; what ranks do is tested in tests/training
 HERE = Path(__file__).parent
 LAST = "checkpoints/step-00000008"
 
