@@ -59,6 +59,7 @@ class Statistics:
 class Form(ABC):
     reductions: ClassVar[Mapping[str, Reduction]]
     norm_names: ClassVar[tuple[str, ...]] = ()
+    tileable: ClassVar[bool] = True  # False: its `partial` must see all logits at once, so it is computed eagerly alone
     divisible: ClassVar[bool] = False  # whether the loss is a mean over rows, over columns or over both: that of parts
     # of them, each with as large a part of the rows as of the columns, then averages to that of the whole
 

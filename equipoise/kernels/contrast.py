@@ -64,6 +64,10 @@ def contrast(
     target = target.sized(len(rows), len(cols)) if parts is None else whole_target(parts, rows, cols, target, form)
     form.check(target)
     _check_devices(rows, target)
+    if not form.tileable and impl in {"tiled", "fused"}:
+        raise UserError(
+            f'impl="{impl}" is not possible: the form {type(form).__name__} needs all logits at once; choose "eager"'
+        )
     if impl == "auto":
         impl = _chosen(rows, cols, space, target, form, parts)
     loss = _computed(rows, cols, log_scale, b, space, target, form, impl, tile, parts)
@@ -118,7 +122,7 @@ def _side(of_device: dict[str, int], points: Tensor) -> int:
 
 
 def _chosen(rows: Tensor, cols: Tensor, space: Space, target: Target, form: Form, parts: Parts | None) -> str:
-    if len(rows) * len(cols) <= EAGER_LIMIT:
+    if len(rows) * len(cols) <= EAGER_LIMIT or not form.tileable:
         return "eager"
     kernel = kernel_for(rows, space, target, form, parts) if rows.is_cuda else ""
     return "fused" if isinstance(kernel, Kernel) and kernel.measured else "tiled"

@@ -181,6 +181,20 @@ def test_auto_takes_tiles_for_large_batches():
     assert "Tiled" in contrast(large, large, **kwargs).grad_fn.name()
 
 
+class OfTheWhole(CrossEntropy):
+    tileable = False
+
+
+def test_a_form_that_needs_all_logits_is_eager_or_refused():
+    u = torch.nn.functional.normalize(torch.randn(2100, 8, generator=torch.Generator().manual_seed(0)), dim=1)
+    parts = {"space": Sphere(8), "target": OneHot(), "form": OfTheWhole()}
+    eager = contrast(u, u, **{**parts, "form": CrossEntropy()}, impl="eager")
+    assert torch.equal(contrast(u, u, **parts), eager)
+    for impl in ("tiled", "fused"):
+        with pytest.raises(UserError, match=f'impl="{impl}" is not possible: the form OfTheWhole needs all logits'):
+            contrast(u, u, **parts, impl=impl)
+
+
 def test_targets_of_blocks_make_up_the_whole():
     whole = OneHot().block(range(7), range(7), torch.zeros(1)).by_row
     pieced = torch.zeros(7, 7)
