@@ -57,14 +57,23 @@ PAPER_SCALE = {
     "declip-fdt-vit-b16": ("image.layers=1", "text.layers=1"),
     **dict.fromkeys((*SWINS, "declip-fdt-swin-b"), ("image.layers=[1, 2, 1, 1]", "text.layers=1")),
 }
-# These differ from one that runs to its report in space, objective or noise alone.
+# These differ from one that runs to its report in one choice or two: tower, space, objective or noise.
 ALIKE = (
+    "clip-scenes-gpu",
     "clip-scenes-gpu-noisy",
+    "clip-scenes-noisy",
     "clip-soft-scenes",
     "clip-soft-relation-scenes",
     "imix-scenes",
     "label-smoothing-scenes",
     "m2mix-noisy-scenes",
+    "unmix-scenes",
+    "slip-scenes",
+    "declip-scenes",
+    "fdt-swin-scenes",
+    "softclip-resnet-scenes",
+    "scenes-sphere",
+    "scenes-ps-64x8-geodesic",
     "scenes-euclidean",
     "scenes-ps-16x32",
     "scenes-ps-64x8",

@@ -115,6 +115,7 @@ with Interrupt():
     assert process.wait(5) == -signal.SIGTERM
 
 
+@pytest.mark.slow  # three processes, one after the other; locks are tested in test_lock.py
 def test_two_runs_in_one_folder(tmp_path):
     recipe = write_recipe(tmp_path)
     first = start(*long(recipe, tmp_path / "run"))
@@ -129,6 +130,7 @@ def test_two_runs_in_one_folder(tmp_path):
         first.communicate()
 
 
+@pytest.mark.slow  # seven processes, one after the other; what they do is tested in one process in test_resume.py
 def test_the_command_a_cluster_repeats(tmp_path):
     """One command starts, goes on, and is content when all is done; other settings are refused by name."""
     recipe = write_recipe(tmp_path)

@@ -125,7 +125,7 @@ def test_the_command_line_gives_what_one_process_gives(tmp_path):
 @pytest.mark.parametrize(
     ("how", "sentence"),
     [
-        ("refuse", r"equipoise: the second rank has had enough"),
+        pytest.param("refuse", r"equipoise: the second rank has had enough", marks=pytest.mark.slow),
         ("die", r"equipoise: another process of this run died or kept rank 0 of 2 waiting for too long \(.*\); see"),
         pytest.param(
             "stall",
