@@ -24,10 +24,10 @@ import torch
 
 from equipoise.config import Run, load_run
 from equipoise.evaluation.evaluate import evaluate
-from equipoise.evaluation.temperature import course
-from equipoise.files import write_text
+from equipoise.evaluation.temperature_course import course
+from equipoise.io.atomic import write_text
 from equipoise.models.model import Model
-from equipoise.runs import train_run
+from equipoise.workflows import train_run
 
 RECALL = {"R@1 image → text": "retrieval/image_to_text_R@1", "R@1 text → image": "retrieval/text_to_image_R@1"}
 PRECISION = {

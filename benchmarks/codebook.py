@@ -18,7 +18,7 @@ from resident import Resident
 from torch import Tensor
 
 import equipoise as eq
-from equipoise.readouts.relevance import pooled_relevance
+from equipoise.ops.max_relevance import pooled_relevance
 
 WAYS = ("tiled", "materialised")
 

@@ -24,14 +24,14 @@ CHECKED = 8  # samples whose gradients are compared
 @contextmanager
 def kernels(on: bool):
     """With or without the Triton kernels, whatever the package would choose."""
-    from equipoise.readouts import fused_relevance
+    from equipoise.ops import max_relevance_fused
 
-    usual = fused_relevance.usable
-    fused_relevance.usable = lambda _: on
+    usual = max_relevance_fused.usable
+    max_relevance_fused.usable = lambda _: on
     try:
         yield
     finally:
-        fused_relevance.usable = usual
+        max_relevance_fused.usable = usual
 
 
 def materialised(queries: Tensor, codes: Tensor) -> Tensor:
@@ -44,7 +44,7 @@ def materialised(queries: Tensor, codes: Tensor) -> Tensor:
 
 def ours(on: bool) -> Callable[[Tensor, Tensor], Tensor]:
     from equipoise import sparsemax
-    from equipoise.readouts.relevance import pooled_relevance
+    from equipoise.ops.max_relevance import pooled_relevance
 
     def loss(queries: Tensor, codes: Tensor) -> Tensor:
         with kernels(on):

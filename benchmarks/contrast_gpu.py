@@ -83,7 +83,7 @@ def report(
 
 def limits(options: argparse.Namespace) -> None:
     """What the library's products of a chunk reach by themselves."""
-    from equipoise.kernels.products import add_product
+    from equipoise.kernels.triton.matmul import add_product
 
     size = 8192 if options.device == "cuda" else 64
     d, new = options.dim, {"device": options.device, "dtype": torch.bfloat16}

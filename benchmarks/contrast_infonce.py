@@ -84,7 +84,7 @@ def arccosines(u: Tensor, v: Tensor) -> Tensor:
 
 def fused_by(plan) -> Loss:
     import equipoise as eq
-    from equipoise.kernels.fused import fused
+    from equipoise.kernels.triton.infonce import fused
 
     return lambda u, v, log_scale: fused(u, v, log_scale, eq.CrossEntropy(), plan)
 
@@ -103,7 +103,7 @@ def distance_rows(space: str) -> list[Row]:
 
 
 def inner_rows() -> list[Row]:
-    from equipoise.kernels.fused_plan import PLAN
+    from equipoise.kernels.triton.launch_config import PLAN
 
     library = replace(PLAN, products="library", chunk_rows=4096, chunk_cols=4096)
     return [
@@ -158,7 +158,7 @@ def reference(u: Tensor, v: Tensor, log_scale: Tensor, space: str = "sphere") ->
 
 
 def plans() -> Iterator[tuple[str, object]]:
-    from equipoise.kernels.fused_plan import PLAN, Tile
+    from equipoise.kernels.triton.launch_config import PLAN, Tile
 
     tiles = [
         Tile(128, 128, 64, 4, 3),

@@ -37,6 +37,6 @@ def ours_sigmoid(impl: str) -> Loss:
 
 def by_plan(plan) -> Loss:
     from equipoise.forms import Sigmoid
-    from equipoise.kernels.fused_sigmoid import fused_sigmoid
+    from equipoise.kernels.triton.sigmoid import fused_sigmoid
 
     return lambda u, v, log_scale, bias: fused_sigmoid(u, v, log_scale, bias, Sigmoid(learned=True), plan)

@@ -17,7 +17,7 @@ from torch.nn import functional as F
 
 
 def softclip() -> Subject:
-    from equipoise.kernels.fused_softened import PLAN, TILES
+    from equipoise.kernels.triton.softclip import PLAN, TILES
     from equipoise.targets import Guide
 
     rows = [
@@ -60,7 +60,7 @@ def by_objective(impl: str, guide: object | None = None) -> Loss:
 def by_plan(plan) -> Loss:
     import equipoise as eq
     from equipoise.forms import CrossEntropy, Divergence, Together, Unsoftened
-    from equipoise.kernels.fused_softened import fused_softened
+    from equipoise.kernels.triton.softclip import fused_softened
     from equipoise.targets import Softened
 
     form = Together((Divergence(), Divergence(among="negatives"), Unsoftened(CrossEntropy())))
@@ -75,7 +75,7 @@ def by_plan(plan) -> Loss:
 
 
 def plans(library, tiles) -> Iterator[tuple[str, object]]:
-    from equipoise.kernels.fused_plan import Tile
+    from equipoise.kernels.triton.launch_config import Tile
 
     yield "library (default)", library
     yield "tiles (default)", tiles

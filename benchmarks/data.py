@@ -17,9 +17,9 @@ import torch
 from open_clip_peer import make_torchvision_importable
 from PIL import Image
 
-from equipoise.data.badness import Fault
-from equipoise.data.files.pictures import Pictures
-from equipoise.data.images import Preprocess, crop_draws
+from equipoise.data.bad_records import Fault
+from equipoise.data.files.image_source import Pictures
+from equipoise.data.preprocess import Preprocess, crop_draws
 from equipoise.data.scenes import Scenes
 from equipoise.data.source import Pair
 

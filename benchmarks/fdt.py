@@ -17,12 +17,12 @@ from statistics import mean
 
 from cells import PRECISION, RECALL, ZERO_SHOT, Row, add_options, numbers, run, table
 
+from equipoise.analysis.codebook.purity import TOP, image_labels, purity, text_labels
+from equipoise.analysis.codebook.usage import use_of_images, use_of_texts, used
 from equipoise.config import Run
 from equipoise.data.source import Source
 from equipoise.evaluation.completeness import completeness, judged
-from equipoise.evaluation.scene_contrasts import scene_contrasts
-from equipoise.insight.codes import use_of_images, use_of_texts, used
-from equipoise.insight.purity import TOP, image_labels, purity, text_labels
+from equipoise.evaluation.completeness_scenes import scene_contrasts
 from equipoise.models.model import Model
 from equipoise.readouts import CodeBook
 

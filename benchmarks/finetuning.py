@@ -28,16 +28,16 @@ from cells import Row, add_options, numbers, run, table
 
 import equipoise as eq
 from equipoise.config import Loaded, Run, load_stored
-from equipoise.data.scenes.transforming import Settings, scene_transformations
-from equipoise.evaluation.simat_sweep import simat
-from equipoise.files import write_text
+from equipoise.data.scenes.simat_questions import Settings, scene_transformations
+from equipoise.evaluation.simat.sweep import simat
+from equipoise.finetuning.methods import METHODS
+from equipoise.io.atomic import write_text
 from equipoise.models.folder import CONFIG
 from equipoise.models.model import Model
-from equipoise.runs import finetune, run_recipe
-from equipoise.runs.settling import tuned_folder
-from equipoise.runs.shifting import Shifting, apply_shift, find_shift
-from equipoise.tuning.methods import METHODS
 from equipoise.types import UserError
+from equipoise.workflows import finetune, run_recipe
+from equipoise.workflows.finetune_select import tuned_folder
+from equipoise.workflows.shift import Shifting, apply_shift, find_shift
 
 FORMER = "test, what the start model was trained on"
 RECALLS = ("image_to_text_R@1", "text_to_image_R@1")

@@ -32,10 +32,10 @@ from random import Random
 import torch
 from safetensors.torch import load_file
 
-from equipoise.files import LEFTOVER
+from equipoise.io.atomic import LEFTOVER
 from equipoise.models.folder import step_folders, step_number
-from equipoise.training.lock import LOCK
-from equipoise.training.metrics import read_metrics
+from equipoise.training.checkpoint.lock import LOCK
+from equipoise.training.logging.metrics import read_metrics
 
 SCENES = """
 extends = "demo"

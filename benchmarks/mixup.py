@@ -24,10 +24,10 @@ from resident import Resident
 import equipoise as eq
 from equipoise.config import load_run
 from equipoise.data.batches import Batches
-from equipoise.data.tokens import Tokens
+from equipoise.data.tokenizer import Tokens
 from equipoise.objectives import CLIP, M3Mix, Objective
-from equipoise.runs import build_model
 from equipoise.training.step import Step
+from equipoise.workflows import build_model
 
 ONE = {"m2_weight": 0.0, "v_weight": 0.0, "l_weight": 0.0, "vl_weight": 0.0}
 OBJECTIVES: dict[str, Objective] = {

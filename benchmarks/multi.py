@@ -27,14 +27,14 @@ import torch
 from torch import Tensor
 
 from equipoise.config import Run, load_run
-from equipoise.data.order import Order, generator
+from equipoise.data.sampling import Order, generator
 from equipoise.data.scenes import Scenes
-from equipoise.data.tokens import Tokens
+from equipoise.data.tokenizer import Tokens
 from equipoise.evaluation.evaluate import evaluate
-from equipoise.files import write_text
-from equipoise.runs import build_model
+from equipoise.io.atomic import write_text
 from equipoise.training.step import Step
 from equipoise.types import Batch
+from equipoise.workflows import build_model
 
 BASE = ("text.name=bert-micro", "tokens.kind=wordpiece")
 UNTIMED, TIMED = 10, 30  # steps before a clock runs, and while it does

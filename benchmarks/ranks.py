@@ -29,8 +29,8 @@ from torch import Tensor
 
 import equipoise as eq
 from equipoise.kernels import contrast
-from equipoise.kernels.divided import divided
-from equipoise.kernels.gather import gather_points
+from equipoise.kernels.sharding.context import divided
+from equipoise.kernels.sharding.gather import gather_points
 
 MEBIBYTE = 2**20
 Loss = Callable[[Tensor, Tensor, Tensor], Tensor]  # of a rank's images and texts, and log_scale

@@ -11,7 +11,7 @@ from functools import partial
 
 import torch
 
-from equipoise.data.scenes.render import render
+from equipoise.data.scenes.rendering.render import render
 from equipoise.data.scenes.scene import Scene
 from equipoise.data.scenes.world import SPLITS, World, sample_scene
 

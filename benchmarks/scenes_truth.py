@@ -16,7 +16,7 @@ from typing import TypeVar
 import numpy as np
 
 from equipoise.data.scenes.corpus import Scenes
-from equipoise.data.scenes.reading import parse
+from equipoise.data.scenes.language.parser import parse
 from equipoise.data.scenes.relevance import relevance
 
 T = TypeVar("T")

@@ -30,9 +30,9 @@ import torch
 
 from equipoise.config import load_run
 from equipoise.evaluation.evaluate import validate
-from equipoise.evaluation.temperature import course
-from equipoise.files import write_text
-from equipoise.runs import load, train_run
+from equipoise.evaluation.temperature_course import course
+from equipoise.io.atomic import write_text
+from equipoise.workflows import load, train_run
 
 SPHERES = 8
 SPACES = {

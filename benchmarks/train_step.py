@@ -36,11 +36,11 @@ from clip_sizes import CONTEXT, MODELS, Sizes
 from open_clip_peer import make_torchvision_importable
 from resident import Resident
 
-from equipoise.data.images import Preprocess
+from equipoise.data.preprocess import Preprocess
 from equipoise.encoders import TextTransformer, ViT
-from equipoise.exchange.open_clip_names import from_open_clip
+from equipoise.interop.open_clip.keys import from_open_clip
+from equipoise.models.logit_scale import Temperature
 from equipoise.models.model import Model
-from equipoise.models.temperature import Temperature
 from equipoise.objectives import CLIP
 from equipoise.readouts import ClassToken
 from equipoise.spaces import Sphere

@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from equipoise.evaluation.geometry import alignment, uniformity
     from equipoise.forms import CrossEntropy, Divergence, Sigmoid
     from equipoise.kernels import contrast
+    from equipoise.models.logit_scale import Temperature
     from equipoise.models.model import Model
-    from equipoise.models.temperature import Temperature
-    from equipoise.readouts import sparsemax
-    from equipoise.runs import load
+    from equipoise.ops import sparsemax
     from equipoise.spaces import Euclidean, ProductSphere, Sphere, geodesic_mix
     from equipoise.targets import Duplicates, Guide, OneHot, Smoothed, Softened
     from equipoise.types import Batch, Embeddings, Loss, UserError
+    from equipoise.workflows import load
 
 _HOME = {
     "Batch": "equipoise.types",
@@ -46,12 +46,12 @@ _HOME = {
     "Smoothed": "equipoise.targets",
     "Softened": "equipoise.targets",
     "Sphere": "equipoise.spaces",
-    "Temperature": "equipoise.models.temperature",
+    "Temperature": "equipoise.models.logit_scale",
     "UserError": "equipoise.types",
     "alignment": "equipoise.evaluation.geometry",
     "contrast": "equipoise.kernels",
     "geodesic_mix": "equipoise.spaces",
-    "load": "equipoise.runs",
+    "load": "equipoise.workflows",
     "matches": "equipoise.data.scenes",
     "objectives": "equipoise",
     "sparsemax": "equipoise.readouts",

@@ -14,30 +14,30 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from equipoise.choice import choice
 from equipoise.data import SOURCES, SourceConfig
 from equipoise.data.augment import Augment
-from equipoise.data.images import Preprocess
-from equipoise.data.shuffle import Shuffle
+from equipoise.data.caption_shuffle import Shuffle
+from equipoise.data.preprocess import Preprocess
 from equipoise.data.source import CLASS_PROMPTS, MASKED_WORDS
-from equipoise.data.tokens import Tokens
+from equipoise.data.tokenizer import Tokens
 from equipoise.encoders import IMAGE_ENCODERS, TEXT_ENCODERS, ImageConfig, TextConfig
 from equipoise.evaluation.evaluate import Evaluation
-from equipoise.models.guides import Regions
+from equipoise.finetuning.settings import Finetuning
+from equipoise.models.embedding_shift import Shift
+from equipoise.models.logit_scale import Temperature
 from equipoise.models.lora import Lora
 from equipoise.models.prompts import Prompts
-from equipoise.models.shift import Shift
-from equipoise.models.temperature import Temperature
+from equipoise.models.region_branch import Regions
 from equipoise.objectives import OBJECTIVES, Objective
 from equipoise.readouts import READOUTS, ReadoutConfig
+from equipoise.settings.choice import choice
 from equipoise.settings.layers import Layer, Table
 from equipoise.settings.recipe import PathLike, builtin_recipes, read_recipe, read_table
 from equipoise.settings.resolve import resolve
 from equipoise.settings.toml import dump
 from equipoise.spaces import SPACES, Space
-from equipoise.training.exchange import require_possible
+from equipoise.training.distributed.loss_sharding import require_possible
 from equipoise.training.settings import Training
-from equipoise.tuning.settings import Finetuning
 from equipoise.types import UserError
 
 __all__ = ["Loaded", "Run", "builtin_recipes", "dump", "load_layers", "load_run", "load_settings", "load_stored"]

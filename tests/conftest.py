@@ -18,9 +18,9 @@ from open_clip_peer import make_torchvision_importable
 from equipoise.config import Loaded, load_run
 from equipoise.data.batches import Batches
 from equipoise.data.scenes import Scenes
-from equipoise.data.tokens import Tokens
+from equipoise.data.tokenizer import Tokens
 from equipoise.models.model import Model
-from equipoise.runs import build_model, run_recipe
+from equipoise.workflows import build_model, run_recipe
 
 if (
     signal.getsignal(signal.SIGINT) is signal.SIG_IGN

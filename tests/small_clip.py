@@ -11,7 +11,7 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from equipoise.data.tokens import Tokens
+from equipoise.data.tokenizer import Tokens
 from equipoise.models.model import Model
 
 CAPTIONS = ["a red fish on a table", "a blue fish's tail", "the green star, 3 of them", "two cats"]

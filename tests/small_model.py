@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from equipoise.data.images import Preprocess
+from equipoise.data.preprocess import Preprocess
 from equipoise.data.source import (
     ANSWERS,
     CLASS_PROMPTS,
@@ -23,9 +23,9 @@ from equipoise.data.source import (
 from equipoise.encoders import ImageConfig, ResNet, Swin, TextTransformer, ViT
 from equipoise.forms import Sigmoid
 from equipoise.heads import HeadConfig
+from equipoise.models.logit_scale import Temperature
 from equipoise.models.model import Model
 from equipoise.models.prompts import Prompts
-from equipoise.models.temperature import Temperature
 from equipoise.objectives import CLIP, OBJECTIVES, SLIP, DeCLIP, FewShot, M3Mix, Objective, SoftCLIP
 from equipoise.readouts import READOUTS, CodeBookReadout
 from equipoise.spaces import ProductSphere, Space, Sphere

@@ -12,7 +12,7 @@ import pytest
 PACKAGE = Path(__file__).parent.parent / "equipoise"
 
 # From the bottom up: a part may import itself and those before it, the foundation always.
-FOUNDATION = ("types", "choice", "files", "settings", "halves", "triton_here", "tile_products")
+FOUNDATION = ("types", "settings", "io", "ops")
 ORDER = (
     "data",
     "encoders",
@@ -20,41 +20,22 @@ ORDER = (
     "readouts",
     "heads",
     "models",
-    "exchange",
+    "interop",
     "targets",
     "forms",
     "kernels",
     "objectives",
     "training",
+    "detection",
     "evaluation",
-    "tuning",
-    "numbered_files",
-    "embedding",
+    "finetuning",
     "reports",
-    "insight",
+    "analysis",
     "citations",
     "config",
-    "runs",
-    "finetune_command",
-    "embedders",
-    "embed_command",
-    "exchange_commands",
-    "lab",
-    "lab_commands",
-    "codes_command",
-    "completeness_command",
-    "vqa_command",
-    "simat_command",
-    "probing",
-    "probe_command",
-    "auditing",
-    "audit_command",
-    "shift_command",
-    "inspection",
-    "data_commands",
-    "detection",
-    "regions_command",
+    "workflows",
     "cli",
+    "__main__",
 )
 CORE = (
     "spaces",
@@ -66,7 +47,7 @@ CORE = (
     "readouts",
     "heads",
     "models",
-    "exchange",
+    "interop",
     "training",
 )
 ABSENT = (
@@ -166,7 +147,7 @@ def test_ranks_appear_only_where_they_belong():
 
 def test_no_component_reads_the_configuration():
     for name, path in modules():
-        if name not in {"config", "runs", "embedders", "lab", "auditing", "inspection", "cli", "__init__"}:
+        if name not in {"config", "workflows", "cli", "__init__"}:
             assert "config" not in parts_imported(path), f"{path} imports config"
 
 

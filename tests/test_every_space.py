@@ -13,9 +13,9 @@ from every_space import NAMES
 from equipoise.config import load_run
 from equipoise.evaluation.evaluate import evaluate
 from equipoise.models.folder import step_folders
-from equipoise.runs import load, run_recipe, train_run
-from equipoise.training.metrics import read_metrics
+from equipoise.training.logging.metrics import read_metrics
 from equipoise.types import UserError
+from equipoise.workflows import load, run_recipe, train_run
 
 
 def settings_of(name: str) -> list[str]:

@@ -12,12 +12,12 @@ from equipoise.citations import bibliography
 from equipoise.config import builtin_recipes, load_run
 from equipoise.data.batches import Batches
 from equipoise.data.scenes import Scenes
-from equipoise.data.tokens import Tokens
+from equipoise.data.tokenizer import Tokens
 from equipoise.models.model import count_parameters
-from equipoise.runs import build_model, load, run_recipe
 from equipoise.spaces import ProductSphere
-from equipoise.training.metrics import read_metrics
+from equipoise.training.logging.metrics import read_metrics
 from equipoise.training.step import Step
+from equipoise.workflows import build_model, load, run_recipe
 
 LITTLE_DATA = ("data.train_size=16", "data.validation_size=4", "data.test_size=4", "training.steps=2")
 FEW_LAYERS = ("image.layers=2", "text.layers=2")

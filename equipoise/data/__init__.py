@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Protocol
 
 from equipoise.data.features import FeatureFiles
+from equipoise.data.few_shot import FewShotData
 from equipoise.data.files import ClassShards, Folders, Mixture, Shards, Table
 from equipoise.data.scenes import Scenes
-from equipoise.data.shots import FewShotData
 from equipoise.data.source import Source
 
 

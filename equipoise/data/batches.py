@@ -16,12 +16,14 @@ import torch
 from torch import Tensor
 
 from equipoise.data.augment import Augment, Draws
-from equipoise.data.badness import Fault, Tally
-from equipoise.data.images import Preprocess, crop_draws
-from equipoise.data.loading import made_ahead
-from equipoise.data.order import Order, generator
-from equipoise.data.prompts import ClassPrompts
-from equipoise.data.side import side_data, tag_data
+from equipoise.data.bad_record_fallback import Cut, cut
+from equipoise.data.bad_records import Fault, Tally
+from equipoise.data.class_prompts import ClassPrompts
+from equipoise.data.prefetch import made_ahead
+from equipoise.data.preprocess import Preprocess, crop_draws
+from equipoise.data.sample_views import WordChances, possible_views, with_changed, with_hidden
+from equipoise.data.sampling import Order, generator
+from equipoise.data.side_data import side_data, tag_data
 from equipoise.data.source import (
     CLASS_PROMPTS,
     IMAGE_PARTNER,
@@ -32,9 +34,7 @@ from equipoise.data.source import (
     Pair,
     Source,
 )
-from equipoise.data.standins import Cut, cut
-from equipoise.data.tokens import Tokens
-from equipoise.data.views import WordChances, possible_views, with_changed, with_hidden
+from equipoise.data.tokenizer import Tokens
 from equipoise.types import Batch, UserError
 
 CROP = "crop"  # the first view of a picture, beside `IMAGE_VIEW2`
@@ -55,7 +55,7 @@ class Made:
 
 class Batches:
     """Batches of a source. `share` = (part, parts) makes a contiguous part of each, for one of several processes;
-    `views` are made of each sample besides (`views.py`)."""
+    `views` are made of each sample besides (`sample_views.py`)."""
 
     def __init__(
         self,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from equipoise.detection.detect import Detection, Looking, detect
 from equipoise.detection.detector import Detector, Found, Given, Salient
-from equipoise.detection.exported import open_detector
+from equipoise.detection.external import open_detector
 from equipoise.detection.phrases import Phrases
 
 __all__ = ["Detection", "Detector", "Found", "Given", "Looking", "Phrases", "Salient", "detect", "open_detector"]

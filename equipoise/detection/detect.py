@@ -17,15 +17,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from equipoise.data.badness import BadRecord, Tally
-from equipoise.data.encoded import Encoded, encoded
+from equipoise.data.bad_records import BadRecord, Tally
+from equipoise.data.encoded_image import Encoded, encoded
 from equipoise.data.files.records import Records
 from equipoise.data.files.regions import BOX
 from equipoise.data.source import Pair
 from equipoise.detection.detector import Detector, Found
 from equipoise.detection.features import Describe, region_features
 from equipoise.detection.tags import Name
-from equipoise.numbered_files import NumberedFiles, claim, write_arrays
+from equipoise.io.resumable import NumberedFiles, claim, write_arrays
 from equipoise.types import UserError
 
 NOTE = "regions.json"

@@ -1,7 +1,7 @@
 """Boxes that stand out from what is around them: proposals of objects without anything learned.
 
 Two cues of Alexe, Deselaers and Ferrari 2012, "Measuring the Objectness of Image Windows", §2: colour contrast (CC),
-and multi-scale saliency (MS) in a simple form, with the map S of `spectral.py` at one scale.
+and multi-scale saliency (MS) in a simple form, with the map S of `spectral_residual.py` at one scale.
 
     score(box) = CC · MS · share^POWER · seen      CC = χ²(h(box), h(ring))      MS = max(0, mean S in box - in ring)
 
@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from equipoise.detection.spectral import spectral_residual
+from equipoise.detection.spectral_residual import spectral_residual
 
 SIDE = 60  # pixels, to which a picture is resized whatever its shape
 GRID = 12  # lines in each direction; SIDE is a multiple of it

@@ -14,12 +14,12 @@ import torch
 from PIL import Image, ImageDraw
 from torch import Tensor
 
-from equipoise.data.badness import BadRecord
-from equipoise.data.encoded import encoded
+from equipoise.data.bad_records import BadRecord
+from equipoise.data.contact_sheet import contact_sheet
+from equipoise.data.encoded_image import encoded
 from equipoise.data.files.records import Records
 from equipoise.data.files.regions import BOX, RegionFiles
-from equipoise.data.sheet import contact_sheet
-from equipoise.files import write_text
+from equipoise.io.atomic import write_text
 
 REPORT, SHEET = "report.json", "sheet.png"
 PICTURES, SIDE, DRAWN = 12, 280, 5  # on the sheet, pixels of each, boxes on each

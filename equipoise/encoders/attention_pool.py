@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from equipoise.encoders.layout import Even, Packed
+from equipoise.encoders.packing import Even, Packed
 from equipoise.encoders.transformer import BareAttention
 from equipoise.types import Features
 

@@ -12,8 +12,8 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from torch import Tensor, nn
 
-from equipoise.data.images import Preprocess
-from equipoise.data.tokens import Tokens
+from equipoise.data.preprocess import Preprocess
+from equipoise.data.tokenizer import Tokens
 from equipoise.types import Features, UserError
 
 Prompts = Callable[[], Sequence[Tensor]]  # learned tokens [n, w], one set for each of the first blocks
@@ -47,7 +47,8 @@ class ImageEncoder(Encoder):
 
 @runtime_checkable
 class HasRear(Protocol):
-    """An image encoder whose last part can also read tokens that are no part of a picture (`models/guides.py`)."""
+    """An image encoder whose last part can also read tokens that are no part of a picture
+    (`models/region_branch.py`)."""
 
     width: int
 

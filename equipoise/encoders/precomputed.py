@@ -16,8 +16,8 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from equipoise.data.images import Preprocess
-from equipoise.data.tokens import Tokens
+from equipoise.data.preprocess import Preprocess
+from equipoise.data.tokenizer import Tokens
 from equipoise.encoders.encoder import Encoder, ImageEncoder, TextEncoder, mean_of_real
 from equipoise.encoders.transformer import check_sizes
 from equipoise.types import Features, UserError

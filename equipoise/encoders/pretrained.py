@@ -18,7 +18,7 @@ from typing import Any, Self
 import torch
 from torch import Tensor, nn
 
-from equipoise.data.images import Preprocess
+from equipoise.data.preprocess import Preprocess
 from equipoise.encoders.encoder import Encoder, ImageEncoder, TextEncoder, mean_of_real, require_single
 from equipoise.types import Features, UserError
 

@@ -3,7 +3,7 @@
 Radford et al. 2021, §2.4 (causal, end-of-text readout); Devlin et al. 2019, BERT (bidirectional, class token first),
 here with pre-LN blocks; Sun & Li 2024, §3 (several class tokens: copies of the first, each at a position of its own,
 which is all that tells them apart). Positions are learned. Padding costs nothing and changes nothing: the real tokens
-of a batch are packed into one sequence (see layout.py).
+of a batch are packed into one sequence (see packing.py).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from equipoise.encoders.encoder import Prompts, TextEncoder
-from equipoise.encoders.layout import Packed, Padded
+from equipoise.encoders.packing import Packed, Padded
 from equipoise.encoders.transformer import Transformer, check_sizes
 from equipoise.types import Features, UserError
 

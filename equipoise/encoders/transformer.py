@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
-from equipoise.encoders.layout import Layout
+from equipoise.encoders.packing import Layout
 from equipoise.types import UserError
 
 

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from equipoise.encoders.encoder import ImageEncoder, Prompts
-from equipoise.encoders.layout import Even, Packed
+from equipoise.encoders.packing import Even, Packed
 from equipoise.encoders.transformer import Transformer, check_sizes
 from equipoise.types import Features, UserError
 

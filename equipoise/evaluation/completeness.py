@@ -21,7 +21,7 @@ import torch
 
 from equipoise.data.source import Source
 from equipoise.evaluation.evaluate import Captions, encode_some
-from equipoise.models.fit import require_fit
+from equipoise.models.compatibility import require_fit
 from equipoise.models.model import Model
 from equipoise.types import UserError
 

@@ -19,14 +19,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from equipoise.data.shots import SHIFTED, ClassSet
+from equipoise.data.few_shot import SHIFTED, ClassSet
 from equipoise.data.source import FeatureSource, JudgedSource, LabelledSource, Source
 from equipoise.evaluation.chance import geometry_chance, retrieval_chance, zero_shot_chance
 from equipoise.evaluation.geometry import geometry
 from equipoise.evaluation.retrieval import retrieval
 from equipoise.evaluation.zeroshot import AVERAGES, confusion, fill, zero_shot
-from equipoise.models.by_weights import by_weights
-from equipoise.models.fit import require_fit
+from equipoise.models.code_features import by_weights
+from equipoise.models.compatibility import require_fit
 from equipoise.models.model import Model
 from equipoise.spaces import Space
 from equipoise.types import UserError

@@ -24,7 +24,7 @@ from torch import Tensor
 
 from equipoise.evaluation.retrieval import at_least_float32
 from equipoise.spaces import Space, hardness
-from equipoise.spaces.pairs import straight
+from equipoise.spaces.pairwise import straight
 from equipoise.types import UserError
 
 AT_ONCE = 1024  # rows and columns of a block

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from equipoise.files import write_text
+from equipoise.io.atomic import write_text
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from equipoise.data.shots import SHIFTED
+from equipoise.data.few_shot import SHIFTED
 from equipoise.evaluation.evaluate import Finding
 from equipoise.evaluation.results import percent
 from equipoise.types import UserError

@@ -1,6 +1,6 @@
 """How far to shift: the direction measured on one set of pairs, every amount tried on another that is held out.
 
-Liang et al. 2022, "Mind the Gap", §4.2; Oh et al. 2023, App. A.1 (`models/shift.py` has the formula).
+Liang et al. 2022, "Mind the Gap", §4.2; Oh et al. 2023, App. A.1 (`models/embedding_shift.py` has the formula).
 
     paper      λ from -0.1 to 0.1 by 0.01        Oh et al.: "the finer search range gives better results"
     official   λ from -2.5 to 2.5 by 0.125       the released code of Liang et al.
@@ -18,15 +18,15 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from equipoise.data.remap import subset
 from equipoise.data.source import LabelledSource, Source
-from equipoise.data.view import subset
 from equipoise.evaluation.chance import retrieval_chance
 from equipoise.evaluation.evaluate import Evaluation, captions, encode_images, encode_some, labels, prompt_points
 from equipoise.evaluation.retrieval import retrieval
 from equipoise.evaluation.zeroshot import zero_shot
-from equipoise.models.fit import require_fit
+from equipoise.models.compatibility import require_fit
+from equipoise.models.embedding_shift import require_vectors, shifted
 from equipoise.models.model import Model
-from equipoise.models.shift import require_vectors, shifted
 from equipoise.types import UserError
 
 GRIDS: dict[str, tuple[float, ...]] = {

@@ -5,9 +5,9 @@ from __future__ import annotations
 from equipoise.forms.cross_entropy import CrossEntropy
 from equipoise.forms.divergence import DIVERGENCES, Divergence
 from equipoise.forms.form import Form, SingleSweep, Statistics
+from equipoise.forms.on_hard_target import Unsoftened
 from equipoise.forms.sigmoid import Sigmoid
-from equipoise.forms.together import Together
-from equipoise.forms.unsoftened import Unsoftened
+from equipoise.forms.stacked import Together
 
 FORMS: dict[str, Form | type[Form]] = {
     "cross_entropy": CrossEntropy,

@@ -7,10 +7,10 @@ They are saved with the model, so that training can go on; `encode_image` and `e
 from __future__ import annotations
 
 from equipoise.heads.head import Head, HeadConfig, Seen, Sizes
-from equipoise.heads.masked_words import MaskedWords
-from equipoise.heads.nearest import Nearest
-from equipoise.heads.own_scale import OwnScale
-from equipoise.heads.projector import Projector
-from equipoise.heads.twins import Twins
+from equipoise.heads.logit_scale import OwnScale
+from equipoise.heads.mlm import MaskedWords
+from equipoise.heads.simclr import Projector
+from equipoise.heads.simsiam import Twins
+from equipoise.heads.text_queue import Nearest
 
 __all__ = ["Head", "HeadConfig", "MaskedWords", "Nearest", "OwnScale", "Projector", "Seen", "Sizes", "Twins"]

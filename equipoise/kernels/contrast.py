@@ -10,10 +10,10 @@ with b added to the logits where the form learns a bias, and the norms of whole 
 or target need them. `impl="eager"` does just that under autograd and stores N × M matrices. `impl="tiled"` visits
 blocks, keeps a few numbers a row and a column, and recomputes each block for the gradient: memory is linear in N.
 `impl="fused"` does the same at the speed of a GPU's matrix products, for the combinations that have kernels (see
-`fused_choice.py`). `"auto"` takes eager while its matrices are small; beyond, fused where it can and tiled elsewhere.
+`backends.py`). `"auto"` takes eager while its matrices are small; beyond, fused where it can and tiled elsewhere.
 Where the target is made of tensors (a guide's points), they get their gradients too. Points that are not finite are
 refused in a sentence on the processor; on a GPU, which would have to be waited for, the loss is NaN. Several processes
-may share the work (`divided.py`): then u and v are a part of the batch, and the loss is that of the whole.
+may share the work (`sharding/context.py`): then u and v are a part of the batch, and the loss is that of the whole.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ import torch
 from torch import Tensor
 
 from equipoise.forms import Form, SingleSweep
-from equipoise.kernels.columns import Columns, Here
-from equipoise.kernels.divided import division, whole_target
+from equipoise.kernels.backends import Kernel, kernel_for
 from equipoise.kernels.finite import require_finite
-from equipoise.kernels.fused_choice import Kernel, kernel_for
-from equipoise.kernels.parts import Parts
-from equipoise.kernels.sweep_blocks import Sweeps, known_block, norms_of
-from equipoise.kernels.sweeps import swept
+from equipoise.kernels.sharding.columns import Columns, Here
+from equipoise.kernels.sharding.context import division, whole_target
+from equipoise.kernels.sharding.shards import Parts
 from equipoise.kernels.tiled import Tiles, tiled
+from equipoise.kernels.tiled_normalized import swept
+from equipoise.kernels.tiled_normalized_block import Sweeps, known_block, norms_of
 from equipoise.spaces import Space
 from equipoise.targets import Target
 from equipoise.types import UserError

@@ -4,7 +4,7 @@ One sweep over blocks gives row and column statistics from the same similarities
 asks the form for d loss / d logits and pushes it through the space's similarity at once. So four matrix products
 of N × M × d in all (one forward, one recomputed, two backward), and never more than a few tiles alive. Similarities
 have the points' type; logits, statistics and sums over tiles are float32 at least, for bfloat16 would lose what a
-tile adds to many. The columns may be elsewhere (`columns.py`): a sweep is a round of them.
+tile adds to many. The columns may be elsewhere (`sharding/columns.py`): a sweep is a round of them.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from torch import Tensor
 
 from equipoise.forms import SingleSweep, Statistics
 from equipoise.forms.form import SUM
-from equipoise.kernels.blocks import blocks, moved
-from equipoise.kernels.columns import Columns
+from equipoise.kernels.sharding.columns import Columns
+from equipoise.kernels.tiling import blocks, moved
 from equipoise.spaces import Space
 from equipoise.targets import Target, TargetBlock
 

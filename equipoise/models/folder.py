@@ -22,9 +22,9 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from equipoise.data.images import Preprocess
-from equipoise.data.tokens import NoTokens, Tokens
-from equipoise.files import replacing, write_text
+from equipoise.data.preprocess import Preprocess
+from equipoise.data.tokenizer import NoTokens, Tokens
+from equipoise.io.atomic import replacing, write_text
 from equipoise.models.model import Model, count_parameters
 from equipoise.types import UserError
 

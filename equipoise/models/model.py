@@ -17,17 +17,17 @@ import torch
 from PIL import Image
 from torch import Tensor, nn
 
-from equipoise.data.images import Preprocess
-from equipoise.data.tokens import NoTokens, Tokens
+from equipoise.data.preprocess import Preprocess
+from equipoise.data.tokenizer import NoTokens, Tokens
 from equipoise.encoders import ImageConfig, TextConfig, TextTransformer
 from equipoise.heads import Head, HeadConfig, Sizes
-from equipoise.models.guides import Regions, tags_of
-from equipoise.models.pivots import pivot_points
+from equipoise.models.class_prompts import pivot_points
+from equipoise.models.embedding_shift import Shift
+from equipoise.models.encode_chunks import Spread, in_turn
+from equipoise.models.forward_cache import TOWER_OF, Reading, widened
+from equipoise.models.logit_scale import Temperature
 from equipoise.models.prompts import Prompts
-from equipoise.models.reading import TOWER_OF, Reading, widened
-from equipoise.models.shift import Shift
-from equipoise.models.spread import Spread, in_turn
-from equipoise.models.temperature import Temperature
+from equipoise.models.region_branch import Regions, tags_of
 from equipoise.readouts import Readout, ReadoutConfig
 from equipoise.spaces import Space
 from equipoise.types import Batch, Embeddings, Features, UserError

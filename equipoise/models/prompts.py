@@ -16,7 +16,8 @@ authors' copies do. Nothing but this is to be trained (`training.trains = "added
 How we differ: the authors' texts are "a photo of a CLASS.", whose first n words P_1 *replaces*, so that the tower reads
 "X X of a CLASS.". Captions have no such words to give, so P_1 is *inserted* behind the start token and all words stay;
 it takes n places of the context. Several class tokens are allowed: prompts of texts come behind them. Regions
-(`guides.py`) pass the last blocks without prompts. The authors train with SGD at 0.0035; here it is AdamW at its rate.
+(`region_branch.py`) pass the last blocks without prompts. The authors train with SGD at 0.0035; here it is AdamW at its
+rate.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from equipoise.data.tokens import Tokens
+from equipoise.data.tokenizer import Tokens
 from equipoise.encoders.encoder import Encoder, TakesPrompts
 from equipoise.types import UserError
 

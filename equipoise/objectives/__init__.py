@@ -6,12 +6,12 @@ from equipoise.objectives.clip import CLIP
 from equipoise.objectives.declip import DeCLIP
 from equipoise.objectives.few_shot import FewShot
 from equipoise.objectives.filip import FILIP
-from equipoise.objectives.imix import IMix
-from equipoise.objectives.m3mix import M3Mix
+from equipoise.objectives.mixup.imix import IMix
+from equipoise.objectives.mixup.m3mix import M3Mix
+from equipoise.objectives.mixup.unmix import UnMix
 from equipoise.objectives.objective import Objective
 from equipoise.objectives.slip import SLIP
 from equipoise.objectives.softclip import SoftCLIP
-from equipoise.objectives.unmix import UnMix
 from equipoise.targets import Smoothed
 
 OBJECTIVES: dict[str, Objective | type[Objective]] = {

@@ -15,10 +15,10 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from equipoise.choice import choice
 from equipoise.forms import FORMS, Form
 from equipoise.kernels import contrast
 from equipoise.objectives.objective import Objective
+from equipoise.settings.choice import choice
 from equipoise.spaces import Space
 from equipoise.targets import TARGETS, Target
 from equipoise.types import Batch, Embeddings, Loss

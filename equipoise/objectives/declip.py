@@ -7,12 +7,12 @@ Li et al. 2022, "Supervision Exists Everywhere: A Data Efficient Contrastive Lan
 
     L_CLIP     mean of CLIP's loss over the four pairs (image, image_view2) x (text, text_view2)
     L_SimSiam  objectives/simsiam.py on the two views of the image
-    L_MLM      Σ_i cost_i / number of hidden words                      heads/masked_words.py
+    L_MLM      Σ_i cost_i / number of hidden words                      heads/mlm.py
     L_NN       mean over the same four pairs of -log softmax_j(exp(t)·s(image_i, nearest(text_j))) at j = i
 
 The text is the caption with hidden words, as in the authors' code, text_view2 the changed one. nearest(.) is the
-closest text in a queue of 65,536 (heads/nearest.py); no gradient flows into it, and only images look for texts. A term
-whose weight is 0 asks for nothing. With the readout `code_book` this is DeCLIP+FDT.
+closest text in a queue of 65,536 (heads/text_queue.py); no gradient flows into it, and only images look for texts. A
+term whose weight is 0 asks for nothing. With the readout `code_book` this is DeCLIP+FDT.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ from itertools import product
 import torch
 from torch import Tensor
 
-from equipoise.choice import choice
 from equipoise.data.source import HIDDEN, IMAGE_VIEW2, MASKED_WORDS, TEXT_VIEW2
 from equipoise.forms import FORMS, CrossEntropy, Form
 from equipoise.heads import Head, HeadConfig, MaskedWords, Nearest, Twins
@@ -32,6 +31,7 @@ from equipoise.kernels import contrast
 from equipoise.objectives.clip import CLIP
 from equipoise.objectives.objective import Objective
 from equipoise.objectives.simsiam import simsiam
+from equipoise.settings.choice import choice
 from equipoise.spaces import Space
 from equipoise.targets import TARGETS, OneHot, Target
 from equipoise.types import Batch, Embeddings, Loss, UserError

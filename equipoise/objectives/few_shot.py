@@ -4,10 +4,10 @@ Oh et al. 2023, "Geodesic Multi-Modal Mixup for Robust Fine-Tuning", App. A.2.
 
     L = L_class + (w_m² L_m² + w_V L_V + w_L L_L + w_VL L_VL) / epoch
 
-L_class of `class_contrast.py`, the mixups of `class_mix.py`; weights, schedules and temperatures as `mixing.py` has
-them. The text of a sample is the prompt of its class, so the text tower reads C prompts a step and no captions. The
-paper sweeps weights over {0.01, ..., 0.5} and α over {0.2, 0.5} and states neither: these weights are from the middle.
-With all of them 0 it is the paper's plain fine-tuning (FT).
+L_class of `class_contrast.py`, the mixups of `mixup/class_mix.py`; weights, schedules and temperatures as
+`mixup/base.py` has them. The text of a sample is the prompt of its class, so the text tower reads C prompts a step and
+no captions. The paper sweeps weights over {0.01, ..., 0.5} and α over {0.2, 0.5} and states neither: these weights are
+from the middle. With all of them 0 it is the paper's plain fine-tuning (FT).
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from torch import Tensor
 from equipoise.data.source import CLASS_PROMPTS, CLASSES
 from equipoise.heads import HeadConfig
 from equipoise.objectives.class_contrast import class_contrast
-from equipoise.objectives.class_mix import ClassMix
-from equipoise.objectives.mixing import Mixing
+from equipoise.objectives.mixup.base import Mixing
+from equipoise.objectives.mixup.class_mix import ClassMix
 from equipoise.spaces import Space, hardness
 from equipoise.types import Batch, Embeddings, Loss, UserError
 

@@ -18,10 +18,10 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from equipoise.choice import choice
 from equipoise.forms import CrossEntropy
 from equipoise.objectives.clip import CLIP
 from equipoise.objectives.objective import Objective
+from equipoise.settings.choice import choice
 from equipoise.spaces import Space, TokenSets
 from equipoise.targets import TARGETS, Target
 from equipoise.types import Batch, Embeddings, Loss, UserError

@@ -26,12 +26,12 @@ class Objective(ABC):
     @property
     def divisible(self) -> bool:
         """Whether all it does with points is to `contrast` two roles, row i of one with row i of the other: then it may
-        be given a part of the batch, and `contrast` sees to the rest (`kernels/divided.py`)."""
+        be given a part of the batch, and `contrast` sees to the rest (`kernels/sharding/context.py`)."""
         return False
 
     @property
     def views(self) -> tuple[str, ...]:
-        """What the data must make of each sample beside its image and caption (`data/views.py`)."""
+        """What the data must make of each sample beside its image and caption (`data/sample_views.py`)."""
         return ()
 
     @property

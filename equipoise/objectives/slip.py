@@ -16,13 +16,13 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from equipoise.choice import choice
 from equipoise.data.source import IMAGE_VIEW2
 from equipoise.forms import FORMS, Form
 from equipoise.heads import HeadConfig, Projector
 from equipoise.objectives.clip import CLIP
 from equipoise.objectives.objective import Objective
 from equipoise.objectives.simclr import simclr
+from equipoise.settings.choice import choice
 from equipoise.spaces import Space
 from equipoise.targets import TARGETS, Target
 from equipoise.types import Batch, Embeddings, Loss, UserError

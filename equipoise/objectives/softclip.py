@@ -22,10 +22,10 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from equipoise.choice import choice
 from equipoise.forms import CrossEntropy, Divergence, Form, Together, Unsoftened
 from equipoise.kernels import contrast
 from equipoise.objectives.objective import Objective
+from equipoise.settings.choice import choice
 from equipoise.spaces import Space
 from equipoise.targets import GUIDES, HARD_TARGETS, Guide, HardTarget, Softened
 from equipoise.types import Batch, Embeddings, Loss, UserError

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from equipoise.ops.sparsemax import sparsemax
 from equipoise.readouts.class_token import ClassToken
 from equipoise.readouts.class_tokens import ClassTokens
 from equipoise.readouts.code_book import CodeBookReadout
-from equipoise.readouts.codes import CodeBook
+from equipoise.readouts.codebook_state import CodeBook
 from equipoise.readouts.readout import Readout, ReadoutConfig, Shared
-from equipoise.readouts.sparsemax import sparsemax
 from equipoise.readouts.token_set import TokenSet
 
 READOUTS: dict[str, type[ReadoutConfig]] = {

@@ -25,10 +25,10 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from equipoise.readouts.codes import CodeBook
+from equipoise.ops.max_relevance import pooled_relevance
+from equipoise.ops.sparsemax import sparsemax
+from equipoise.readouts.codebook_state import CodeBook
 from equipoise.readouts.readout import Readout, Shared
-from equipoise.readouts.relevance import pooled_relevance
-from equipoise.readouts.sparsemax import sparsemax
 from equipoise.spaces import Space
 from equipoise.types import Features, UserError
 

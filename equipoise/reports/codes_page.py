@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from equipoise.files import replacing, write_text
+from equipoise.io.atomic import replacing, write_text
 from equipoise.reports.page import page, part
 
 GAP = 4  # pixels between pictures

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from equipoise.data.shots import ClassSet
+from equipoise.data.few_shot import ClassSet
 from equipoise.data.source import FeatureSource, JudgedSource, Source
 from equipoise.evaluation.evaluate import Captions, captions, encode_images
 from equipoise.models.model import Model

@@ -17,11 +17,11 @@ import numpy as np
 
 from equipoise.evaluation.results import metric, percent
 from equipoise.evaluation.robustness import COLUMNS, Robustness
-from equipoise.files import write_text
+from equipoise.finetuning.comparison import Comparison
+from equipoise.io.atomic import write_text
 from equipoise.reports import plots
 from equipoise.reports.page import page
 from equipoise.reports.tuning import section
-from equipoise.tuning.comparison import Comparison
 
 REPORT = "report.html"
 HEADLINES = ("text_to_image_R@1", "image_to_text_R@1", "text_to_image_mAP@R", "acc1")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from equipoise.evaluation.results import metric
+from equipoise.finetuning.comparison import Comparison
 from equipoise.reports import plots
-from equipoise.tuning.comparison import Comparison
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -24,6 +24,7 @@ from equipoise.settings.toml import Key, key_lines
 from equipoise.types import UserError
 
 BUILT_IN = Path(str(files("equipoise"))) / "recipes"
+METHOD_FOLDER = "finetune"  # the folder of fine-tuning methods, which are no recipes by themselves
 PathLike = str | os.PathLike[str]
 SAID = 5  # recipes named in an error
 
@@ -50,8 +51,8 @@ def find_recipe(name_or_path: PathLike) -> Path:
     name, path = os.fspath(name_or_path), Path(name_or_path)
     if path.suffix == ".toml" or path.name != name:
         return path
-    if name in _built_in_names():
-        return BUILT_IN / f"{name}.toml"
+    if name in (known := built_in_files()):
+        return known[name]
     if os.path.isfile(path):
         return path
     raise UserError(f'there is no recipe "{name}"; give the path of a .toml file, or one of: {_nearest_first(name)}')
@@ -59,7 +60,7 @@ def find_recipe(name_or_path: PathLike) -> Path:
 
 def builtin_recipes() -> dict[str, str]:
     """The recipes that come with the package, by name, with the first line of their header."""
-    return {name: header(name).partition("\n")[0] for name in _built_in_names()}
+    return {name: header(name).partition("\n")[0] for name in built_in_files()}
 
 
 def header(name_or_path: PathLike) -> str:
@@ -108,8 +109,8 @@ def _parent(file: Path, name: Any) -> Path:
     others = [path for path in beside if path.resolve() != file.resolve()]
     if others:
         return others[0]
-    if name in _built_in_names():  # after `others`, so that one's own demo.toml may extend the built-in demo
-        return BUILT_IN / f"{name}.toml"
+    if name in (known := built_in_files()):  # after `others`, so that one's own demo.toml may extend the built-in demo
+        return known[name]
     if beside:
         return beside[0]
     raise UserError(f'no recipe "{name}" beside this file or among the built-in ones: {_nearest_first(name)}')
@@ -153,12 +154,14 @@ def _parsed_value(text: str) -> Any:
     return parsed["value"] if len(parsed) == 1 else text
 
 
-def _built_in_names() -> list[str]:
-    return sorted(file.stem for file in BUILT_IN.glob("*.toml"))
+def built_in_files() -> dict[str, Path]:
+    """Built-in recipes by name; their folders sort them by paper and are no part of the name."""
+    files = [file for file in BUILT_IN.rglob("*.toml") if file.parent.name != METHOD_FOLDER]
+    return {file.stem: file for file in sorted(files, key=lambda file: file.stem)}
 
 
 def _nearest_first(name: str) -> str:
     """A few of the built-in recipes."""
-    known = sorted(_built_in_names(), key=lambda other: -difflib.SequenceMatcher(None, name, other).ratio())
+    known = sorted(built_in_files(), key=lambda other: -difflib.SequenceMatcher(None, name, other).ratio())
     more = " (`equipoise recipes` lists all)" if len(known) > SAID else ""
     return (", ".join(known[:SAID]) or "none") + more

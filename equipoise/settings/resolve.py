@@ -19,7 +19,7 @@ from dataclasses import MISSING, Field, fields, is_dataclass
 from operator import attrgetter
 from typing import Any, TypeVar, get_type_hints
 
-from equipoise.choice import CHOICES, DEFAULT, MANY
+from equipoise.settings.choice import CHOICES, DEFAULT, MANY
 from equipoise.settings.layers import Table, shown, suggestion
 from equipoise.settings.values import Mismatch, alternatives, convert
 from equipoise.types import UserError

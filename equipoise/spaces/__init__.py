@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from equipoise.spaces.by_class import ByClass, by_class
 from equipoise.spaces.euclidean import Euclidean
 from equipoise.spaces.geodesic_mix import geodesic_mix
-from equipoise.spaces.hardness import Hardness, hardness
-from equipoise.spaces.part_way import PartWay
-from equipoise.spaces.pinned import Pinned, pinned
+from equipoise.spaces.hard_negatives import Hardness, hardness
 from equipoise.spaces.product_sphere import ProductSphere
+from equipoise.spaces.scorers.by_class import ByClass, by_class
+from equipoise.spaces.scorers.pinned import Pinned, pinned
+from equipoise.spaces.scorers.toward_mix import PartWay
 from equipoise.spaces.space import Space
 from equipoise.spaces.sphere import Sphere
 from equipoise.spaces.token_sets import TokenSets

@@ -17,7 +17,7 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from equipoise.spaces import arcs, pairs
+from equipoise.spaces import pairwise, sphere_math
 from equipoise.spaces.space import Space
 from equipoise.types import UserError
 
@@ -35,7 +35,7 @@ class Euclidean(Space):
         return vectors
 
     def similarity(self, rows: Tensor, cols: Tensor) -> Tensor:
-        return -pairs.straight(rows, cols)
+        return -pairwise.straight(rows, cols)
 
     @property
     def range(self) -> tuple[float, float]:
@@ -54,4 +54,4 @@ class Euclidean(Space):
         return vector
 
     def geodesic_distance(self, u: Tensor, v: Tensor) -> Tensor:
-        return arcs.norm(u - v)
+        return sphere_math.norm(u - v)

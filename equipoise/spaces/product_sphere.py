@@ -24,7 +24,7 @@ from torch import Generator, Tensor
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
-from equipoise.spaces import arcs, pairs
+from equipoise.spaces import pairwise, sphere_math
 from equipoise.spaces.space import Space
 from equipoise.spaces.sphere import SMALLEST_NORM
 from equipoise.types import UserError
@@ -57,7 +57,7 @@ class ProductSphere(Space):
         return F.normalize(self._parts(vectors), dim=-1, eps=SMALLEST_NORM).flatten(-2)
 
     def similarity(self, rows: Tensor, cols: Tensor) -> Tensor:
-        return rows @ cols.T if self.distance == "inner" else -pairs.arcs(rows, cols, self.m)
+        return rows @ cols.T if self.distance == "inner" else -pairwise.arcs(rows, cols, self.m)
 
     @property
     def range(self) -> tuple[float, float]:
@@ -75,19 +75,19 @@ class ProductSphere(Space):
         return reduce(torch.add, parts)
 
     def exp(self, point: Tensor, tangent: Tensor) -> Tensor:
-        return arcs.exp(self._parts(point), self._parts(tangent)).flatten(-2)
+        return sphere_math.exp(self._parts(point), self._parts(tangent)).flatten(-2)
 
     def log(self, point: Tensor, other: Tensor) -> Tensor:
-        return arcs.log(self._parts(point), self._parts(other)).flatten(-2)
+        return sphere_math.log(self._parts(point), self._parts(other)).flatten(-2)
 
     def tangent(self, point: Tensor, vector: Tensor) -> Tensor:
-        return arcs.tangent(self._parts(point), self._parts(vector)).flatten(-2)
+        return sphere_math.tangent(self._parts(point), self._parts(vector)).flatten(-2)
 
     def geodesic_distance(self, u: Tensor, v: Tensor) -> Tensor:
-        return arcs.norm(arcs.angle(self._parts(u), self._parts(v)))
+        return sphere_math.norm(sphere_math.angle(self._parts(u), self._parts(v)))
 
     def sample(self, count: int, generator: Generator | None = None) -> Tensor:
-        return arcs.sample((count, self.m, self.n), generator).flatten(-2)
+        return sphere_math.sample((count, self.m, self.n), generator).flatten(-2)
 
     def _parts(self, vectors: Tensor) -> Tensor:
         """[..., n·m] as [..., m, n]."""
@@ -96,4 +96,4 @@ class ProductSphere(Space):
 
 def _cosines(u: Tensor, v: Tensor, part: float) -> Tensor:
     """cos of this part of the angles between every row and every column of one sphere."""
-    return torch.cos(part * pairs.arcs(u, v, 1))
+    return torch.cos(part * pairwise.arcs(u, v, 1))

@@ -5,8 +5,8 @@ Radford et al. 2021, "Learning Transferable Visual Models From Natural Language 
     project(x) = x / ‖x‖        similarity(u, v) = ⟨u, v⟩ ∈ [-1, 1]
 
 The zero vector has no direction: it stays at zero, with a bounded gradient, instead of becoming NaN. Geodesics are
-great circles (`arcs.py`); interpolating along them is the geodesic mix of Oh et al. 2023. `product_sphere` is several
-of these side by side.
+great circles (`sphere_math.py`); interpolating along them is the geodesic mix of Oh et al. 2023. `product_sphere` is
+several of these side by side.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import torch
 from torch import Generator, Tensor
 from torch.nn import functional as F
 
-from equipoise.spaces import arcs, pairs
+from equipoise.spaces import pairwise, sphere_math
 from equipoise.spaces.space import Space
 from equipoise.types import UserError
 
@@ -45,19 +45,19 @@ class Sphere(Space):
         return (-1.0, 1.0)
 
     def part_way(self, rows: Tensor, cols: Tensor, lam: float) -> Tensor:
-        return torch.cos((1 - lam) * pairs.arcs(rows, cols, 1))  # what is left of the arc between them
+        return torch.cos((1 - lam) * pairwise.arcs(rows, cols, 1))  # what is left of the arc between them
 
     def exp(self, point: Tensor, tangent: Tensor) -> Tensor:
-        return arcs.exp(point, tangent)
+        return sphere_math.exp(point, tangent)
 
     def log(self, point: Tensor, other: Tensor) -> Tensor:
-        return arcs.log(point, other)
+        return sphere_math.log(point, other)
 
     def tangent(self, point: Tensor, vector: Tensor) -> Tensor:
-        return arcs.tangent(point, vector)
+        return sphere_math.tangent(point, vector)
 
     def geodesic_distance(self, u: Tensor, v: Tensor) -> Tensor:
-        return arcs.angle(u, v)
+        return sphere_math.angle(u, v)
 
     def sample(self, count: int, generator: Generator | None = None) -> Tensor:
-        return arcs.sample((count, self.dim), generator)
+        return sphere_math.sample((count, self.dim), generator)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from equipoise.targets.class_matches import OfClasses
 from equipoise.targets.duplicates import Alike, Duplicates
 from equipoise.targets.guide import GUIDES, Guide
-from equipoise.targets.hard import HARD_TARGETS
-from equipoise.targets.of_classes import OfClasses
+from equipoise.targets.hard_targets import HARD_TARGETS
+from equipoise.targets.label_smoothing import Smoothed
+from equipoise.targets.mirrored import Reflected
 from equipoise.targets.one_hot import OneHot
-from equipoise.targets.reflected import Reflected
-from equipoise.targets.smoothed import Smoothed
 from equipoise.targets.softened import Softened
 from equipoise.targets.target import HardTarget, Scores, Target, TargetBlock, log_zero
 

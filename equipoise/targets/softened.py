@@ -21,10 +21,10 @@ from typing import ClassVar, NoReturn
 import torch
 from torch import Tensor
 
-from equipoise.choice import choice
+from equipoise.settings.choice import choice
 from equipoise.spaces import Space
 from equipoise.targets.guide import GUIDES, Guide, Kinship
-from equipoise.targets.hard import HARD_TARGETS
+from equipoise.targets.hard_targets import HARD_TARGETS
 from equipoise.targets.target import COLS, ROWS, SHARED, Gather, HardTarget, Scores, Target, TargetBlock
 from equipoise.types import Batch, Embeddings, UserError
 

@@ -9,22 +9,22 @@ from functools import partial
 from pathlib import Path
 
 from equipoise.data.batches import Batches
-from equipoise.data.loading import WORKER_ERRORS, lost_worker
+from equipoise.data.prefetch import WORKER_ERRORS, lost_worker
+from equipoise.io.progress import Progress
 from equipoise.models.model import Model
 from equipoise.objectives import Objective
-from equipoise.training.average import Average
-from equipoise.training.checkpoints import Checkpoints, is_due
-from equipoise.training.clock import Clock
-from equipoise.training.comparing import NotFinite
-from equipoise.training.interrupt import Interrupt
-from equipoise.training.metrics import MetricsLog
-from equipoise.training.parallel import own_device
-from equipoise.training.progress import Progress
-from equipoise.training.ranks import Ranks
+from equipoise.training.batch_loss import NotFinite
+from equipoise.training.checkpoint.checkpoints import Checkpoints, is_due
+from equipoise.training.checkpoint.state import Position, State
+from equipoise.training.distributed.ranks import Ranks
+from equipoise.training.distributed.sharded_encoding import Sharing
+from equipoise.training.distributed.wrap import own_device
+from equipoise.training.ema import Average
+from equipoise.training.logging.metrics import MetricsLog
+from equipoise.training.logging.null import Silence
+from equipoise.training.logging.throughput import Clock
 from equipoise.training.settings import Training
-from equipoise.training.sharing import Sharing
-from equipoise.training.silence import Silence
-from equipoise.training.state import Position, State
+from equipoise.training.signals import Interrupt
 from equipoise.training.step import Step, StepFacts
 from equipoise.types import Batch, Moment, UserError
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 import torch
 
 from equipoise.training.device import torch_device
-from equipoise.training.probe import Probe
-from equipoise.training.trainable import TRAINS
+from equipoise.training.freezing import TRAINS
+from equipoise.training.probe_phase import Probe
 from equipoise.types import MOMENTUM, UserError
 
 PRECISIONS = ("auto", "float32", "bf16")
@@ -32,7 +32,7 @@ class Training:
     batch_size: int = 256  # of the whole run, whatever the number of processes
     micro_batch: int = 0  # samples encoded at once on each process; 0 takes the whole batch
     parallel: str = "ddp"  # several processes: ddp keeps a whole model on each, fsdp a slice of it
-    exchange: str = "auto"  # several processes: how they share the work of the loss (`exchange.py`)
+    exchange: str = "auto"  # several processes: how they share the work of the loss (`distributed/loss_sharding.py`)
     learning_rate: float = 1e-3
     final_learning_rate: float = 0.0
     warmup_steps: int = 100
@@ -40,7 +40,7 @@ class Training:
     betas: tuple[float, float] = (0.9, 0.98)
     epsilon: float = 1e-6
     clip_norm: float = 1.0  # 0 leaves gradients as they are
-    trains: str = "all"  # which parameters: all, readouts, image, text, added (`trainable.py`)
+    trains: str = "all"  # which parameters: all, readouts, image, text, added (`freezing.py`)
     probe: Probe = field(default_factory=Probe)  # a first part of the run that trains the readouts alone
     keep_statistics: bool = False  # batch norm goes by its running statistics and leaves them, as in evaluation
     ema: float = 0.0  # decay of the weights' moving average; 0 keeps none

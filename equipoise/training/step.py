@@ -11,18 +11,18 @@ from torch import Tensor, nn
 from equipoise.encoders.batch_norm import leaving_statistics
 from equipoise.models.model import Model, evaluating
 from equipoise.objectives import Objective
-from equipoise.training.average import Average
-from equipoise.training.cached import cached_backward, micro_batches
-from equipoise.training.comparing import Comparing, NotFinite
-from equipoise.training.exchange import chosen_exchange
-from equipoise.training.optimiser import learning_rate, make_optimiser
-from equipoise.training.parallel import alone, same_stretch, together
-from equipoise.training.ranks import Ranks
-from equipoise.training.rows import is_spread, own_part, own_rows
+from equipoise.training.batch_loss import Comparing, NotFinite
+from equipoise.training.batch_norm import prepare_statistics
+from equipoise.training.distributed.dtensors import is_spread, own_part, own_rows
+from equipoise.training.distributed.loss_sharding import chosen_exchange
+from equipoise.training.distributed.ranks import Ranks
+from equipoise.training.distributed.stored_tensors import Stored
+from equipoise.training.distributed.wrap import alone, same_stretch, together
+from equipoise.training.ema import Average
+from equipoise.training.freezing import READOUTS, Parts, at_rest, freeze_all_but, kept_norms
+from equipoise.training.grad_cache import cached_backward, micro_batches
+from equipoise.training.optimizer import learning_rate, make_optimiser
 from equipoise.training.settings import Training
-from equipoise.training.statistics import prepare_statistics
-from equipoise.training.stored import Stored
-from equipoise.training.trainable import READOUTS, Parts, at_rest, freeze_all_but, kept_norms
 from equipoise.types import COMMON, MOMENTUM, Batch, Embeddings, Loss
 
 

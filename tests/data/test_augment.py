@@ -16,7 +16,7 @@ from equipoise.data.augment import CHANCES, WIDTHS, Augment, Draws, blended, gau
 from equipoise.data.batches import Batches
 from equipoise.data.scenes import Scenes
 from equipoise.data.source import IMAGE_VIEW2
-from equipoise.data.tokens import Tokens
+from equipoise.data.tokenizer import Tokens
 from equipoise.types import UserError
 
 MOCO = Augment(flip=0.5, jitter=0.8, grey=0.2, blur=0.5)

@@ -13,7 +13,7 @@ from equipoise.config import Loaded
 from equipoise.data.batches import Batches
 from equipoise.data.scenes import Scenes
 from equipoise.data.source import Pair
-from equipoise.data.tokens import Tokens
+from equipoise.data.tokenizer import Tokens
 from equipoise.types import Batch, UserError
 
 

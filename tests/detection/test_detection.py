@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from equipoise.cli import main
 from equipoise.data.files.regions import RegionFiles
-from equipoise.data.shards import write_shard
+from equipoise.data.shard_writer import write_shard
 from equipoise.data.source import Pair
 from equipoise.detection import Found, Phrases, open_detector
 from equipoise.detection.saliency import distinct, overlaps, salient_boxes

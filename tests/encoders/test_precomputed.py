@@ -7,13 +7,13 @@ import torch
 from PIL import Image
 from torch.nn import functional as F
 
-from equipoise.data.images import Preprocess
+from equipoise.data.preprocess import Preprocess
 from equipoise.data.source import IMAGE_MASK
-from equipoise.data.tokens import NoTokens
+from equipoise.data.tokenizer import NoTokens
 from equipoise.encoders import IMAGE_ENCODERS, TEXT_ENCODERS
 from equipoise.encoders.precomputed import PrecomputedImage, PrecomputedText
+from equipoise.models.logit_scale import Temperature
 from equipoise.models.model import Model
-from equipoise.models.temperature import Temperature
 from equipoise.readouts import ClassToken
 from equipoise.spaces import Sphere
 from equipoise.types import Batch, UserError

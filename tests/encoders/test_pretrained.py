@@ -8,8 +8,8 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from equipoise.data.images import Preprocess
-from equipoise.data.tokens import Tokens
+from equipoise.data.preprocess import Preprocess
+from equipoise.data.tokenizer import Tokens
 from equipoise.encoders.pretrained import TimmImage, TransformersText, sentence_pooling, timm_preprocess
 from equipoise.types import UserError
 

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from equipoise.encoders import IMAGE_ENCODERS, ResNet
 from equipoise.encoders.attention_pool import AttentionPool
-from equipoise.exchange.open_clip_names import from_open_clip
+from equipoise.interop.open_clip.keys import from_open_clip
 from equipoise.types import UserError
 
 

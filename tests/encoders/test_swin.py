@@ -9,12 +9,12 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from equipoise.analysis.cost import Stack, count_macs
 from equipoise.encoders import IMAGE_ENCODERS, TEXT_ENCODERS, Swin
 from equipoise.encoders.swin import Block
 from equipoise.encoders.windows import WindowAttention, cut, join
-from equipoise.insight.cost import Stack, count_macs
-from equipoise.models.guides import Regions
-from equipoise.training.optimiser import is_decayed
+from equipoise.models.region_branch import Regions
+from equipoise.training.optimizer import is_decayed
 from equipoise.types import UserError
 
 SMALL = Swin.Config(patch=2, width=8, layers=(2, 2), heads=(2, 4), window=4)  # at 16 px 8 × 8 and 4 × 4 places

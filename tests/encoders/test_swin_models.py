@@ -10,10 +10,10 @@ from small_model import random_batch, small_swin_model
 
 from equipoise.config import dump, load_run
 from equipoise.models.folder import save_model
-from equipoise.runs import build_model, load, run_recipe
 from equipoise.spaces import ProductSphere, Sphere, TokenSets
-from equipoise.training.metrics import read_metrics
+from equipoise.training.logging.metrics import read_metrics
 from equipoise.types import UserError
+from equipoise.workflows import build_model, load, run_recipe
 
 READ = [("class_token", Sphere(16)), ("code_book", Sphere(16)), ("token_set", TokenSets(4, 8))]
 

@@ -8,13 +8,13 @@ import pytest
 import torch
 
 from equipoise.cli import main
-from equipoise.data.files.objects import read_objects
-from equipoise.data.scenes.reading import parse
+from equipoise.data.files.coco_objects import read_objects
+from equipoise.data.scenes.language.parser import parse
 from equipoise.data.scenes.relevance import relevance
 from equipoise.evaluation.completeness import Contrast, completeness, judged, left_out, listed
-from equipoise.evaluation.scene_contrasts import scene_contrasts
-from equipoise.lab.completeness import contrasts_of
+from equipoise.evaluation.completeness_scenes import scene_contrasts
 from equipoise.types import UserError
+from equipoise.workflows.completeness import contrasts_of
 
 COCO = {
     "images": [{"id": 1, "file_name": "000000000001.jpg"}, {"id": 2, "file_name": "val/000000000002.jpg"}],

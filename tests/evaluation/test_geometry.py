@@ -104,7 +104,7 @@ class Largest(TorchDispatchMode):
 
 def test_no_tensor_is_larger_than_a_block_or_the_points(monkeypatch):
     monkeypatch.setattr(under_test, "AT_ONCE", 16)
-    monkeypatch.setattr(import_module("equipoise.spaces.hardness"), "AT_ONCE", 16 * 256)
+    monkeypatch.setattr(import_module("equipoise.spaces.hard_negatives"), "AT_ONCE", 16 * 256)
     space = Sphere(4)
     u, v = clouds(space, 256)
     with Largest() as seen:

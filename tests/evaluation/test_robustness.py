@@ -15,9 +15,9 @@ from equipoise.evaluation.evaluate import evaluate
 from equipoise.evaluation.robustness import IN_DISTRIBUTION, MEAN, Change, Robustness, robustness
 from equipoise.models.folder import CONFIG
 from equipoise.reports.report import ExampleSets, write_report
-from equipoise.runs import build_model, evaluate_folder, load
 from equipoise.training.loop import train
 from equipoise.types import UserError
+from equipoise.workflows import build_model, evaluate_folder, load
 
 DATA = [*SMALL, "data.shots=2", "data.of.test_size=40"]
 SHIFTS = ["texture", "background", "rotation", "hue"]

@@ -8,9 +8,9 @@ import random
 import pytest
 import torch
 
-from equipoise.data.transformations import Oracle, Transformation, Transformations, counted
-from equipoise.evaluation.simat import answer, chance, scored
-from equipoise.evaluation.simat_sweep import LAMBDAS, Points, checked, chosen, named, sweep
+from equipoise.data.simat_questions import Oracle, Transformation, Transformations, counted
+from equipoise.evaluation.simat.score import answer, chance, scored
+from equipoise.evaluation.simat.sweep import LAMBDAS, Points, checked, chosen, named, sweep
 from equipoise.types import UserError
 
 WORDS = ("dog", "cat", "rug", "bed", "on", "under")

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from equipoise.evaluation.temperature import course
+from equipoise.evaluation.temperature_course import course
 
 
 def records(values, every: int = 1, at_bound=None) -> list[dict[str, float]]:

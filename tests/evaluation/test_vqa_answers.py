@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from equipoise.evaluation.vqa_answers import accuracies, normalised
+from equipoise.evaluation.vqa.answers import accuracies, normalised
 
 
 def by_the_rule(answer: str, people: list[str]) -> float:

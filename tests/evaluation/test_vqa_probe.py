@@ -9,10 +9,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from equipoise.data.questions import Question
-from equipoise.evaluation.vqa import BLIND, PROBE, Set, answer_questions, by_kind, by_topic, chance
-from equipoise.evaluation.vqa_answers import accuracies
-from equipoise.evaluation.vqa_probe import (
+from equipoise.data.vqa_questions import Question
+from equipoise.evaluation.vqa.answers import accuracies
+from equipoise.evaluation.vqa.probe import (
     Head,
     Inputs,
     Settings,
@@ -23,6 +22,7 @@ from equipoise.evaluation.vqa_probe import (
     said,
     train_head,
 )
+from equipoise.evaluation.vqa.protocol import BLIND, PROBE, Set, answer_questions, by_kind, by_topic, chance
 from equipoise.types import UserError
 
 COLOURS = ("red", "green", "blue", "black")

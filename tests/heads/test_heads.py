@@ -14,7 +14,8 @@ from torch import Tensor
 
 from equipoise.data.source import ANSWERS, HIDDEN, IMAGE_VIEW2
 from equipoise.encoders.batch_norm import batch_norms
-from equipoise.heads import MaskedWords, Nearest, OwnScale, Sizes, masked_words
+from equipoise.heads import MaskedWords, Nearest, OwnScale, Sizes
+from equipoise.heads import mlm as masked_words
 from equipoise.objectives import Objective
 from equipoise.spaces import Euclidean, Space, Sphere
 from equipoise.training.settings import Training

@@ -12,11 +12,11 @@ from safetensors.torch import load_file
 
 from equipoise.config import Loaded, dump, load_run
 from equipoise.data.scenes import Scenes
-from equipoise.data.tokens import Tokens
+from equipoise.data.tokenizer import Tokens
 from equipoise.models.folder import differences, fill_weights, model_folder, read_parts, read_tensors, save_model
 from equipoise.models.model import Model
-from equipoise.runs import build_model, load
 from equipoise.types import UserError
+from equipoise.workflows import build_model, load
 
 FILES = ["README.md", "config.toml", "metrics.json", "model.safetensors", "preprocess.json", "tokenizer.json"]
 

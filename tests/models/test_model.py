@@ -10,10 +10,10 @@ from PIL import Image
 from equipoise.config import Loaded
 from equipoise.data.batches import Batches
 from equipoise.data.scenes import Scenes
-from equipoise.data.tokens import Tokens
+from equipoise.data.tokenizer import Tokens
 from equipoise.models.model import Model, count_parameters
-from equipoise.runs import build_model
 from equipoise.types import Embeddings, UserError
+from equipoise.workflows import build_model
 
 TEXTS = ["a red fish", "a small blue star left of a large green heart", "two things, one of them round"]
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 import torch
 
-from equipoise.data.images import Preprocess
+from equipoise.data.preprocess import Preprocess
 from equipoise.encoders import IMAGE_ENCODERS, TEXT_ENCODERS
-from equipoise.exchange.open_clip_names import from_open_clip
+from equipoise.interop.open_clip.keys import from_open_clip
 from equipoise.models.folder import differences
+from equipoise.models.logit_scale import Temperature
 from equipoise.models.model import Model
-from equipoise.models.temperature import Temperature
 from equipoise.readouts import ClassToken
 from equipoise.spaces import Sphere
 from equipoise.types import Batch, UserError

@@ -15,21 +15,21 @@ import equipoise as eq
 from equipoise.citations import bibliography
 from equipoise.cli import main
 from equipoise.config import Loaded, dump, load_run
-from equipoise.data.images import Preprocess
-from equipoise.data.tokens import Tokens
+from equipoise.data.preprocess import Preprocess
+from equipoise.data.tokenizer import Tokens
 from equipoise.encoders import TextTransformer, ViT
-from equipoise.encoders.finer import FinerViT
-from equipoise.encoders.layout import Padded
+from equipoise.encoders.dense_vit import FinerViT
+from equipoise.encoders.packing import Padded
 from equipoise.models.folder import save_model
+from equipoise.models.logit_scale import Temperature
 from equipoise.models.model import Model
 from equipoise.models.prompts import Prompts
-from equipoise.models.temperature import Temperature
 from equipoise.readouts import READOUTS
-from equipoise.runs import build_model
 from equipoise.spaces import ProductSphere, Sphere
 from equipoise.training.settings import Training
 from equipoise.training.step import Step
 from equipoise.types import UserError
+from equipoise.workflows import build_model
 
 LITTLE = ("data.train_size=16", "data.validation_size=4", "data.test_size=4", "data.cache=false")
 

@@ -15,9 +15,9 @@ from equipoise.data.source import CLASSES
 from equipoise.kernels import contrast
 from equipoise.objectives import CLIP, FewShot
 from equipoise.objectives.class_contrast import class_contrast
-from equipoise.objectives.class_mix import ClassMix
-from equipoise.objectives.m2mix import m2mix
-from equipoise.objectives.unimodal_mix import v_mix, vl_mix
+from equipoise.objectives.mixup.class_mix import ClassMix
+from equipoise.objectives.mixup.m2mix import m2mix
+from equipoise.objectives.mixup.unimodal import v_mix, vl_mix
 from equipoise.spaces import Space, Sphere, TokenSets
 from equipoise.types import Batch, Embeddings, Moment, UserError
 

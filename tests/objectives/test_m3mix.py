@@ -14,9 +14,9 @@ from torch import Tensor
 import equipoise as eq
 from equipoise.kernels import contrast
 from equipoise.objectives import CLIP, OBJECTIVES, M3Mix, SoftCLIP
-from equipoise.objectives.m2mix import READINGS, halves, m2mix, mixed_above
-from equipoise.objectives.mix_schedule import alpha_at, drawn_share, weight_at
-from equipoise.objectives.unimodal_mix import v_mix, vl_mix
+from equipoise.objectives.mixup.m2mix import READINGS, halves, m2mix, mixed_above
+from equipoise.objectives.mixup.schedule import alpha_at, drawn_share, weight_at
+from equipoise.objectives.mixup.unimodal import v_mix, vl_mix
 from equipoise.spaces import Space, TokenSets
 from equipoise.targets import GUIDES, Reflected
 from equipoise.types import Batch, Embeddings, Moment, UserError

@@ -10,7 +10,7 @@ from torch import Tensor
 
 import equipoise as eq
 from equipoise.evaluation.geometry import alignment
-from equipoise.objectives.m2mix import m2mix
+from equipoise.objectives.mixup.m2mix import m2mix
 from equipoise.spaces import PartWay
 
 ANGLES = torch.linspace(0, 2 * math.pi, 40_001, dtype=torch.float64)[:-1]  # of the circle, d = 2

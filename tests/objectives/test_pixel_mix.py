@@ -13,13 +13,13 @@ from small_model import objective_named, random_batch, small_model
 from torch import Tensor
 
 from equipoise.data.batches import Batches
-from equipoise.data.images import Preprocess
+from equipoise.data.preprocess import Preprocess
 from equipoise.data.scenes import Scenes
 from equipoise.data.source import IMAGE_MIXED, IMAGE_PARTNER
-from equipoise.data.tokens import Tokens
+from equipoise.data.tokenizer import Tokens
 from equipoise.objectives import IMix, SoftCLIP, UnMix
-from equipoise.objectives.mix_schedule import drawn_share
-from equipoise.objectives.pixel_mix import mixed_loss
+from equipoise.objectives.mixup.pixels import mixed_loss
+from equipoise.objectives.mixup.schedule import drawn_share
 from equipoise.spaces import Sphere
 from equipoise.targets import GUIDES
 from equipoise.training.settings import Training

@@ -11,11 +11,11 @@ from small_model import FortyWords, random_batch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from equipoise.data.images import Preprocess
+from equipoise.data.preprocess import Preprocess
 from equipoise.encoders import IMAGE_ENCODERS, TEXT_ENCODERS, TextTransformer, ViT
 from equipoise.encoders.transformer import Transformer
+from equipoise.models.logit_scale import Temperature
 from equipoise.models.model import Model
-from equipoise.models.temperature import Temperature
 from equipoise.objectives import CLIP
 from equipoise.readouts import ClassToken, ClassTokens
 from equipoise.spaces import Euclidean, ProductSphere, Space, Sphere

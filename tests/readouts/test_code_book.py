@@ -10,14 +10,15 @@ from small_model import random_batch, small_model
 from torch import Tensor
 from torch.nn import functional as F
 
-from equipoise.data.images import Preprocess
-from equipoise.data.tokens import NoTokens
+from equipoise.data.preprocess import Preprocess
+from equipoise.data.tokenizer import NoTokens
 from equipoise.encoders.precomputed import PrecomputedImage, PrecomputedText
+from equipoise.models.logit_scale import Temperature
 from equipoise.models.model import Model
-from equipoise.models.temperature import Temperature
 from equipoise.objectives import CLIP
-from equipoise.readouts import CodeBook, CodeBookReadout, relevance
-from equipoise.readouts.relevance import pooled_relevance
+from equipoise.ops import max_relevance as relevance
+from equipoise.ops.max_relevance import pooled_relevance
+from equipoise.readouts import CodeBook, CodeBookReadout
 from equipoise.spaces import Euclidean, ProductSphere, Sphere
 from equipoise.types import Features, UserError
 

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from toy_run import ENCODERS, PRESETS, Encoder, Guided, Objective, OneHot, Smoothed, Toy
 
-from equipoise.choice import choice
+from equipoise.settings.choice import choice
 from equipoise.settings.layers import Table, parse
 from equipoise.settings.recipe import read_recipe
 from equipoise.settings.resolve import resolve

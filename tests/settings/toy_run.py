@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
-from equipoise.choice import choice
+from equipoise.settings.choice import choice
 from equipoise.types import UserError
 
 

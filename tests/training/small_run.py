@@ -14,14 +14,14 @@ import torch
 
 from equipoise.config import Loaded, dump, load_run
 from equipoise.data.batches import Batches
-from equipoise.data.tokens import Tokens
+from equipoise.data.tokenizer import Tokens
 from equipoise.models.folder import read_parts, step_folders, step_number
 from equipoise.models.model import Model
 from equipoise.objectives import Objective
-from equipoise.runs import build_model
+from equipoise.training.distributed.ranks import Ranks
 from equipoise.training.loop import Outcome, train
-from equipoise.training.ranks import Ranks
 from equipoise.types import Batch, Loss
+from equipoise.workflows import build_model
 
 RECIPE = """
 extends = "demo"

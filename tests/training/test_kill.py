@@ -14,7 +14,7 @@ from small_run import without_clock, write_recipe
 
 import equipoise
 from equipoise.models.folder import step_folders
-from equipoise.training.metrics import read_metrics
+from equipoise.training.logging.metrics import read_metrics
 
 ROOT = Path(equipoise.__file__).parent.parent
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
@@ -99,7 +99,7 @@ def test_a_loader_that_dies_is_one_sentence(tmp_path):
 def test_the_second_signal_ends_the_process_at_once(tmp_path):
     script = """
 import signal, time
-from equipoise.training.interrupt import Interrupt
+from equipoise.training.signals import Interrupt
 with Interrupt():
     print("ready", flush=True)
     for _ in range(600):

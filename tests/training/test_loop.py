@@ -17,13 +17,13 @@ from equipoise.data.source import Source
 from equipoise.models.folder import step_folders
 from equipoise.models.model import Model
 from equipoise.objectives import CLIP, Objective
-from equipoise.runs import load
 from equipoise.spaces import Space
-from equipoise.training.average import Average
+from equipoise.training.ema import Average
+from equipoise.training.logging.metrics import read_metrics
 from equipoise.training.loop import Evaluate, Outcome, train
-from equipoise.training.metrics import read_metrics
 from equipoise.training.settings import Training
 from equipoise.types import Batch, Embeddings, Loss, UserError
+from equipoise.workflows import load
 
 Fit = Callable[..., Outcome]
 

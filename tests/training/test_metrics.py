@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from equipoise.training.metrics import MetricsLog, read_metrics
+from equipoise.training.logging.metrics import MetricsLog, read_metrics
 from equipoise.types import UserError
 
 MANY = {f"metric number {number}": 1.0 for number in range(50)}

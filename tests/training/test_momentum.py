@@ -14,7 +14,7 @@ from test_resume import assert_same
 
 from equipoise.objectives import CLIP
 from equipoise.targets import GUIDES, Softened
-from equipoise.training.average import Average
+from equipoise.training.ema import Average
 from equipoise.training.settings import Training
 from equipoise.training.step import Step
 from equipoise.types import UserError

@@ -22,7 +22,7 @@ from started_once import once, run_ranks
 from equipoise.models.model import Model
 from equipoise.models.prompts import Prompts
 from equipoise.spaces import TokenSets
-from equipoise.training.average import Average
+from equipoise.training.ema import Average
 from equipoise.training.settings import Training
 from equipoise.training.step import Step
 from equipoise.types import Batch

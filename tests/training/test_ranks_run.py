@@ -15,8 +15,8 @@ import torch
 from safetensors.torch import load_file
 from small_run import sent, small_run, without_clock, write_recipe
 
-from equipoise.runs import load, run_recipe
-from equipoise.training.metrics import read_metrics
+from equipoise.training.logging.metrics import read_metrics
+from equipoise.workflows import load, run_recipe
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]

@@ -13,11 +13,11 @@ import torch
 from safetensors.torch import load_file
 from small_run import FULL, ROOMY, SmallRun, sent, set_disk, small_run, without_clock
 
-from equipoise.data.tokens import Tokens
+from equipoise.data.tokenizer import Tokens
 from equipoise.models.folder import model_folder, step_folders, step_number
 from equipoise.objectives import M3Mix
-from equipoise.training.interrupt import SIGNALS, Interrupt
-from equipoise.training.metrics import read_metrics
+from equipoise.training.logging.metrics import read_metrics
+from equipoise.training.signals import SIGNALS, Interrupt
 from equipoise.training.step import Step
 from equipoise.types import Moment, UserError
 
@@ -171,7 +171,7 @@ def test_tensorboard_shows_every_step_once(tmp_path):
 
 
 def test_the_tokeniser_is_read_and_not_learned_again(undisturbed, tmp_path, monkeypatch):
-    from equipoise.runs import train_run
+    from equipoise.workflows import train_run
 
     run = small_run(tmp_path / "run")
     run.go({5: sent(signal.SIGTERM)})

@@ -11,10 +11,10 @@ from small_model import objective_named, part_of
 from test_ranks import WITH_EXCHANGE, batch_of, model_of, name_of
 from torch.utils._pytree import tree_leaves
 
-from equipoise.training.average import Average
-from equipoise.training.joining import joined
-from equipoise.training.ranks import Ranks
-from equipoise.training.rows import gathered
+from equipoise.training.distributed.dtensors import gathered
+from equipoise.training.distributed.process_group import joined
+from equipoise.training.distributed.ranks import Ranks
+from equipoise.training.ema import Average
 from equipoise.training.settings import Training
 from equipoise.training.step import Step
 from equipoise.types import Embeddings

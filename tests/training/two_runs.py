@@ -12,8 +12,8 @@ import pytest
 import torch
 from small_run import FULL, NEVER, ROOMY, SmallRun, sent, set_disk, small_run
 
-from equipoise.training.joining import joined
-from equipoise.training.ranks import Ranks
+from equipoise.training.distributed.process_group import joined
+from equipoise.training.distributed.ranks import Ranks
 from equipoise.types import UserError
 
 WITHOUT_DRAWS = "image.patch_dropout=0"

@@ -16,11 +16,11 @@ import torch
 from torch import Tensor
 
 from equipoise.data.features.arrays import READERS
-from equipoise.data.features.gathering import Gathering
-from equipoise.data.features.part import Part, Rows, read_part
-from equipoise.data.side import fingerprints, names
+from equipoise.data.features.concat import Gathering
+from equipoise.data.features.feature_file import Part, Rows, read_part
+from equipoise.data.side_data import fingerprints, names
 from equipoise.data.source import IMAGE_MASK, Pair
-from equipoise.data.tokens import Tokens
+from equipoise.data.tokenizer import Tokens
 from equipoise.types import Batch, UserError
 
 SPLITS = ("train", "validation", "test")

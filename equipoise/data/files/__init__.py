@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from equipoise.data.files.class_shards import ClassShards
-from equipoise.data.files.folders import Folders
+from equipoise.data.files.image_folder import Folders
 from equipoise.data.files.mixture import Mixture
-from equipoise.data.files.shards import Shards
 from equipoise.data.files.table import Table
+from equipoise.data.files.webdataset import Shards
+from equipoise.data.files.webdataset_classes import ClassShards
 
 __all__ = ["ClassShards", "Folders", "Mixture", "Shards", "Table"]

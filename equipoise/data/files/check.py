@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from equipoise.data.badness import BadRecord, Fault
-from equipoise.data.encoded import encoded
+from equipoise.data.bad_records import BadRecord, Fault
+from equipoise.data.encoded_image import encoded
 from equipoise.data.files.records import Records
 
 QUANTILES = {"least": 0.0, "5%": 0.05, "median": 0.5, "95%": 0.95, "most": 1.0}

@@ -25,16 +25,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from equipoise.choice import choices
-from equipoise.data.badness import BadRecords, Fault
-from equipoise.data.files.class_shards import ClassShards
-from equipoise.data.files.folders import Folders
-from equipoise.data.files.pictures import Pictures
+from equipoise.data.bad_records import BadRecords, Fault
+from equipoise.data.files.file_source import FileSettings
+from equipoise.data.files.image_folder import Folders
+from equipoise.data.files.image_source import Pictures
 from equipoise.data.files.regions import same_width
-from equipoise.data.files.settings import FileSettings
-from equipoise.data.files.shards import Shards
 from equipoise.data.files.table import Table
+from equipoise.data.files.webdataset import Shards
+from equipoise.data.files.webdataset_classes import ClassShards
 from equipoise.data.source import Boxes, Pair
+from equipoise.settings.choice import choices
 from equipoise.types import UserError
 
 MOST_REPEATS = 32

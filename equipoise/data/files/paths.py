@@ -9,7 +9,7 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from equipoise.files import replacing
+from equipoise.io.atomic import replacing
 from equipoise.types import UserError
 
 Patterns = str | tuple[str, ...]

@@ -15,12 +15,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from equipoise.data.badness import BadRecord, Fault
-from equipoise.data.encoded import Encoded, encoded
+from equipoise.data.bad_records import BadRecord, Fault
+from equipoise.data.encoded_image import Encoded, encoded
 from equipoise.data.files.records import IMAGES, Records
 from equipoise.data.jpeg import START
-from equipoise.data.shards import claim, write_shard
-from equipoise.files import write_text
+from equipoise.data.shard_writer import claim, write_shard
+from equipoise.io.atomic import write_text
 from equipoise.types import UserError
 
 LEFT_OUT = "left_out.json"

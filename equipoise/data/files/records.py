@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from equipoise.data.badness import Fault
+from equipoise.data.bad_records import Fault
 from equipoise.data.source import Pair
 
 IMAGES = ("jpg", "jpeg", "png", "webp")

@@ -14,13 +14,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from equipoise.data.badness import Fault
-from equipoise.data.files.columns import read_columns
-from equipoise.data.files.folders import read_picture
+from equipoise.data.bad_records import Fault
+from equipoise.data.files.captions import BadText, checked, has_surrogates
+from equipoise.data.files.file_source import FileSettings
+from equipoise.data.files.image_folder import read_picture
 from equipoise.data.files.paths import Patterns, as_tuple, find_files
 from equipoise.data.files.records import side_files_of
-from equipoise.data.files.settings import FileSettings
-from equipoise.data.files.text import BadText, checked, has_surrogates
+from equipoise.data.files.table_columns import read_columns
 from equipoise.data.source import Pair
 from equipoise.types import UserError
 

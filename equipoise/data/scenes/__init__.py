@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from equipoise.data.scenes.corpus import Scenes
-from equipoise.data.scenes.reading import matches
+from equipoise.data.scenes.language.parser import matches
 
 __all__ = ["Scenes", "matches"]

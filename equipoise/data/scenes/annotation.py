@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from itertools import combinations
 from typing import Any
 
-from equipoise.data.scenes.grammar import Caption
-from equipoise.data.scenes.meaning import true_of
-from equipoise.data.scenes.relating import spoken_relation
+from equipoise.data.scenes.language.grammar import Caption
+from equipoise.data.scenes.language.meaning import true_of
+from equipoise.data.scenes.language.relations import spoken_relation
+from equipoise.data.scenes.language.vocabulary import TEXTURES
 from equipoise.data.scenes.scene import Background, Scene, Thing
-from equipoise.data.scenes.vocabulary import TEXTURES
 from equipoise.data.source import Pair
 
 LIES = frozenset({"shuffled", "wrong_attribute"})  # the kinds of noise that make captions false

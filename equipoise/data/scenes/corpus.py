@@ -14,19 +14,19 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from equipoise.data.cache import ImageCache
+from equipoise.data.image_cache import ImageCache
 from equipoise.data.scenes.annotation import annotated
 from equipoise.data.scenes.detector import Box, Detector, appearance
-from equipoise.data.scenes.dice import dice
-from equipoise.data.scenes.grammar import DETAILS, Caption, describe
-from equipoise.data.scenes.meaning import true_of
-from equipoise.data.scenes.naming import with_article
+from equipoise.data.scenes.language.grammar import DETAILS, Caption, describe
+from equipoise.data.scenes.language.meaning import true_of
+from equipoise.data.scenes.language.naming import with_article
+from equipoise.data.scenes.language.parser import parse
+from equipoise.data.scenes.language.vocabulary import COLOURS, SHAPES, TEXTURES
 from equipoise.data.scenes.noise import CLEAN, Noise, falsified, jittered
-from equipoise.data.scenes.reading import parse
 from equipoise.data.scenes.relevance import relevance
-from equipoise.data.scenes.render import render
+from equipoise.data.scenes.rendering.render import render
+from equipoise.data.scenes.rng import dice
 from equipoise.data.scenes.scene import Scene
-from equipoise.data.scenes.vocabulary import COLOURS, SHAPES, TEXTURES
 from equipoise.data.scenes.world import World, sample_scene
 from equipoise.data.source import Pair
 from equipoise.types import UserError

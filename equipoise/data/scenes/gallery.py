@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from equipoise.data.scenes.annotation import scene_graph
-from equipoise.data.scenes.render import render
+from equipoise.data.scenes.rendering.render import render
 from equipoise.data.scenes.scene import Scene
 from equipoise.data.source import Pair
 

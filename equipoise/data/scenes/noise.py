@@ -15,12 +15,12 @@ from itertools import accumulate, chain, repeat
 from random import Random
 from typing import Any
 
-from equipoise.data.scenes.grammar import Caption, state
-from equipoise.data.scenes.meaning import Meaning, Phrase, true_of
-from equipoise.data.scenes.naming import COLOUR_ADJECTIVES, NOUNS, SHAPE_ADJECTIVES, SIZE_ADJECTIVES
+from equipoise.data.scenes.language.grammar import Caption, state
+from equipoise.data.scenes.language.meaning import Meaning, Phrase, true_of
+from equipoise.data.scenes.language.naming import COLOUR_ADJECTIVES, NOUNS, SHAPE_ADJECTIVES, SIZE_ADJECTIVES
+from equipoise.data.scenes.language.vocabulary import CONVERSE, TEXTURES
+from equipoise.data.scenes.language.wording import say
 from equipoise.data.scenes.scene import Scene, Thing
-from equipoise.data.scenes.vocabulary import CONVERSE, TEXTURES
-from equipoise.data.scenes.wording import say
 from equipoise.types import UserError
 
 CLEAN = "none"

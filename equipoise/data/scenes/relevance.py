@@ -14,9 +14,9 @@ from operator import or_
 
 import numpy as np
 
-from equipoise.data.scenes.meaning import Meaning, Phrase
+from equipoise.data.scenes.language.meaning import Meaning, Phrase
+from equipoise.data.scenes.language.vocabulary import RELATIONS
 from equipoise.data.scenes.scene import Scene
-from equipoise.data.scenes.vocabulary import RELATIONS
 
 
 def relevance(scenes: Sequence[Scene], meanings: Sequence[Meaning]) -> np.ndarray:

@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from random import Random
 
+from equipoise.data.scenes.language.vocabulary import COLOURS, UNSEEN_BACKGROUNDS, UNSEEN_TEXTURES
 from equipoise.data.scenes.scene import Scene, Thing
-from equipoise.data.scenes.vocabulary import COLOURS, UNSEEN_BACKGROUNDS, UNSEEN_TEXTURES
 
 Shift = Callable[[Scene, Random], Scene]
 Colour = tuple[float, float, float]

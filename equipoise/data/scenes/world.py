@@ -18,10 +18,10 @@ from itertools import permutations, product
 from random import Random
 from typing import TypeVar
 
-from equipoise.data.scenes.dice import dice
+from equipoise.data.scenes.language.vocabulary import BACKGROUNDS, COLOURS, SHAPES, SIZES, TEXTURES
+from equipoise.data.scenes.rng import dice
 from equipoise.data.scenes.scene import Background, Scene, Thing
 from equipoise.data.scenes.shifts import SHIFTS
-from equipoise.data.scenes.vocabulary import BACKGROUNDS, COLOURS, SHAPES, SIZES, TEXTURES
 from equipoise.types import UserError
 
 T = TypeVar("T")

@@ -14,9 +14,9 @@ from safetensors.torch import save_file
 
 from equipoise.data.batches import Batches
 from equipoise.data.features import FeatureFiles
-from equipoise.data.images import Preprocess
+from equipoise.data.preprocess import Preprocess
 from equipoise.data.source import IMAGE_MASK, BatchSource, FeatureSource
-from equipoise.data.tokens import NoTokens, Tokens
+from equipoise.data.tokenizer import NoTokens, Tokens
 from equipoise.types import UserError
 
 N, K, W, V = 6, 3, 5, 4

@@ -17,15 +17,15 @@ import torch
 from PIL import Image
 from some_files import records, write_tar
 
-from equipoise.data.badness import FEW
+from equipoise.data.bad_record_fallback import cut
+from equipoise.data.bad_records import FEW
 from equipoise.data.batches import Batches
 from equipoise.data.files import Mixture, Shards
-from equipoise.data.images import Preprocess, crop_boxes, crop_draws, random_crops
-from equipoise.data.order import Order, generator
+from equipoise.data.preprocess import Preprocess, crop_boxes, crop_draws, random_crops
+from equipoise.data.sampling import Order, generator
 from equipoise.data.scenes import Scenes
 from equipoise.data.source import Source
-from equipoise.data.standins import cut
-from equipoise.data.tokens import Tokens
+from equipoise.data.tokenizer import Tokens
 from equipoise.types import Batch, UserError
 
 BAD = (3, 4, 17)  # two in a row
@@ -221,8 +221,8 @@ import json
 from itertools import islice
 from equipoise.data.batches import Batches
 from equipoise.data.files import Shards
-from equipoise.data.images import Preprocess
-from equipoise.data.tokens import Tokens
+from equipoise.data.preprocess import Preprocess
+from equipoise.data.tokenizer import Tokens
 if __name__ == "__main__":
     multiprocessing.set_start_method("spawn")
     source = Shards(train="a-0.tar", validation="a-1.tar", root={str(folder)!r}).build("train")

@@ -13,7 +13,7 @@ from PIL import Image
 from some_files import encode, jpeg, picture, records, write_tar
 
 from equipoise.data.decode import ORIENTATION
-from equipoise.data.encoded import encoded
+from equipoise.data.encoded_image import encoded
 from equipoise.data.files import Shards, Table
 from equipoise.data.files.prepare import LEFT_OUT, Prepare, prepare, resized
 from equipoise.types import UserError

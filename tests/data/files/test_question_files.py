@@ -7,9 +7,9 @@ import json
 
 import pytest
 
-from equipoise.data.files.json_file import read_json
-from equipoise.data.files.questions import read_questions, write_questions
-from equipoise.data.questions import Question, image_places
+from equipoise.data.files.coco_json import read_json
+from equipoise.data.files.vqa_files import read_questions, write_questions
+from equipoise.data.vqa_questions import Question, image_places
 from equipoise.types import UserError
 
 QUESTIONS = {

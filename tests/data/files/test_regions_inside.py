@@ -14,7 +14,7 @@ from PIL import Image
 
 from equipoise.data.files import Shards
 from equipoise.data.files.mixture import Mixture
-from equipoise.data.shards import write_shard
+from equipoise.data.shard_writer import write_shard
 from equipoise.types import UserError
 
 

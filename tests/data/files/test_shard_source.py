@@ -17,12 +17,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from some_files import encode, jpeg, picture, records, write_tar
 
-from equipoise.data.badness import BadRecords
+from equipoise.data.bad_records import BadRecords
 from equipoise.data.files import ClassShards, Shards
-from equipoise.data.files.shard import open_shard
-from equipoise.data.images import Preprocess
+from equipoise.data.files.shard_index import open_shard
+from equipoise.data.preprocess import Preprocess
 from equipoise.data.scenes import Scenes
-from equipoise.data.shards import write_shards
+from equipoise.data.shard_writer import write_shards
 from equipoise.data.source import CroppingSource, LabelledSource, Pair
 from equipoise.types import UserError
 

@@ -12,11 +12,11 @@ import torch
 from PIL import Image
 from safetensors.torch import save_file
 
-from equipoise.data.files.simat import read_simat
-from equipoise.data.files.simat_oracle import read_matrix
-from equipoise.data.files.simat_pictures import Cut, Cuts, ready_regions, regions_of_pictures
-from equipoise.data.images import Preprocess
-from equipoise.evaluation.simat import answer, scored
+from equipoise.data.files.simat.images import Cut, Cuts, ready_regions, regions_of_pictures
+from equipoise.data.files.simat.oracle import read_matrix
+from equipoise.data.files.simat.tables import read_simat
+from equipoise.data.preprocess import Preprocess
+from equipoise.evaluation.simat.score import answer, scored
 from equipoise.types import UserError
 
 SHARED = Path(os.environ.get("EQUIPOISE_TEST_DATA", Path(__file__).parents[4] / "shared" / "data"))

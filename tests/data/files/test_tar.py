@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from some_files import write_tar
 
-from equipoise.data.files.tar import BLOCK, entries
+from equipoise.data.files.tar_index import BLOCK, entries
 from equipoise.types import UserError
 
 NAMES = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=200)

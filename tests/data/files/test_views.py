@@ -12,11 +12,11 @@ from some_files import records, write_tar
 from equipoise.data.batches import Batches
 from equipoise.data.features import FeatureFiles
 from equipoise.data.files import Mixture, Shards
-from equipoise.data.images import Preprocess
+from equipoise.data.preprocess import Preprocess
+from equipoise.data.sample_views import VIEWS, changed, hidden_words, mask_draws
 from equipoise.data.scenes import Scenes
 from equipoise.data.source import ANSWERS, CLASS_PROMPTS, HIDDEN, IMAGE_VIEW2, TEXT_VIEW2, TEXT_VIEW2_MASK, Source
-from equipoise.data.tokens import Tokens
-from equipoise.data.views import VIEWS, changed, hidden_words, mask_draws
+from equipoise.data.tokenizer import Tokens
 from equipoise.types import Batch, UserError
 
 OF_SAMPLES = tuple(view for view in VIEWS if view != CLASS_PROMPTS)  # that one is of classes, which few sources have

@@ -1,0 +1,8 @@
+"""`python -m equipoise`, `torchrun -m equipoise`."""
+
+import sys
+
+from equipoise.cli.main import main
+
+if __name__ == "__main__":
+    sys.exit(main())

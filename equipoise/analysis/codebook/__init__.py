@@ -1,0 +1,1 @@
+"""What the codes of a code book stand for."""

@@ -1,0 +1,118 @@
+"""Equilibrium: the temperature at which pulling positives together balances pushing negatives apart.
+
+Sun and Li 2024, "Analyzing the Impact of Learnable Softmax Temperature ...", §2.1, Eq. 1 and Fig. 1.
+
+    r_i(τ) = e^{τ s(u_i, v_i)} / N_i,      N_i = Σ_{j≠i} e^{τ s(u_i, v_j)} + Σ_{j≠i} e^{τ s(u_j, v_i)}
+
+u, v [n, d] the points of a batch of n pairs; s the space's similarity (the paper's -d); τ = exp(t). The numerator is
+the paper's alignment, the denominator its uniformity; the positive itself is no part of the denominator, and both
+directions are. The loss of Eq. 1 is E[-log r].
+
+How we read Fig. 1. Its text computes "the ratio ... averaging across all positive pairs"; its caption puts the
+equilibrium at "ratio equals 1.0, when the log loss in Eq. (1) becomes 0.0", which is exact for one pair. So
+
+    "ratio"    mean_i r_i, the default: the text taken at its word
+    "parts"    mean_i numerator / mean_i denominator, which the closest pairs of the batch decide
+    "log"      exp(mean_i log r_i): 1 exactly where the loss of Eq. 1 is 0. A batch has such a temperature only if its
+               positives are, on average, closer than the closest negatives: a small or noisy batch of a good model
+
+All agree as τ → 0: r = 1 / (2(n-1)). A batch with P% shuffled has round(P n / 100) texts passed on in a ring, so that
+none of these keeps its own. Up to `REPEATS` disjoint batches are averaged, and as many ways to shuffle.
+Everything is in float64 and in logarithms; similarities are made tile by tile, and no n × n matrix is kept.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from equipoise.analysis.sampled_pairs import Points, on_diagonal, tiles
+from equipoise.data.sampling import generator
+from equipoise.spaces import Space
+from equipoise.types import UserError
+
+AVERAGES = ("ratio", "parts", "log")
+REPEATS = 16
+TILE = 512
+
+
+@dataclass(frozen=True)
+class Equilibrium:
+    """One curve: a batch size, a share of shuffled texts, and where they balance."""
+
+    batch_size: int
+    shuffled: float  # in [0, 1]
+    log_ratios: list[float]  # natural logarithm of the ratio, one a temperature
+    balance: float | None  # the first temperature whose ratio is 1; None where no temperature of the sweep has it
+
+
+def equilibrium(
+    points: Points, space: Space, scales: Sequence[float], batch_size: int, shuffled: float, average: str, seed: int
+) -> Equilibrium:
+    """The curve of disjoint batches of `batch_size` pairs, over the temperatures `scales` (rising)."""
+    if average not in AVERAGES:
+        raise UserError(f"average must be one of {', '.join(AVERAGES)}, not {average!r}")
+    if not 2 <= batch_size <= len(points.images):
+        raise UserError(f"a batch of {batch_size} needs from 2 to {len(points.images):,} pairs; choose another size")
+    if not 0 <= shuffled <= 1:
+        raise UserError(f"{100 * shuffled:g}% of the texts cannot be shuffled; choose from 0 to 100")
+    parts, batches = [], len(points.images) // batch_size
+    for number in range(REPEATS if shuffled else min(REPEATS, batches)):
+        start = number % batches * batch_size
+        batch = slice(start, start + batch_size)
+        texts = points.texts[batch][ring(batch_size, shuffled, seed + number).to(points.texts.device)]
+        parts.append(log_parts(points.images[batch], texts, space, scales))
+    numerator, denominator = (torch.cat(side, dim=1) for side in zip(*parts, strict=True))
+    log_ratios = averaged(numerator, denominator, average).tolist()
+    return Equilibrium(batch_size, shuffled, log_ratios, balance(scales, log_ratios))
+
+
+@torch.no_grad()
+def log_parts(images: Tensor, texts: Tensor, space: Space, scales: Sequence[float]) -> tuple[Tensor, Tensor]:
+    """Logarithms of numerator and denominator of Eq. 1 [T, n], for each of T temperatures and n pairs."""
+    count = len(images)
+    rows = images.new_full((len(scales), count), -torch.inf, dtype=torch.float64)
+    cols, own = rows.clone(), rows[0].clone()
+    for r, c in tiles(count, count, TILE):
+        similarity = space.similarity(images[r], texts[c]).double()
+        diagonal = on_diagonal(r, c, similarity.device)
+        if diagonal.any():
+            own[r] = similarity.diagonal()  # tiles are squares, so a block on the diagonal has its own diagonal there
+        similarity.masked_fill_(diagonal, -torch.inf)
+        for number, scale in enumerate(scales):
+            logits = scale * similarity
+            rows[number, r] = torch.logaddexp(rows[number, r], logits.logsumexp(1))
+            cols[number, c] = torch.logaddexp(cols[number, c], logits.logsumexp(0))
+    return torch.as_tensor(scales, dtype=torch.float64, device=own.device)[:, None] * own, torch.logaddexp(rows, cols)
+
+
+def averaged(numerator: Tensor, denominator: Tensor, average: str) -> Tensor:
+    """The logarithm of the ratio over all pairs [T], of logarithms [T, n]."""
+    if average == "log":
+        return (numerator - denominator).mean(dim=1)
+    if average == "ratio":
+        return (numerator - denominator).logsumexp(dim=1) - math.log(numerator.shape[1])
+    return numerator.logsumexp(dim=1) - denominator.logsumexp(dim=1)
+
+
+def balance(scales: Sequence[float], log_ratios: Sequence[float]) -> float | None:
+    """Where the ratio first rises to 1, between two temperatures by a straight line over log τ."""
+    for number in range(1, len(scales)):
+        before, after = log_ratios[number - 1], log_ratios[number]
+        if before < 0 <= after:
+            left, right = math.log(scales[number - 1]), math.log(scales[number])
+            return math.exp(left - before * (right - left) / (after - before))
+    return None
+
+
+def ring(count: int, share: float, seed: int) -> Tensor:
+    """An order of `count` texts in which a share of them, drawn at random, moves on by one among themselves."""
+    order, moved = torch.arange(count), round(share * count)
+    if moved >= 2:
+        chosen = torch.randperm(count, generator=generator(seed, "ring"))[:moved]
+        order[chosen] = chosen.roll(1)
+    return order

@@ -1,0 +1,134 @@
+"""The loss around a trained model: its shape at two temperatures, and its gradient along a line at many.
+
+Li et al. 2018, "Visualizing the Loss Landscape of Neural Nets", §4 (filter-wise normalised random directions);
+Sun and Li 2024, "Analyzing the Impact of Learnable Softmax Temperature ...", §2.4 and Fig. 4.
+
+    L(α, β; τ) = L_c(w + α δ + β η; τ),      δ_f ← δ_f ‖w_f‖ / ‖δ_f‖  for every filter f
+    G(α, τ) = ‖∇_w L_c(w + α δ; τ)‖
+
+w all weights but the temperature; δ, η Gaussian directions, a filter being the weights that make one output (for a
+map kept as [in, out], as a readout's, a row of it all the same). Vectors (biases, norms) are not moved, as in the
+authors' code. L_c is CLIP's loss of one batch in the model's space, whatever the model was trained with, so that models
+can be compared. Temperatures are taken at their word: a model's own bound on them does not apply.
+Points do not depend on τ, so the batch is encoded once for every place and compared at every temperature.
+The weights come back bit for bit, whatever happens.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from equipoise.data.sampling import generator
+from equipoise.models.model import Model
+from equipoise.objectives import CLIP
+from equipoise.types import Batch, Embeddings, UserError
+
+Direction = dict[str, Tensor]  # by the parameter's name
+Told = Callable[[int], Any]  # how many places are done
+
+
+def random_direction(model: nn.Module, seed: int, purpose: str) -> Direction:
+    """A Gaussian direction whose every filter is as long as the model's; vectors and scalars stay where they are."""
+    direction = {}
+    for name, weight in model.named_parameters():
+        if weight.ndim < 2:
+            continue
+        drawn = torch.randn(weight.shape, generator=generator(seed, purpose, name), dtype=weight.dtype)
+        drawn = drawn.to(weight.device)
+        lengths, wanted = (_filter_norms(tensor) for tensor in (drawn, weight.detach()))
+        direction[name] = drawn * (wanted / lengths.clamp(min=torch.finfo(weight.dtype).tiny))
+    if not direction:
+        raise UserError("this model has no matrices to move; there is no landscape to draw")
+    return direction
+
+
+def _filter_norms(weight: Tensor) -> Tensor:
+    return weight.flatten(1).norm(dim=1).view(-1, *(1 for _ in weight.shape[1:]))
+
+
+def cosine(one: Direction, other: Direction) -> float:
+    """How far from a right angle two directions are; near 0 for random ones in many dimensions."""
+    inner, first, second = (
+        sum(float((a[name].double() * b[name].double()).sum()) for name in one)
+        for a, b in ((one, other), (one, one), (other, other))
+    )
+    return inner / math.sqrt(first * second)
+
+
+@contextmanager
+def left_as_found(model: nn.Module) -> Iterator[None]:
+    """Weights, gradients and mode of the model are the same afterwards, to the bit."""
+    kept = {name: weight.detach().clone() for name, weight in model.named_parameters()}
+    gradients, was_training = {name: weight.grad for name, weight in model.named_parameters()}, model.training
+    try:
+        model.eval()
+        yield
+    finally:
+        with torch.no_grad():
+            for name, weight in model.named_parameters():
+                weight.copy_(kept[name])
+                weight.grad = gradients[name]
+        model.train(was_training)
+
+
+@torch.no_grad()
+def _move(model: nn.Module, start: Direction, *steps: tuple[float, Direction]) -> None:
+    """Put the weights at start + Σ step·direction; always from the start, so that rounding does not add up."""
+    for name, weight in model.named_parameters():
+        if name in start:
+            weight.copy_(start[name])
+            for length, direction in steps:
+                weight.add_(direction[name], alpha=length)
+
+
+def _start(model: nn.Module, direction: Direction) -> Direction:
+    return {name: weight.detach().clone() for name, weight in model.named_parameters() if name in direction}
+
+
+def loss_surface(
+    model: Model, batch: Batch, directions: tuple[Direction, Direction], places: Sequence[float],
+    scales: Sequence[float], told: Told = lambda _: None,
+) -> Tensor:  # fmt: skip
+    """Losses [T, A, B] at w + places[a]·δ + places[b]·η, for T temperatures."""
+    losses = torch.empty(len(scales), len(places), len(places), dtype=torch.float64)
+    with left_as_found(model), torch.no_grad():
+        start = _start(model, directions[0])
+        for a, first in enumerate(places):
+            for b, second in enumerate(places):
+                _move(model, start, (first, directions[0]), (second, directions[1]))
+                points = model(batch)
+                losses[:, a, b] = torch.stack([_loss(points, model, scale) for scale in scales]).double().cpu()
+                told(a * len(places) + b + 1)
+    return losses
+
+
+def gradient_norms(
+    model: Model, batch: Batch, direction: Direction, places: Sequence[float], scales: Sequence[float],
+    told: Told = lambda _: None,
+) -> Tensor:  # fmt: skip
+    """Norms [T, A] of the gradient by all weights but the temperature, at w + places[a]·δ."""
+    norms = torch.empty(len(scales), len(places), dtype=torch.float64)
+    weights = [p for name, p in model.named_parameters() if p.requires_grad and name != "logit_scale"]
+    with left_as_found(model):
+        start = _start(model, direction)
+        for a, place in enumerate(places):
+            _move(model, start, (place, direction))
+            points = model(batch)
+            for t, scale in enumerate(scales):
+                gradients = torch.autograd.grad(
+                    _loss(points, model, scale), weights, retain_graph=t + 1 < len(scales), allow_unused=True
+                )
+                squares = [gradient.double().square().sum() for gradient in gradients if gradient is not None]
+                norms[t, a] = torch.stack(squares).sum().sqrt().cpu()
+            told(a + 1)
+    return norms
+
+
+def _loss(points: Embeddings, model: Model, scale: float) -> Tensor:
+    return CLIP()(points, log_scale=math.log(scale), space=model.space).total

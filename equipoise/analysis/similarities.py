@@ -1,0 +1,103 @@
+"""How similar pairs are that belong together, and pairs that do not: four distributions.
+
+Sun and Li 2024, "Analyzing the Impact of Learnable Softmax Temperature ...", App. D and Fig. 8.
+
+    positive   s(u_i, v_i)               negative  s(u_i, v_j), i ≠ j        image-text
+    images     s(u_i, u_j), i ≠ j        texts     s(v_i, v_j), i ≠ j        within one side
+
+u, v [N, d] points of N pairs, one text an image; s the space's similarity, without temperature (the paper draws its
+negative, a distance). `confused` is the share of negatives closer than the positive of the same image.
+A negative is any other pair's text: where captions repeat, or fit several pictures, some negatives are true matches.
+Similarities are made in tiles, visited twice (for the range, then to be counted), so memory does not grow with N².
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from equipoise.analysis.sampled_pairs import Points, on_diagonal, tiles
+from equipoise.spaces import Space
+from equipoise.types import UserError
+
+KINDS = ("positive", "negative", "images", "texts")
+TILE = 1024
+
+
+@dataclass(frozen=True)
+class Spread:
+    """The distribution of one kind of similarity."""
+
+    counts: list[int]  # of each bin
+    total: int
+    mean: float
+    deviation: float
+
+
+@dataclass(frozen=True)
+class Similarities:
+    edges: list[float]  # of the bins, one more than there are
+    spreads: dict[str, Spread]  # by kind
+    confused: float  # share of negatives closer than the positive of their image
+
+
+@torch.no_grad()
+def similarities(points: Points, space: Space, bins: int = 80) -> Similarities:
+    """The four distributions over one set of bins."""
+    lowest, highest = _range(points, space)
+    width = (highest - lowest) / bins
+    counts = {kind: torch.zeros(bins, dtype=torch.int64) for kind in KINDS}
+    moments = dict.fromkeys(KINDS, (0, 0.0, 0.0))
+    own, above = _own(points, space), 0
+    for kind, rows, values in _visited(points, space):
+        place = ((values - lowest) / width).long().clamp_(0, bins - 1)
+        counts[kind] += torch.bincount(place, minlength=bins).cpu()
+        number, total, squares = moments[kind]
+        moments[kind] = (number + len(values), total + float(values.sum()), squares + float(values.square().sum()))
+        if kind == "negative":
+            above += int((values > own[rows]).sum())
+    spreads = {kind: _spread(counts[kind], *moments[kind]) for kind in KINDS}
+    edges = [*(lowest + width * number for number in range(bins)), highest]
+    return Similarities(edges, spreads, above / spreads["negative"].total)
+
+
+def _visited(points: Points, space: Space) -> Iterator[tuple[str, Tensor, Tensor]]:
+    """Kind, row and value of every similarity, tile by tile, in float64; within one side each pair comes twice."""
+    images, texts = points
+    sides = (("negative", images, texts), ("images", images, images), ("texts", texts, texts))
+    for r, c in tiles(len(images), len(images), TILE):
+        diagonal = on_diagonal(r, c, images.device)
+        rows = torch.arange(r.start, r.stop, device=images.device)[:, None].expand_as(diagonal)
+        for kind, first, second in sides:
+            values = space.similarity(first[r], second[c]).double()
+            yield kind, rows[~diagonal], values[~diagonal]
+            if kind == "negative":
+                yield "positive", rows[diagonal], values[diagonal]
+
+
+def _own(points: Points, space: Space) -> Tensor:
+    """The similarity of every pair, as the tiles have it [N]."""
+    own = torch.empty(len(points.images), dtype=torch.float64, device=points.images.device)
+    for r, c in tiles(len(own), len(own), TILE):
+        if r == c:
+            own[r] = space.similarity(points.images[r], points.texts[c]).double().diagonal()
+    return own
+
+
+def _range(points: Points, space: Space) -> tuple[float, float]:
+    if len(points.images) < 2:
+        raise UserError("one pair has no negatives; give at least two")
+    ends = [(float(values.min()), float(values.max())) for _, _, values in _visited(points, space) if len(values)]
+    lowest, highest = min(low for low, _ in ends), max(high for _, high in ends)
+    if not math.isfinite(lowest) or not math.isfinite(highest):
+        raise UserError("some similarities are not finite: look for NaN in the model's weights")
+    return lowest, highest if highest > lowest else lowest + 1e-6  # all equal: one full bin
+
+
+def _spread(counts: Tensor, number: int, total: float, squares: float) -> Spread:
+    mean = total / number
+    return Spread(counts.tolist(), number, mean, math.sqrt(max(0.0, squares / number - mean * mean)))

@@ -1,7 +1,0 @@
-"""`equipoise audit`: how noisy a data set is, and which of its pairs are to blame."""
-
-from __future__ import annotations
-
-from equipoise.auditing.audit import Audit, audit_data
-
-__all__ = ["Audit", "audit_data"]

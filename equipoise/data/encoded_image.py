@@ -1,0 +1,121 @@
+"""A picture still in the bytes of its file: its size from the header, then just the part that is needed.
+
+Sizes and boxes are those of the upright picture (EXIF followed). JPEGs go the quick way (`jpeg.py`), all else and
+whatever the quick way does not take through Pillow (`decode.py`). Nothing is decoded before its size is known to be
+harmless.
+"""
+
+from __future__ import annotations
+
+import io
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from PIL import Image
+from torch import Tensor
+
+from equipoise.data import jpeg
+from equipoise.data.bad_records import BadRecord
+from equipoise.data.decode import ORIENTATION, check_pixels, read_rgb
+from equipoise.data.preprocess import centre_box
+from equipoise.types import UserError
+
+FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF")  # not what Pillow would run another program for
+EXIF_WITHIN = 1 << 17  # bytes; the notes of a JPEG come first, each at most 64 KiB
+KEPT = 2  # evaluation: a reduced picture keeps at least this many pixels for each that is wanted
+
+Box = tuple[float, float, float, float]
+
+
+@dataclass(frozen=True)
+class Encoded:
+    data: bytes
+    place: str  # named when something is wrong
+    height: int
+    width: int
+    orientation: int = 1  # still to be followed
+    header: jpeg.JpegHeader | None = None  # of a JPEG that can go the quick way
+
+    def pixels(self) -> np.ndarray:
+        """uint8 [H, W, 3], upright."""
+        return self.reduced(1)[0]
+
+    def reduced(self, reduction: int) -> tuple[np.ndarray, int]:
+        """The pixels, each side divided by `reduction` and rounded up, and that number; 1 where it cannot be done."""
+        found = jpeg.decode(self.data, self.header, reduction) if self.header else None
+        if found is not None:
+            return (found if self.orientation == 1 else jpeg.turned(found, self.orientation)), reduction
+        try:
+            with Image.open(io.BytesIO(self.data), formats=FORMATS) as image:
+                return np.array(read_rgb(image, self.place)), 1
+        except Exception as error:
+            raise _bad(self.place, error) from None
+
+    def part(self, box: Box, size: int) -> Tensor:
+        """uint8 [3, size, size]: the pixels of the box resized, bicubic and antialiased, as torchvision's crop is."""
+        pixels, reduction = self.reduced(jpeg.reduction_for(box[3] - box[1], box[2] - box[0], size))
+        x0, y0, x1, y1 = (round(edge / reduction) for edge in box)
+        cut = torch.from_numpy(pixels)[y0:y1, x0:x1].permute(2, 0, 1)[None]
+        # torch's 8-bit resize gives Pillow's values, give or take one level, in a third of the time
+        return F.interpolate(cut, (size, size), mode="bicubic", antialias=True)[0]
+
+    def square(self, size: int) -> Tensor:
+        """uint8 [3, size, size]: CLIP's evaluation crop, exactly as `Preprocess.for_evaluation` makes it of a file."""
+        picture = self.resized(centre_box(self.height, self.width, size), (size, size))
+        return torch.from_numpy(np.array(picture)).permute(2, 0, 1)
+
+    def resized(self, box: Box, sides: tuple[int, int]) -> Image.Image:
+        """A part of the picture at width x height, read smaller only where KEPT pixels are left for each."""
+        least = KEPT * max(sides[0] / (box[2] - box[0]), sides[1] / (box[3] - box[1]))
+        pixels, reduction = self.reduced(jpeg.reduction_for(1, 1, least))
+        x0, y0, x1, y1 = (edge / reduction for edge in box)
+        return Image.fromarray(pixels).resize(sides, Image.Resampling.BICUBIC, box=(x0, y0, x1, y1))
+
+    def check(self) -> None:
+        """Raises BadRecord where the picture cannot be decoded; as cheap as that can be known."""
+        self.reduced(jpeg.REDUCTIONS[0])
+
+
+def encoded(data: bytes, place: str) -> Encoded:
+    """Reads the header. A picture without end, or none at all, is a BadRecord that names `place`."""
+    if not data:
+        raise BadRecord(place, "the image is empty, 0 bytes")
+    header = jpeg.read_header(data)
+    try:
+        if header is None:
+            return _with_pillow(data, place)
+        check_pixels(header.height, header.width, place)
+        orientation = _orientation(data)
+    except Exception as error:
+        raise _bad(place, error) from None
+    sides = (header.width, header.height) if orientation >= 5 else (header.height, header.width)
+    return Encoded(data, place, *sides, orientation, header)
+
+
+def _with_pillow(data: bytes, place: str) -> Encoded:
+    with Image.open(io.BytesIO(data), formats=FORMATS) as image:
+        check_pixels(image.height, image.width, place)
+        lying = image.getexif().get(ORIENTATION, 1) in (5, 6, 7, 8)
+        sides = (image.width, image.height) if lying else (image.height, image.width)
+    return Encoded(data, place, *sides)
+
+
+def _orientation(data: bytes) -> int:
+    notes = data[:EXIF_WITHIN]
+    if b"Exif" not in notes and b"Orientation" not in notes:  # most have neither, and opening them again costs
+        return 1
+    with Image.open(io.BytesIO(data), formats=FORMATS) as image:
+        found: Any = image.getexif().get(ORIENTATION, 1)
+    return found if found in range(1, 9) else 1
+
+
+def _bad(place: str, error: Exception) -> BadRecord:
+    """Damaged files make decoders raise anything; our own sentences already name the place."""
+    if isinstance(error, UserError):
+        return BadRecord(place, str(error).removeprefix(f"{place}: "))
+    if isinstance(error, Image.DecompressionBombError):
+        return BadRecord(place, "the image has far too many pixels, which may be an attack on memory; shrink it first")
+    return BadRecord(place, f"this cannot be read as an image ({' '.join(str(error).split())})")

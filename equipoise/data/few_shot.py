@@ -1,0 +1,158 @@
+"""A few images of every class, with the classes' names as captions: few-shot classification.
+
+    [data]
+    name = "few_shot"
+    shots = 16                            images of each class in training; 0 takes all
+    templates = ["a photo of {}"]         captions and prompts; those of the source where none are given
+
+    [data.of]                             a source whose images have classes
+    name = "folders"
+    train = "train"
+    test = "test"
+
+    [data.shifts.sketch]                  and any number of further test sets, for which nothing is trained
+    name = "folders"
+    test = "sketches"
+
+Where the source is `scenes`, `shifted_by = ["texture", "hue"]` names such sets by what is shifted in them.
+
+Oh et al. 2023, "Geodesic Multi-Modal Mixup for Robust Fine-Tuning", App. A.2. The images of a class are drawn by `seed`
+and its name alone, and fewer of them are the first of more: 4 shots are among the 16. Validation and test hold every
+image that has a class. A shifted set is classified among the classes it has, by the same templates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+import torch
+
+from equipoise.data.files import ClassShards, Folders
+from equipoise.data.files.classes import checked_templates, filled
+from equipoise.data.remap import Crops, View
+from equipoise.data.sampling import generator
+from equipoise.data.scenes import Scenes
+from equipoise.data.source import CroppingSource, LabelledSource, Pair, Source
+from equipoise.settings.choice import choice, choices
+from equipoise.types import UserError
+
+
+class WithClasses(Protocol):
+    """The settings of a source, some of whose images have classes."""
+
+    def build(self, split: str) -> Source: ...
+
+
+CLASS_SOURCES: dict[str, type[WithClasses]] = {
+    "class_shards": ClassShards,
+    "folders": Folders,
+    "scenes": Scenes.Config,
+}
+
+
+SHIFTED = "shifted"  # the mean over all shifted sets, where numbers are named after sets
+
+
+@dataclass(frozen=True)
+class FewShotData:
+    of: WithClasses = choice(CLASS_SOURCES, "class_shards")
+    shots: int = 16  # images of each class in training; 0 takes all
+    seed: int = 0  # draws them
+    templates: tuple[str, ...] = ()  # with {} for the class's name; those of the source where none are given
+    shifts: Mapping[str, WithClasses] = choices(CLASS_SOURCES, "class_shards")  # further test sets
+    shifted_by: tuple[str, ...] = ()  # of scenes: their shifts that are further test sets too
+
+    def __post_init__(self) -> None:
+        if self.shots < 0:
+            raise UserError(f"shots is {self.shots}; give the number of images of each class, or 0 for all")
+        checked_templates(self.templates, "templates")
+        if SHIFTED in self.shifts:
+            raise UserError(f'a shifted set may not be called "{SHIFTED}", as their mean is; give it another name')
+        if self.shifted_by and not isinstance(self.of, Scenes.Config):
+            raise UserError("shifted_by names shifts of scenes, which data.of is not; write tables [data.shifts.NAME]")
+        self._test_sets()  # so that a shift that is none is refused
+
+    def build(self, split: str) -> ClassSet:
+        source = _labelled("data.of", self.of, split)
+        if len(source.class_names) < 2:
+            names = ", ".join(source.class_names)
+            raise UserError(f"data.of has one class, {names}, and nothing to tell it from; give at least two")
+        named = labels(source)
+        chosen = self._drawn(source, named) if split == "train" else list(named)
+        return self._class_set(source, chosen, self._shifted() if split == "test" else {})
+
+    def _shifted(self) -> dict[str, ClassSet]:
+        """All shifted sets, by name."""
+        sources = {name: _labelled(f"data.shifts.{name}", of, "test") for name, of in self._test_sets().items()}
+        return {name: self._class_set(source, list(labels(source)), {}) for name, source in sources.items()}
+
+    def _test_sets(self) -> dict[str, WithClasses]:
+        drawn = {name: replace(self.of, shift=name) for name in self.shifted_by if isinstance(self.of, Scenes.Config)}
+        return {**drawn, **self.shifts}
+
+    def _class_set(self, source: LabelledSource, chosen: list[int], shifts: Mapping[str, ClassSet]) -> ClassSet:
+        return class_set(source, chosen, checked_templates(self.templates, "templates") or source.templates, shifts)
+
+    def _drawn(self, source: LabelledSource, named: Mapping[int, str]) -> list[int]:
+        """The numbers of the training images, in their order."""
+        own: dict[str, list[int]] = {name: [] for name in source.class_names}
+        for index, label in named.items():
+            own[label].append(index)
+        for name, images in own.items():
+            if not images:
+                raise UserError(f'the class "{name}" has no training images; add some, or leave the class out')
+            if len(images) < self.shots:
+                raise UserError(
+                    f'the class "{name}" has {len(images)} training images, fewer than data.shots = {self.shots}; '
+                    "lower it, or add images"
+                )
+        return sorted(index for name, images in own.items() for index in _some(images, self.shots, self.seed, name))
+
+
+def _some(images: Sequence[int], count: int, seed: int, name: str) -> list[int]:
+    order = torch.randperm(len(images), generator=generator(seed, "shots", name)).tolist()
+    return [images[place] for place in (order[:count] if count else order)]
+
+
+def _labelled(where: str, settings: WithClasses, split: str) -> LabelledSource:
+    source = settings.build(split)
+    if not isinstance(source, LabelledSource) or not any(source.pair(index).label for index in range(len(source))):
+        raise UserError(f"{where}: no image of the {split} data has a class; check its labels")
+    return source
+
+
+def labels(source: LabelledSource) -> dict[int, str]:
+    """The images that have a class, by number, in their order."""
+    named = ((index, source.pair(index).label) for index in range(len(source)))
+    return {index: label for index, label in named if label is not None}
+
+
+class ClassSet(View):
+    """Some images of a labelled source, each with a class, of which its captions say nothing but the name."""
+
+    class_names: tuple[str, ...]
+    templates: tuple[str, ...]
+    shifts: Mapping[str, ClassSet]  # further sets to be tested on
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return class_set, (self.source, self.image_numbers, self.templates, self.shifts)
+
+    def pair(self, index: int) -> Pair:
+        own: Pair = self.source.pair(self.image_numbers[index])
+        assert own.label is not None
+        return Pair(own.key, filled(self.templates, own.label), own.label)
+
+
+class CroppedClassSet(Crops, ClassSet):
+    """Of a source that cuts its own crops."""
+
+
+def class_set(
+    source: LabelledSource, images: list[int], templates: tuple[str, ...], shifts: Mapping[str, ClassSet]
+) -> ClassSet:
+    kind = CroppedClassSet if isinstance(source, CroppingSource) else ClassSet
+    made = kind(source, images, images)
+    made.class_names, made.templates, made.shifts = source.class_names, templates, shifts
+    return made

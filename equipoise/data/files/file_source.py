@@ -1,0 +1,100 @@
+"""What all sources that read files have in common in a recipe: which files make which split.
+
+train, validation, test     patterns of files, each one or a list, relative to `root`
+validation_share            held out of `train` where `validation` is not given
+max_bad                     the share of records that may be unusable
+regions                     a folder that `equipoise regions` wrote, relative to `root`; "inside": beside the pictures
+"""
+
+from __future__ import annotations
+
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from equipoise.data.bad_records import ADVICE, Fault, Tally
+from equipoise.data.files.image_source import Pictures, decodable
+from equipoise.data.files.paths import Patterns, as_tuple
+from equipoise.data.files.records import Records, Subset, held_out
+from equipoise.data.files.regions import RegionFiles, require_regions
+from equipoise.data.files.regions_in_shards import INSIDE, RegionsInside
+from equipoise.types import UserError
+
+SPLITS = ("train", "validation", "test")
+
+
+@dataclass(frozen=True)
+class FileSettings(ABC):
+    train: Patterns = ""
+    validation: Patterns = ""
+    test: Patterns = ""
+    root: str = ""
+    validation_share: float = 0.05  # of the training records, where there are no files for validation
+    max_bad: float = 0.01  # share of records that may be unusable
+    regions: str = ""  # a folder of regions and tags, or "inside"
+
+    def __post_init__(self) -> None:
+        if not 0 < self.validation_share < 1:
+            raise UserError(f"validation_share is {self.validation_share}; give a share between 0 and 1")
+        if not 0 <= self.max_bad <= 1:
+            raise UserError(f"max_bad is {self.max_bad}; give a share from 0 to 1")
+
+    @abstractmethod
+    def records(self, patterns: tuple[str, ...]) -> Records:
+        """All records of the files."""
+
+    def source(self, records: Records, patterns: tuple[str, ...]) -> Pictures:
+        return Pictures(records, self.max_bad)
+
+    def build(self, split: str) -> Pictures:
+        """One split: its own files, or the part of the training files that is held out for it."""
+        if split not in SPLITS:
+            raise UserError(f'there is no split "{split}"; choose one of {", ".join(SPLITS)}')
+        patterns, part = self.files_of(split)
+        if not patterns:
+            raise UserError(f"data.{split if split == 'test' else 'train'} names no files; say where the data is")
+        records = self.records(patterns)
+        total = len(records) + len(records.faults)
+        if part:
+            away = held_out(records, self.validation_share)
+            records = Subset(records, np.flatnonzero(away if part == "held out" else ~away))
+        if split != "train":
+            records = decodable(records)
+        inside = RegionsInside(records) if self.regions == INSIDE else None
+        if inside:
+            records = inside.records
+        self._require_sound(total, records.faults, patterns)
+        if not len(records):
+            raise UserError(f"data.{split}: no usable record was found in {', '.join(patterns)}; check the files")
+        self._tell(split, part, len(records))
+        source = self.source(records, patterns)
+        if self.regions:
+            source.found = inside or RegionFiles(Path(self.root) / self.regions)
+            if split == "train":
+                require_regions(source.found, [records.key(index) for index in range(len(records))])
+        return source
+
+    def files_of(self, split: str) -> tuple[tuple[str, ...], str]:
+        """The patterns of a split, and whether all their records are meant, those held out, or those kept."""
+        own, train, validation = (as_tuple(getattr(self, name)) for name in (split, "train", "validation"))
+        if split == "train":
+            return train, "" if validation else "kept"
+        if own or (split == "test" and validation):
+            return own or validation, ""
+        return train, "held out"
+
+    def _require_sound(self, total: int, faults: Sequence[Fault], patterns: tuple[str, ...]) -> None:
+        if faults := Tally(self.max_bad).add(total, faults):
+            named = f"{len(faults):,} of the {total:,} records of {', '.join(patterns)} are left out"
+            warnings.warn(f"{named}, the first for this: {faults[0]}; {ADVICE}", stacklevel=3)
+
+    def _tell(self, split: str, part: str, count: int) -> None:
+        if part == "kept":
+            share = f"{self.validation_share:.0%} of the training records, chosen by their keys,"
+            warnings.warn(f"data.validation is not given: {share} are held out for it", stacklevel=3)
+        if split == "test" and not as_tuple(self.test):
+            warnings.warn(f"data.test is not given: the {count:,} validation records serve as the test", stacklevel=3)

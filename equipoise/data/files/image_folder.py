@@ -1,0 +1,99 @@
+"""Pictures in one folder a class: `ROOT/CLASS/picture.jpg`, as ImageNet is kept. A split is a folder of such folders.
+
+The label is the name of the folder, underscores read as spaces; captions are the templates filled with it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from equipoise.data.bad_records import BadRecord, Fault
+from equipoise.data.files.classes import DEFAULT_TEMPLATES, checked_names, checked_templates, filled
+from equipoise.data.files.file_source import FileSettings
+from equipoise.data.files.image_source import LabelledPictures
+from equipoise.data.files.records import IMAGES, Records, side_files_of
+from equipoise.data.source import Pair
+from equipoise.types import UserError
+
+
+@dataclass(frozen=True)
+class Folders(FileSettings):
+    templates: tuple[str, ...] = DEFAULT_TEMPLATES
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.templates:
+            raise UserError('templates is empty; give at least one, such as "a photo of a {}."')
+        checked_templates(self.templates, "templates")
+
+    def records(self, patterns: tuple[str, ...]) -> FolderRecords:
+        return FolderRecords(self._roots(patterns), checked_templates(self.templates, "templates"))
+
+    def source(self, records: Records, patterns: tuple[str, ...]) -> LabelledPictures:
+        names = FolderRecords(self._roots(patterns), self.templates).names
+        return LabelledPictures(records, self.max_bad, names, checked_templates(self.templates, "templates"))
+
+    def _roots(self, patterns: tuple[str, ...]) -> list[Path]:
+        roots = [Path(self.root) / pattern for pattern in patterns]
+        for root in roots:
+            if not root.is_dir():
+                raise UserError(f"{root}: there is no such folder; give one that holds a folder for each class")
+        return roots
+
+
+class FolderRecords:
+    def __init__(self, roots: list[Path], templates: tuple[str, ...]):
+        self.templates = templates
+        self.faults: list[Fault] = []
+        folders = [folder for root in roots for folder in sorted(root.iterdir()) if _is_class(folder)]
+        if not folders:
+            raise UserError(f"{roots[0]}: there are no folders in it; give one that holds a folder for each class")
+        labels = tuple(dict.fromkeys(folder.name for folder in folders))  # the same class may be under several roots
+        self.names = checked_names(tuple(_spoken(label) for label in labels), str(roots[0]))
+        self.files = [
+            (folder / name, _spoken(folder.name)) for folder in folders for name in sorted(os.listdir(folder))
+            if name.rpartition(".")[2].lower() in IMAGES and not name.startswith(".")
+        ]  # fmt: skip
+
+    def __len__(self) -> int:
+        return len(self.files)
+
+    def key(self, index: int) -> str:
+        path, _ = self.files[index]
+        return f"{path.parent.name}/{path.name}"
+
+    def place(self, index: int) -> str:
+        return str(self.files[index][0])
+
+    def pair(self, index: int) -> Pair:
+        name = self.files[index][1]
+        return Pair(self.key(index), filled(self.templates, name), label=name)
+
+    def image(self, index: int) -> bytes:
+        return read_picture(self.files[index][0], self.place(index))
+
+    def side_files(self, index: int) -> Mapping[str, bytes]:
+        return side_files_of(self.pair(index))
+
+
+def read_picture(path: Path, place: str) -> bytes:
+    """The bytes of a picture's own file. Raises BadRecord, also for a name that no file can have."""
+    try:
+        if path.exists() and not path.is_file():  # a pipe or a device might never end
+            raise OSError("it is not a file")
+        return path.read_bytes()
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        name = str(path).encode("utf-8", "backslashreplace").decode()
+        raise BadRecord(place, f"the image {name} cannot be read ({reason})") from None
+
+
+def _is_class(folder: Path) -> bool:
+    return folder.is_dir() and not folder.name.startswith(".")
+
+
+def _spoken(folder: str) -> str:
+    return " ".join(folder.replace("_", " ").split()) or folder

@@ -1,0 +1,1 @@
+"""SIMAT: its tables, pictures and oracle."""

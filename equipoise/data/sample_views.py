@@ -1,0 +1,130 @@
+"""Further views of a sample, made where an objective asks for them: pure functions of the seed and the position.
+
+    image_view2   another crop of the picture
+    image_partner the picture that stands there in the batch read backwards, as it is cut and coloured at its own place
+    text_view2    the caption with two words exchanged, or with some left out (Wei & Zou 2019, "EDA", §2)
+    masked_words  some words of the caption hidden, to be guessed (Devlin et al. 2019, BERT, §3.1)
+    class_prompts what is said of every class: one view of the whole batch (`class_prompts.py`)
+
+All but the last travel in `Batch.side`: image_view2, image_partner [N, 3, H, W]; text_view2, text_view2_mask [N, L];
+hidden [N, L], True where a word is to be guessed, and answers [N, L], the words as they were. `masked_words` changes
+the batch's tokens: the caption whose words are hidden is the caption, as in DeCLIP. A partner may belong to another
+process: then both decode it.
+
+EDA also replaces words by synonyms and inserts some. That takes a thesaurus, which nothing here downloads, so each
+caption has one of the other two changes: an exchange of two words, or every word left out with probability 0.1.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Generator, Tensor
+
+from equipoise.data.sampling import generator
+from equipoise.data.source import (
+    ANSWERS,
+    CLASS_PROMPTS,
+    HIDDEN,
+    IMAGE_PARTNER,
+    IMAGE_VIEW2,
+    MASKED_WORDS,
+    TEXT_VIEW2,
+    TEXT_VIEW2_MASK,
+    BatchSource,
+    LabelledSource,
+    Source,
+)
+from equipoise.data.tokenizer import Tokens
+from equipoise.types import Batch, UserError
+
+VIEWS = (IMAGE_VIEW2, IMAGE_PARTNER, TEXT_VIEW2, MASKED_WORDS, CLASS_PROMPTS)
+LEFT_OUT = 0.1  # of the words, in a caption that is shortened
+TO_GUESS = 0.15  # of the words
+MASK, OTHER = 0.8, 0.1  # of the hidden ones become the mask token, another word; the rest stay
+
+
+@dataclass(frozen=True)
+class WordChances:
+    """All the chance there is in the views of a batch's captions; a caption's row is its own."""
+
+    changes: list[int]  # one number a caption; none where no changed captions are wanted
+    hiding: Tensor | None  # [N, 3, context] uniform numbers, where words are to be hidden
+
+    @classmethod
+    def of(cls, views: Sequence[str], size: int, tokens: Tokens, seed: int, position: int) -> WordChances:
+        numbers = torch.randint(2**62, (size,), generator=generator(seed, TEXT_VIEW2, position)).tolist()
+        return cls(
+            numbers if TEXT_VIEW2 in views else [],
+            mask_draws(size, tokens, generator(seed, MASKED_WORDS, position)) if MASKED_WORDS in views else None,
+        )
+
+    def part(self, rows: slice) -> WordChances:
+        return WordChances(self.changes[rows], None if self.hiding is None else self.hiding[rows])
+
+
+def possible_views(views: Sequence[str], source: Source) -> tuple[str, ...]:
+    """The views, if there can be such views of this source's samples."""
+    if unknown := set(views) - set(VIEWS):
+        raise UserError(f"there is no view {', '.join(sorted(unknown))} of a sample; the views are {', '.join(VIEWS)}")
+    if views and isinstance(source, BatchSource):
+        raise UserError(
+            f"the objective asks for further views of pictures and captions ({', '.join(views)}), but the data holds "
+            "features, of which there is one view each; choose the objective clip, or data that has pictures"
+        )
+    if CLASS_PROMPTS in views and not isinstance(source, LabelledSource):
+        raise UserError(
+            "the objective compares images with the names of classes, which the data does not have; set data.name to "
+            "few_shot, folders or class_shards"
+        )
+    return tuple(views)
+
+
+def with_changed(
+    batch: Batch, captions: Sequence[str], keys: Sequence[str], tokens: Tokens, seeds: Sequence[int]
+) -> Batch:
+    """With a changed caption beside each."""
+    before = tokens.truncated
+    said = [changed(caption, seed) for caption, seed in zip(captions, seeds, strict=True)]
+    ids, mask = tokens(said, keys)
+    tokens.truncated = before  # captions count once
+    return replace(batch, side={**batch.side, TEXT_VIEW2: ids, TEXT_VIEW2_MASK: mask})
+
+
+def with_hidden(batch: Batch, tokens: Tokens, draws: Tensor) -> Batch:
+    """With some words of its captions hidden."""
+    seen, hidden = hidden_words(batch.tokens, batch.mask, tokens, draws)
+    return replace(batch, tokens=seen, side={**batch.side, HIDDEN: hidden, ANSWERS: batch.tokens})
+
+
+def changed(caption: str, seed: int) -> str:
+    """The caption with two words exchanged or some left out; one of a single word stays as it is."""
+    words, chance = caption.split(), random.Random(seed)
+    if len(words) < 2:
+        return caption
+    if chance.random() < 0.5:
+        first, second = chance.sample(range(len(words)), 2)
+        words[first], words[second] = words[second], words[first]
+        return " ".join(words)
+    kept = [word for word in words if chance.random() >= LEFT_OUT]
+    return " ".join(kept or [chance.choice(words)])
+
+
+def mask_draws(count: int, tokens: Tokens, generator: Generator) -> Tensor:
+    """[count, 3, context] uniform numbers, all the chance there is in what is hidden; each row is one caption's own."""
+    return torch.rand(count, 3, tokens.context, generator=generator, dtype=torch.double)
+
+
+def hidden_words(ids: Tensor, mask: Tensor, tokens: Tokens, draws: Tensor) -> tuple[Tensor, Tensor]:
+    """Ids [N, L] with some words replaced, and which are to be guessed, bool [N, L]."""
+    if tokens.mask_id is None:
+        raise UserError("the tokeniser has no mask token to hide words with; set tokens.mask to true")
+    which, how, other = draws[..., : ids.shape[1]].to(ids.device).unbind(1)
+    inside = mask & torch.cat([mask[:, 1:], torch.zeros_like(mask[:, :1])], dim=1)  # the end is no word
+    inside[:, 0] = False  # nor is the start
+    hidden = inside & (which < TO_GUESS)
+    seen = torch.where(how < MASK, tokens.mask_id, torch.where(how < MASK + OTHER, (other * tokens.size).long(), ids))
+    return torch.where(hidden, seen, ids), hidden

@@ -1,0 +1,55 @@
+"""What a batch knows of its samples beyond image and text: `Batch.side`, by name, one row a sample.
+
+    caption, key, label   fingerprints: equal numbers mean equal words; a sample without a label is like no other
+    regions, region_mask  features of parts of the image [N, R, w] and which of the R are real [N, R]
+    tags, tags_mask       the names of these parts, joined by commas, as token ids [N, context]
+    has_regions, has_tags bool [N], False where nothing is known of a sample: a guide leaves its row alone
+
+Regions and tags are there where the source offers them; every row is as long on every process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from hashlib import blake2b
+
+import torch
+from torch import Tensor
+
+from equipoise.data.source import HAS, REGION_MASK, REGIONS, TAGS, TAGS_MASK, Pair, RegionSource, Source
+from equipoise.data.tokenizer import Tokens
+
+NOTHING = "nothing"  # read where there are no tags, for a text tower has to read something
+
+
+def side_data(
+    source: Source, pairs: Sequence[Pair], captions: Sequence[str], indices: Sequence[int]
+) -> dict[str, Tensor]:
+    """The side data that needs no tokeniser."""
+    side = {"caption": fingerprints(captions), **names([pair.key for pair in pairs], [pair.label for pair in pairs])}
+    if isinstance(source, RegionSource) and source.has_regions:
+        side[REGIONS], side[REGION_MASK] = source.regions(indices)
+        side[HAS + REGIONS] = side[REGION_MASK].any(1)
+    return side
+
+
+def names(keys: Sequence[str], labels: Sequence[str | None]) -> dict[str, Tensor]:
+    """Fingerprints of keys and labels."""
+    known = (label if label is not None else f"{key} has no label" for key, label in zip(keys, labels, strict=True))
+    return {"key": fingerprints(keys), "label": fingerprints(known)}
+
+
+def tag_data(source: Source, pairs: Sequence[Pair], indices: Sequence[int], tokens: Tokens) -> dict[str, Tensor]:
+    """The names of the regions as token ids."""
+    if not isinstance(source, RegionSource) or not source.has_regions:
+        return {}
+    sentences = [", ".join(source.tags(index)) for index in indices]
+    names = [f"{pair.key} (its tags)" for pair in pairs]
+    ids, mask = tokens([sentence or NOTHING for sentence in sentences], names, pad_to_context=True)
+    return {TAGS: ids, TAGS_MASK: mask, HAS + TAGS: torch.tensor([bool(sentence) for sentence in sentences])}
+
+
+def fingerprints(texts: Iterable[str]) -> Tensor:
+    """One whole number a text [N], the same in every process and on every day."""
+    digests = (blake2b(text.encode(), digest_size=8).digest() for text in texts)
+    return torch.tensor([int.from_bytes(digest, "big", signed=True) for digest in digests])

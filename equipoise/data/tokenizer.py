@@ -1,0 +1,245 @@
+"""Captions to token ids: start token first, end token last, padded on the right.
+
+A tokeniser is learned from the captions at hand or read from files, and is saved with the model as one
+`tokenizer.json` that holds everything, the context too: `tokenizers` alone reads it and gives the same ids.
+
+No caption is lost in silence: one that is too long is cut and counted (or refused, if `strict`), an empty one is an
+error. Special tokens spelled out in a caption are plain text, so no caption can pretend to end early.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from equipoise.io.atomic import write_text
+from equipoise.types import UserError
+
+if TYPE_CHECKING:
+    from tokenizers import Encoding, Tokenizer
+
+CLIP_CONTEXT = 77
+WIDTH_STEP = 4  # batches are padded to a multiple of this, so that few different widths occur
+KINDS = ("bpe", "wordpiece", "file", "none")
+FEWEST = 6  # tokens left to a caption beside further class tokens: start, end and a few words
+PADS = ("[PAD]", "<pad>", "<|pad|>")  # a vocabulary with none of these, as CLIP's, is padded with 0
+MASKS = ("[MASK]", "<mask>", "<|mask|>")
+
+
+class Tokens:
+    """A tokeniser with its context: `ids, mask = tokens(captions)`."""
+
+    @dataclass(frozen=True)
+    class Config:
+        kind: str = "bpe"  # bpe (as CLIP) and wordpiece (as BERT) are learned from the captions; file is read;
+        # none is for a model whose texts are features already
+        vocabulary: int = 2048  # tokens to learn, at most
+        context: int = CLIP_CONTEXT  # the most tokens of a caption, start and end and further class tokens included
+        mask: bool = False  # a mask token beside the vocabulary; an objective that hides words asks for it by itself
+        file: str = ""  # a tokenizer.json, CLIP's vocab.json beside merges.txt or its
+        # bpe_simple_vocab_16e6.txt.gz, BERT's vocab.txt, or their folder
+
+        def __post_init__(self) -> None:
+            if self.kind not in KINDS:
+                raise UserError(f"tokens.kind is {self.kind!r}; choose one of {', '.join(KINDS)}.")
+            if (self.kind == "file") != bool(self.file):
+                raise UserError(f"tokens.kind is {self.kind!r} and tokens.file is {self.file!r}; each needs the other.")
+
+        def beside(self, classes: int, prompts: int = 0) -> Tokens.Config:
+            """The same with the room that class tokens leave, of which a caption's start token is one, and prompts."""
+            further = classes - 1 + prompts
+            room = self.context - further
+            if further and self.kind != "none" and room < FEWEST:
+                takers = [("class tokens", classes, "space.m")] * (classes > 1)
+                takers += [("prompts", prompts, "prompts.length")] * (prompts > 0)
+                taken = " and ".join(f"{count} {name}" for name, count, _ in takers)
+                fewer = " and ".join(f"{name} ({key})" for name, _, key in takers)
+                raise UserError(
+                    f"tokens.context is {self.context}, but {taken} leave {room} of it to captions; "
+                    f"set it to {FEWEST + further} or more, or choose fewer {fewer}."
+                )
+            return replace(self, context=room) if further else self
+
+    def __init__(self, tokeniser: Tokenizer, context: int = CLIP_CONTEXT):
+        from equipoise.data.tokenizer_training import start_and_end
+
+        if context < 3:
+            raise UserError(f"tokens.context is {context}; it must hold a start token, an end token and one between.")
+        tokeniser.no_truncation()
+        tokeniser.no_padding()
+        tokeniser.encode_special_tokens = True  # as plain text: a caption must not be able to write an end token
+        self.context = context
+        self.truncated = 0  # captions cut so far
+        self.start, self.end = start_and_end(tokeniser)
+        self.pad = _first_known(tokeniser, PADS) or 0
+        self.mask_id = _first_known(tokeniser, MASKS)
+        self.size = max(tokeniser.get_vocab().values()) + 1
+        self._tokeniser = tokeniser
+
+    @classmethod
+    def train(cls, captions: Iterable[str], config: Config) -> Tokens:
+        """A tokeniser learned from `captions`; the same captions always give the same tokeniser."""
+        from equipoise.data.tokenizer_training import train_bpe, train_wordpiece
+
+        learn = {"bpe": train_bpe, "wordpiece": train_wordpiece}[config.kind]
+        return cls(learn(_checked(captions), config.vocabulary), config.context)
+
+    @classmethod
+    def load(cls, path: str | Path, context: int | None = None) -> Tokens:
+        """A tokeniser from a file or folder (see Config.file); without `context`, the file's own or CLIP's 77."""
+        from equipoise.data.tokenizer_files import read_tokeniser
+
+        tokeniser = read_tokeniser(path)
+        own = (tokeniser.truncation or {}).get("max_length", CLIP_CONTEXT)
+        return cls(tokeniser, own if context is None else context)
+
+    @classmethod
+    def from_config(cls, config: Config, captions: Iterable[str]) -> Tokens:
+        """What the configuration asks for: learned from `captions`, or read from its file, or none."""
+        if config.kind == "none":
+            return NoTokens()
+        made = cls.load(config.file, config.context) if config.kind == "file" else cls.train(captions, config)
+        return made.with_mask() if config.mask else made
+
+    def within(self, context: int) -> Tokens:
+        """The same with another context."""
+        return Tokens(self._tokeniser, context)
+
+    def with_mask(self) -> Tokens:
+        """The same with a mask token, behind all others where there was none."""
+        if self.mask_id is None:
+            self._tokeniser.add_special_tokens([MASKS[-1]])
+        return Tokens(self._tokeniser, self.context)
+
+    def save(self, folder: str | Path) -> None:
+        """Writes `tokenizer.json` into the folder; `Tokens.load(folder)` gives the same ids."""
+        whole = type(self._tokeniser).from_str(self._tokeniser.to_str())
+        whole.enable_truncation(self.context)
+        whole.enable_padding(pad_id=self.pad, pad_token=whole.id_to_token(self.pad))
+        write_text(Path(folder) / "tokenizer.json", whole.to_str(pretty=True))
+
+    def description(self) -> dict[str, Any]:
+        """What `tokenizer.json` holds: pieces, merges, how text is cut."""
+        return json.loads(self._tokeniser.to_str())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """How it travels to another process, where `tokenizers` would forget that special tokens are plain text."""
+        return _from_text, (self._tokeniser.to_str(), self.context)
+
+    def __call__(
+        self,
+        captions: str | Sequence[str],
+        keys: Sequence[str] | None = None,
+        *,
+        pad_to_context: bool = False,
+        strict: bool = False,
+    ) -> tuple[Tensor, Tensor]:
+        """Captions -> ids [N, L] int64 and mask [N, L] bool, True where a token is real. `keys` name them in errors."""
+        captions = [captions] if isinstance(captions, str) else captions
+        names = [f"The caption of {key}" for key in keys] if keys else [f"Caption {n}" for n in range(len(captions))]
+        for caption, name in zip(captions, names, strict=True):
+            _check(caption, name)
+        rows = []
+        encodings = self._tokeniser.encode_batch_fast(captions, add_special_tokens=False)
+        for encoding, caption, name in zip(encodings, captions, names, strict=True):
+            rows.append(self._row(encoding.ids, caption, name, strict))
+        longest = max(map(len, rows), default=1)
+        width = self.context if pad_to_context else min(self.context, math.ceil(longest / WIDTH_STEP) * WIDTH_STEP)
+        return self._pad(rows, width)
+
+    def words(self, captions: Sequence[str]) -> list[list[str | None]]:
+        """For each caption, the word that each of its tokens is part of, in small letters; None for the start, the end
+        and signs that are no words."""
+        return [
+            [None, *_words(encoding, caption)[: self.context - 2], None]
+            for encoding, caption in zip(
+                self._tokeniser.encode_batch(captions, add_special_tokens=False), captions, strict=True
+            )
+        ]
+
+    def _row(self, pieces: list[int], caption: str, name: str, strict: bool) -> list[int]:
+        """The ids of one caption between start and end, cut to the context."""
+        if not pieces:
+            raise UserError(f"{name} is {caption!r}, which has no words; give it some or leave the pair out.")
+        if len(pieces) + 2 > self.context:
+            self._note_cut(len(pieces) + 2, caption, name, strict)
+        return [self.start, *pieces[: self.context - 2], self.end]
+
+    def _note_cut(self, length: int, caption: str, name: str, strict: bool) -> None:
+        fault = f"{name} ({caption[:40]!r}...) has {length} tokens, but the context is {self.context}"
+        if strict:
+            raise UserError(f"{fault}; shorten it or raise tokens.context.")
+        if self.truncated == 0:
+            warnings.warn(f"{fault}; its end is cut off, and so will others' be, counted in `truncated`.", stacklevel=4)
+        self.truncated += 1
+
+    def _pad(self, rows: list[list[int]], width: int) -> tuple[Tensor, Tensor]:
+        ids = np.full((len(rows), width), self.pad, dtype=np.int64)
+        for place, row in zip(ids, rows, strict=True):
+            place[: len(row)] = row
+        lengths = torch.tensor([len(row) for row in rows], dtype=torch.int64)
+        return torch.from_numpy(ids), torch.arange(width) < lengths[:, None]
+
+
+class NoTokens(Tokens):
+    """In the place of a tokeniser where a model reads no words. Leaves no file."""
+
+    def __init__(self) -> None:
+        self.size = self.context = self.truncated = 0
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return NoTokens, ()
+
+    def save(self, folder: str | Path) -> None:
+        pass
+
+    def __call__(self, captions: str | Sequence[str], *_: object, **__: object) -> NoReturn:
+        raise UserError("there is no tokeniser here to read words with; set tokens.kind to bpe, wordpiece or file")
+
+
+def _words(encoding: Encoding, caption: str) -> list[str | None]:
+    """The word of each token, whole though the token is a part of it."""
+    spans: dict[int | None, tuple[int, int]] = {}
+    for word, (start, stop) in zip(encoding.word_ids, encoding.offsets, strict=True):
+        first, last = spans.get(word, (start, stop))
+        spans[word] = min(first, start), max(last, stop)
+    texts = {word: caption[start:stop].strip().lower() for word, (start, stop) in spans.items()}
+    said = {word: text if any(map(str.isalnum, text)) else None for word, text in texts.items()}
+    return [said[word] for word in encoding.word_ids]
+
+
+def _from_text(tokeniser: str, context: int) -> Tokens:
+    from tokenizers import Tokenizer
+
+    return Tokens(Tokenizer.from_str(tokeniser), context)
+
+
+def _checked(captions: Iterable[str]) -> Iterator[str]:
+    for place, caption in enumerate(captions):
+        _check(caption, f"Caption {place}")
+        yield caption
+
+
+def _check(caption: object, name: str) -> None:
+    if not isinstance(caption, str):
+        raise UserError(f"{name} is {caption!r}, which is not text; give it a caption or leave the pair out.")
+    if not caption.strip():
+        raise UserError(f"{name} is empty; give it one or leave the pair out.")
+    try:
+        caption.encode()
+    except UnicodeEncodeError:
+        raise UserError(f"{name} ({caption[:40]!r}...) holds half a character; mend its encoding.") from None
+
+
+def _first_known(tokeniser: Tokenizer, names: Sequence[str]) -> int | None:
+    known = (tokeniser.token_to_id(name) for name in names)
+    return next((number for number in known if number is not None), None)

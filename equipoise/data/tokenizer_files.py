@@ -1,0 +1,83 @@
+"""Reading tokenisers from the files that others publish; like `tokenizer_training.py`, it needs `tokenizers`.
+
+A `tokenizer.json` says everything by itself. CLIP's vocab.json with merges.txt, and BERT's vocab.txt, hold only the
+pieces: how text is cut into them is known from the models they belong to. OpenAI's own file, a gzipped .txt, holds
+merges alone, far more than CLIP uses: its pieces are the bytes and what the first merges make of them.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+from tokenizers import Tokenizer, models
+
+from equipoise.data.tokenizer_training import (
+    CLASS,
+    CLIP_ALPHABET,
+    END,
+    SEPARATOR,
+    START,
+    UNKNOWN,
+    bert_tokeniser,
+    clip_pieces,
+    clip_tokeniser,
+)
+from equipoise.types import UserError
+
+CLIP_SIZE = 49408
+WHOLE, CLIP_VOCABULARY, CLIP_MERGES, BERT_VOCABULARY = "tokenizer.json", "vocab.json", "merges.txt", "vocab.txt"
+
+
+def read_tokeniser(path: str | Path) -> Tokenizer:
+    """A tokeniser from a file, or from a folder that holds one."""
+    file = _find(Path(path))
+    try:
+        if file.name in (CLIP_VOCABULARY, CLIP_MERGES):
+            return _read_clip(file.parent)
+        if file.name.endswith(".txt.gz"):
+            return _read_merges(file)
+        return _read_bert(file) if file.suffix == ".txt" else Tokenizer.from_file(str(file))
+    except UserError:
+        raise
+    except Exception as error:  # tokenizers raises plain Exception for whatever is wrong with a file
+        raise UserError(f"{file}: this cannot be read as a tokeniser ({error}); give it anew.") from None
+
+
+def _find(path: Path) -> Path:
+    names = (WHOLE, CLIP_VOCABULARY, BERT_VOCABULARY)
+    files = [path / name for name in names] if path.is_dir() else [path]
+    for file in files:
+        if file.is_file():
+            return file
+    if path.is_dir():
+        raise UserError(f"{path}: this folder holds no tokeniser; it needs one of {', '.join(names)}.")
+    raise UserError(f"{path}: there is no such tokeniser file; give a tokenizer.json, vocab.json or vocab.txt.")
+
+
+def _read_clip(folder: Path) -> Tokenizer:
+    vocabulary, merges = folder / CLIP_VOCABULARY, folder / CLIP_MERGES
+    for file, other in ((vocabulary, merges), (merges, vocabulary)):
+        if not file.is_file():
+            raise UserError(f"{file}: this file is missing; CLIP's tokeniser needs it beside {other.name}.")
+    _check_specials(json.loads(vocabulary.read_text(encoding="utf-8")), (START, END), vocabulary)
+    return clip_tokeniser(*models.BPE.read_file(str(vocabulary), str(merges)))
+
+
+def _read_merges(file: Path) -> Tokenizer:
+    _, *lines = gzip.decompress(file.read_bytes()).decode("utf-8").split("\n")  # the first names a version
+    pairs = [line.split() for line in lines[: CLIP_SIZE - len(CLIP_ALPHABET) - len((START, END))]]
+    return clip_tokeniser(*clip_pieces([(left, right) for left, right in pairs]))
+
+
+def _read_bert(file: Path) -> Tokenizer:
+    pieces = models.WordPiece.read_file(str(file))
+    _check_specials(pieces, (CLASS, SEPARATOR, UNKNOWN), file)
+    return bert_tokeniser(pieces)
+
+
+def _check_specials(pieces: dict[str, int], specials: tuple[str, ...], file: Path) -> None:
+    missing = [special for special in specials if special not in pieces]
+    if missing:
+        raise UserError(f"{file}: {' and '.join(missing)} is not in this vocabulary; give the tokenizer.json instead.")

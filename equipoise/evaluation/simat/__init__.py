@@ -1,0 +1,1 @@
+"""SIMAT: pictures with one word changed."""

@@ -1,0 +1,1 @@
+"""Visual question answering on frozen features."""

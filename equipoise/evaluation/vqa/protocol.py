@@ -1,0 +1,134 @@
+"""How many questions about pictures are answered right: the probe, beside what can be had without looking.
+
+- `probe`: image and question (`probe.py`).
+- `question alone`: the same head, trained the same way, that never sees a picture.
+- `always "yes"`: the most frequent answer of the training questions, whatever is asked.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from equipoise.data.vqa_questions import KINDS, Question
+from equipoise.evaluation.vqa.answers import accuracies
+from equipoise.evaluation.vqa.probe import (
+    Inputs,
+    Scores,
+    Settings,
+    Targets,
+    Told,
+    answerable,
+    frequent_answers,
+    said,
+    train_head,
+)
+from equipoise.types import UserError
+
+PROBE, BLIND = "probe", "question alone"
+Bar = Callable[[str, int], AbstractContextManager[Told]]  # what is trained, in how many steps
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    right: float  # mean of VQA's accuracy
+    error: float  # its standard error, as if questions were independent
+    questions: int
+
+
+ByKind = dict[str, Accuracy]  # "all" and the kinds of answers that occur; or topics
+
+
+@dataclass(frozen=True)
+class Set:
+    """Questions, the features of their pictures [M, d] and texts [T, d], and whose each question's are [N]."""
+
+    questions: Sequence[Question]
+    images: tuple[Tensor, Tensor]
+    texts: tuple[Tensor, Tensor]
+
+
+@dataclass(frozen=True)
+class Answered:
+    found: dict[str, ByKind]  # by who answers
+    topics: dict[str, ByKind]  # the same by what is asked about, where that is known
+    said: list[str]  # the probe's answers
+    answers: int  # it chose among
+    trained_on: int  # questions
+    reach: float  # the accuracy of whoever chose the best of these answers
+
+
+def answer_questions(train: Set, test: Set, settings: Settings, bar: Bar = lambda *_: nullcontext(_quiet)) -> Answered:
+    """Train on one set, answer the other, by the probe and without it."""
+    for part in (train, test):
+        if not part.questions:
+            raise UserError("there are no questions to train on, or none to test on; give some of both")
+    known, asked = ([accuracies(one.answers) for one in part.questions] for part in (train, test))
+    answers = frequent_answers(known, settings.answers)
+    kept = answerable(known, answers)
+    device = train.images[0].device
+    targets = Targets([known[number] for number in kept.tolist()], answers, device)
+
+    def by(name: str, parts: Callable[[Set], tuple[tuple[Tensor, Tensor], ...]]) -> list[str]:
+        inputs = Inputs(parts(train)).some(kept.to(device))
+        with bar(name, settings.steps(len(inputs))) as told:
+            head = train_head(inputs, targets, settings, told)
+        return said(head, Inputs(parts(test)), answers)
+
+    seeing = by(PROBE, lambda part: (part.images, part.texts))
+    blind = by(BLIND, lambda part: (part.texts,))
+    given = {PROBE: seeing, BLIND: blind, f'always "{answers[0]}"': [answers[0]] * len(asked)}
+    found = {name: by_kind(test.questions, some, asked) for name, some in given.items()}
+    topics = {name: by_topic(test.questions, some, asked) for name, some in given.items()}
+    known_answers = set(answers)
+    best = [max((right for answer, right in one.items() if answer in known_answers), default=0.0) for one in asked]
+    return Answered(found, topics, seeing, len(answers), len(kept), sum(best) / len(best))
+
+
+def by_kind(questions: Sequence[Question], given: Sequence[str], scores: Sequence[Scores]) -> ByKind:
+    """The accuracy of answers that are normalised, over all questions and by the kind of their answers."""
+    right = _right(given, scores)
+    grouped = _grouped([one.kind for one in questions], right)
+    return {"all": _mean(right), **{kind: grouped[kind] for kind in KINDS if kind in grouped}}
+
+
+def by_topic(questions: Sequence[Question], given: Sequence[str], scores: Sequence[Scores]) -> ByKind:
+    """The same by what is asked about, in the order of the alphabet; questions without a topic are left out."""
+    grouped = _grouped([one.topic for one in questions], _right(given, scores))
+    return {topic: grouped[topic] for topic in sorted(grouped) if topic}
+
+
+def _right(given: Sequence[str], scores: Sequence[Scores]) -> list[float]:
+    return [known.get(answer, 0.0) for answer, known in zip(given, scores, strict=True)]
+
+
+def _grouped(names: Sequence[str], values: Sequence[float]) -> dict[str, Accuracy]:
+    groups: dict[str, list[float]] = {}
+    for name, value in zip(names, values, strict=True):
+        groups.setdefault(name, []).append(value)
+    return {name: _mean(some) for name, some in groups.items()}
+
+
+def chance(questions: Sequence[Question]) -> dict[str, float]:
+    """The accuracy of guessing among the answers that the same text has in this set, each as likely; "all" and by
+    kind. It means something where the set is balanced."""
+    options: dict[str, set[str]] = {}
+    for one in questions:
+        options.setdefault(one.text, set()).update(accuracies(one.answers))
+    guesses = [(one.kind, sum(accuracies(one.answers).values()) / len(options[one.text])) for one in questions]
+    kinds = ["all", *(kind for kind in KINDS if any(kind == other for other, _ in guesses))]
+    return {kind: _mean([value for other, value in guesses if kind in ("all", other)]).right for kind in kinds}
+
+
+def _quiet(_step: int, _loss: float) -> None:
+    """For whoever watches no progress."""
+
+
+def _mean(values: Sequence[float]) -> Accuracy:
+    mean = sum(values) / len(values)
+    variance = sum((value - mean) ** 2 for value in values) / len(values)
+    return Accuracy(mean, math.sqrt(variance / len(values)), len(values))

@@ -1,0 +1,65 @@
+"""Hidden words guessed from what the text tower makes of their places: masked language modelling.
+
+Devlin et al. 2019, BERT, §3.1 (Task 1); Li et al. 2022, "Supervision Exists Everywhere" (DeCLIP), §3.
+
+    cost_i = Σ_{j hidden} -log softmax(W f_ij + b)_{word ij}        f_ij [w] the tower's features of word j of text i
+
+Role words_cost [N], so that a batch may be cut and put together anywhere. Hidden are 15 of 100 words
+(`data/sample_views.py`). A bidirectional tower guesses from both sides; a causal one, as DeCLIP's, from what comes
+before and the hidden place itself. Logits are made for hidden words alone, some at a time, and again for their
+gradient: never [N, L, V].
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.utils.checkpoint import checkpoint
+
+from equipoise.data.source import ANSWERS, HIDDEN
+from equipoise.heads.head import Head, Seen, Sizes
+from equipoise.types import UserError
+
+AT_ONCE = 2048  # words whose logits exist at the same time
+
+
+class MaskedWords(Head):
+    roles: ClassVar[tuple[str, ...]] = ("words_cost",)
+    reads_tokens: ClassVar[tuple[str, ...]] = ("text",)
+
+    @dataclass(frozen=True)
+    class Config:
+        def build(self, sizes: Sizes) -> MaskedWords:
+            return MaskedWords(sizes)
+
+    def __init__(self, sizes: Sizes):
+        super().__init__()
+        self.words = nn.Linear(sizes.text_width, sizes.vocabulary)
+
+    def forward(self, seen: Seen) -> dict[str, Tensor]:
+        tokens = seen.features("text").tokens
+        if tokens is None:
+            raise UserError("words can be guessed by a text encoder that gives features of words alone; this has none")
+        hidden, answers = (seen.side(name)[:, -tokens.shape[1] :] for name in (HIDDEN, ANSWERS))  # without class tokens
+        costs = [
+            self._part(*part)
+            for part in zip(tokens[hidden].split(AT_ONCE), answers[hidden].split(AT_ONCE), strict=True)
+        ]
+        cost = torch.cat(costs)
+        return {"words_cost": cost.new_zeros(len(tokens)).index_add(0, hidden.nonzero()[:, 0], cost)}
+
+    def _part(self, features: Tensor, answers: Tensor) -> Tensor:
+        if len(features) < AT_ONCE:
+            return self._cost(features, answers)
+        cost = checkpoint(self._cost, features, answers, use_reentrant=False)
+        assert isinstance(cost, Tensor)
+        return cost
+
+    def _cost(self, features: Tensor, answers: Tensor) -> Tensor:
+        logits = self.words(features)
+        wide = logits.float() if logits.dtype in (torch.bfloat16, torch.float16) else logits
+        return F.cross_entropy(wide, answers, reduction="none")

@@ -1,0 +1,104 @@
+"""What weights alone say of their model: sizes, from the shapes of tensors; and open_clip's names for such models.
+
+Two things no tensor says. How many heads: CLIP's are 64 wide. Which activation: OpenAI's weights, known by the entries
+their files have beside the weights, were trained with QuickGELU; of others it must be said, for a wrong guess gives
+vectors that look right and are not.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Any
+
+from equipoise.interop.key_mapping import State
+from equipoise.interop.open_clip.keys import CLASS
+from equipoise.interop.strict_fields import Fields
+from equipoise.types import UserError
+
+HEAD = 64
+QUICK = "-quickgelu"
+OPENAI = ("input_resolution", "context_length", "vocab_size")
+# embedding, image size, layers, width and patch of the image tower, width of the text tower
+NAMED: dict[str, tuple[int, int, int | list[int], int, int | None, int]] = {
+    "ViT-B-32": (512, 224, 12, 768, 32, 512),
+    "ViT-B-16": (512, 224, 12, 768, 16, 512),
+    "ViT-L-14": (768, 224, 24, 1024, 14, 768),
+    "ViT-L-14-336": (768, 336, 24, 1024, 14, 768),
+    "RN50": (1024, 224, [3, 4, 6, 3], 64, None, 512),
+    "RN101": (512, 224, [3, 4, 23, 3], 64, None, 512),
+}
+
+
+def named_config(name: str) -> Fields:
+    """The `model_cfg` that open_clip has under this name."""
+    base = name.removesuffix(QUICK)
+    if base not in NAMED:
+        known = ", ".join(NAMED)
+        raise UserError(
+            f"--model {name} is unknown; give one of {known}, each also with {QUICK}, or a .json file of open_clip"
+        )
+    dim, size, layers, width, patch, words = NAMED[base]
+    return {
+        "embed_dim": dim,
+        "quick_gelu": name.endswith(QUICK),
+        "vision_cfg": {"image_size": size, "layers": layers, "width": width, "patch_size": patch},
+        "text_cfg": {"context_length": 77, "vocab_size": 49408, "width": words, "heads": words // HEAD, "layers": 12},
+    }
+
+
+def is_openai(state: State) -> bool:
+    return all(name in state for name in OPENAI)
+
+
+def inferred_config(state: State, where: str) -> Fields:
+    """The `model_cfg` that these tensors fit, without QuickGELU."""
+    try:
+        return _inferred(state)
+    except KeyError as error:
+        raise UserError(f"{where}: {error.args[0]} is missing, without which this is no CLIP") from None
+    except (IndexError, ValueError, ZeroDivisionError):
+        raise UserError(f"{where}: its tensors have not the shapes of a CLIP's; name the model with --model") from None
+
+
+def likely_name(config: Fields) -> str:
+    """open_clip's name for a model of these sizes, or nothing."""
+    return next((name for name in NAMED if _sizes(named_config(name)) == _sizes(config)), "")
+
+
+def _inferred(state: State) -> Fields:
+    words = state["ln_final.weight"].shape[0]
+    text = {
+        "context_length": state["positional_embedding"].shape[0],
+        "vocab_size": state["token_embedding.weight"].shape[0],
+        "width": words,
+        "heads": max(1, words // HEAD),
+        "layers": _count(state, r"^transformer\.resblocks\.(\d+)\."),
+    }
+    vision = _vit(state) if CLASS in state else _resnet(state)
+    bias = {"init_logit_bias": float(state["logit_bias"])} if "logit_bias" in state else {}
+    return {"embed_dim": state["text_projection"].shape[1], **bias, "vision_cfg": vision, "text_cfg": text}
+
+
+def _vit(state: State) -> Fields:
+    width, _, _, patch = state["visual.conv1.weight"].shape
+    grid = math.isqrt(state["visual.positional_embedding"].shape[0] - 1)
+    layers = _count(state, r"^visual\.transformer\.resblocks\.(\d+)\.")
+    return {"image_size": grid * patch, "layers": layers, "width": width, "patch_size": patch}
+
+
+def _resnet(state: State) -> Fields:
+    grid = math.isqrt(state["visual.attnpool.positional_embedding"].shape[0] - 1)
+    layers = [_count(state, rf"^visual\.layer{stage}\.(\d+)\.") for stage in range(1, 5)]
+    width = state["visual.layer1.0.conv1.weight"].shape[0]
+    return {"image_size": 32 * grid, "layers": layers, "width": width, "patch_size": None}
+
+
+def _count(state: State, pattern: str) -> int:
+    numbers = [int(found[1]) for name in state if (found := re.match(pattern, name))]
+    return max(numbers, default=-1) + 1
+
+
+def _sizes(config: Fields) -> list[Any]:
+    sizes = [config["embed_dim"], *config["vision_cfg"].values()]
+    return [*sizes, *(config["text_cfg"][name] for name in ("width", "layers", "context_length", "vocab_size"))]

@@ -1,0 +1,161 @@
+"""What lies at a path that another library wrote: an open_clip folder, a transformers folder, or weights alone.
+
+    open_clip_config.json    settings and preprocessing of open_clip, weights and perhaps a tokeniser beside it
+    config.json              of transformers' CLIPModel, with preprocessor_config.json and a tokeniser
+    a file                   weights; the settings are those of --model, or what OpenAI's own files say
+    hf-hub:ORG/NAME          one of the folders, fetched first
+
+Everything that decides a model's vectors is read from there, or asked for; nothing of it is guessed in silence.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from equipoise.interop.checkpoint import read_checkpoint
+from equipoise.interop.foreign_model import Asked, Foreign
+from equipoise.interop.hub import HUB, fetched
+from equipoise.interop.infer_config import QUICK, inferred_config, is_openai, likely_name, named_config
+from equipoise.interop.key_mapping import State
+from equipoise.interop.open_clip import config as open_clip_config
+from equipoise.interop.open_clip import keys as open_clip_keys
+from equipoise.interop.plain_clip import Plain
+from equipoise.interop.strict_fields import Fields, read_json
+from equipoise.interop.tokenizer import find_tokens, require_fit
+from equipoise.interop.transformers import config as transformers_config
+from equipoise.interop.transformers import keys as transformers_keys
+from equipoise.models.folder import CONFIG
+from equipoise.types import UserError
+
+OPEN_CLIP, TRANSFORMERS, IMAGES, PROCESSOR = (
+    "open_clip_config.json",
+    "config.json",
+    "preprocessor_config.json",
+    "processor_config.json",  # where newer versions keep what the former held
+)
+OPEN_CLIP_WEIGHTS = (
+    "open_clip_model.safetensors",
+    "open_clip_pytorch_model.safetensors",
+    "open_clip_pytorch_model.bin",
+)
+TRANSFORMERS_WEIGHTS = ("model.safetensors", "pytorch_model.bin")
+WEIGHTS = (".pt", ".pth", ".bin", ".safetensors")
+
+
+def is_foreign(path: str | Path) -> bool:
+    """Whether this is a model of another library."""
+    if str(path).startswith(HUB):
+        return True
+    path = Path(path)
+    theirs = any((path / name).is_file() for name in (OPEN_CLIP, TRANSFORMERS))
+    return path.is_file() or (theirs and not (path / CONFIG).is_file())
+
+
+def read_foreign(path: str | Path, asked: Asked | None = None) -> Foreign:
+    asked = asked or Asked()
+    place = fetched(str(path)) if str(path).startswith(HUB) else Path(path)
+    if place.is_file():
+        return _file(place, asked)
+    if (place / OPEN_CLIP).is_file():
+        return _open_clip(place, _weights(place, OPEN_CLIP_WEIGHTS), asked)
+    if (place / TRANSFORMERS).is_file():
+        return _transformers(place, asked)
+    hint = "" if place.is_dir() else " (there is no such folder)"
+    raise UserError(
+        f"no model in {place}{hint}: give a folder with {OPEN_CLIP} or {TRANSFORMERS}, or a file of weights "
+        f"({', '.join(WEIGHTS)})"
+    )
+
+
+def _open_clip(folder: Path, weights: Path, asked: Asked) -> Foreign:
+    if asked.model:
+        raise UserError(f"{folder / OPEN_CLIP} says what the model is; leave out --model {asked.model}")
+    plain, named = open_clip_config.read_config(read_json(folder / OPEN_CLIP), str(folder / OPEN_CLIP))
+    plain = _prepared(plain, asked)
+    tokens = find_tokens(folder, asked.tokenizer, plain.context, clips=not named.own)
+    require_fit(tokens, plain.vocabulary, named.end, str(folder))
+    state = _state(weights, open_clip_keys.NOT_WEIGHTS)
+    return Foreign(str(weights), plain, tokens, open_clip_keys.names_for(plain.image), state)
+
+
+def _transformers(folder: Path, asked: Asked) -> Foreign:
+    if asked.model:
+        raise UserError(f"{folder / TRANSFORMERS} says what the model is; leave out --model {asked.model}")
+    config = read_json(folder / TRANSFORMERS)
+    kind = config.get("model_type", "nothing")
+    if kind != "clip":
+        raise UserError(f"{folder / TRANSFORMERS}: this is a model of type {kind}, but only clip can be read")
+    plain, end = transformers_config.read_config(config, None if asked.preprocess else _images(folder), str(folder))
+    plain = _prepared(plain, asked)
+    tokens = find_tokens(folder, asked.tokenizer, plain.context, clips=False)
+    require_fit(tokens, plain.vocabulary, end, str(folder))
+    weights = _weights(folder, TRANSFORMERS_WEIGHTS)
+    state = _state(weights, transformers_keys.NOT_WEIGHTS)
+    return Foreign(str(weights), plain, tokens, transformers_keys.NAMES, state)
+
+
+def _file(path: Path, asked: Asked) -> Foreign:
+    """Weights alone, or those of the folder they lie in."""
+    if not asked.model and path.name in OPEN_CLIP_WEIGHTS and (path.parent / OPEN_CLIP).is_file():
+        return _open_clip(path.parent, path, asked)
+    if path.name in TRANSFORMERS_WEIGHTS and (path.parent / TRANSFORMERS).is_file():
+        return _transformers(path.parent, asked)
+    if path.suffix not in WEIGHTS:
+        raise UserError(f"{path}: weights are in a file that ends in {', '.join(WEIGHTS)}; give one, or a folder")
+    state = read_checkpoint(path)
+    names = open_clip_keys.names_of(state, str(path))
+    config = _settings_of(state, asked.model, path)
+    plain, named = open_clip_config.read_config(config, asked.model or str(path))
+    plain = _prepared(plain, asked)
+    tokens = find_tokens(None, asked.tokenizer, plain.context, clips=not (named.own or asked.tokenizer))
+    require_fit(tokens, plain.vocabulary, named.end, str(path))
+    weights = {name: tensor for name, tensor in state.items() if name not in open_clip_keys.NOT_WEIGHTS}
+    return Foreign(str(path), plain, tokens, names, weights)
+
+
+def _settings_of(state: State, model: str, path: Path) -> Fields:
+    openai = is_openai(state)
+    if not model:
+        config = inferred_config(state, str(path))
+        if openai:
+            return {**config, "quick_gelu": True}
+        likely = likely_name(config) or "NAME"
+        raise UserError(
+            f"{path} holds weights alone, which do not say whether they were trained with QuickGELU; "
+            f"give --model {likely}, or --model {likely}{QUICK}"
+        )
+    if model.endswith(".json"):
+        return read_json(Path(model))
+    config = named_config(model)
+    if openai and not config["quick_gelu"]:
+        raise UserError(f"{path} is OpenAI's, whose models have QuickGELU, but {model} has none; give {model}{QUICK}")
+    return config
+
+
+def _prepared(plain: Plain, asked: Asked) -> Plain:
+    if not asked.preprocess:
+        return plain
+    fields = read_json(Path(asked.preprocess))
+    return replace(plain, preprocess=open_clip_config.read_preprocess(fields, plain.preprocess.size, asked.preprocess))
+
+
+def _images(folder: Path) -> Fields:
+    if (folder / IMAGES).is_file():
+        return read_json(folder / IMAGES)
+    if (folder / PROCESSOR).is_file() and "image_processor" in (whole := read_json(folder / PROCESSOR)):
+        return dict(whole["image_processor"])
+    raise UserError(
+        f"{folder} does not say how images are prepared: {IMAGES} is missing; add it, or give --preprocess FILE"
+    )
+
+
+def _weights(folder: Path, names: tuple[str, ...]) -> Path:
+    for name in names:
+        if (folder / name).is_file():
+            return folder / name
+    raise UserError(f"{folder} holds no weights: none of {', '.join(names)} is there")
+
+
+def _state(path: Path, not_weights: tuple[str, ...]) -> State:
+    return {name: tensor for name, tensor in read_checkpoint(path).items() if name not in not_weights}

@@ -1,0 +1,152 @@
+"""Both towers as ONNX programs, from what an encoder reads to points of the space, with any number of samples at once.
+
+    image.onnx    pixel_values [N, 3, H, W], prepared as preprocess.json says   ->  image_embeds [N, d]
+    text.onnx     input_ids and attention_mask [N, L], as tokenizer.json gives  ->  text_embeds [N, d]
+
+The names are those that exports of other CLIPs have. Every model whose towers are ours can be written, in whatever
+space, if it is read out at class tokens: a code book's sparsemax takes as many steps as the data want, which no graph
+can. What was written is run by onnxruntime, where that is installed, and compared with the model itself on random input
+before it is handed over.
+"""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from equipoise.encoders import ResNet, Swin, TextTransformer, ViT
+from equipoise.encoders.packing import Padded
+from equipoise.io.atomic import write_text
+from equipoise.models.folder import PREPROCESS
+from equipoise.models.model import Model
+from equipoise.types import Batch, UserError
+
+OPSET = 17
+TOLERANCE = 1e-4
+IMAGES, TEXTS = ("pixel_values",), ("input_ids", "attention_mask")
+OUTPUTS = {"image.onnx": "image_embeds", "text.onnx": "text_embeds"}
+SAMPLES = 3  # of a check; one is traced with two
+
+
+class ImageTower(nn.Module):
+    def __init__(self, model: Model):
+        super().__init__()
+        self.model = model
+
+    def forward(self, pixel_values: Tensor) -> Tensor:
+        return self.model.image_points(pixel_values)
+
+
+class TextTower(nn.Module):
+    def __init__(self, model: Model):
+        super().__init__()
+        self.model = model
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
+        return self.model.text_points(Batch(input_ids, input_ids, attention_mask > 0, input_ids))
+
+
+def write_onnx(model: Model, folder: Path) -> None:
+    _require_graph(model)
+    _require_package()
+    model = model.cpu().float().eval()
+    _export(ImageTower(model), _images(model, 2), folder / "image.onnx", IMAGES, {0: "samples"})
+    with _padded(model):
+        _export(TextTower(model), _texts(model, 2), folder / "text.onnx", TEXTS, {0: "samples", 1: "tokens"})
+    _check(folder / "image.onnx", IMAGES, _images(model, SAMPLES), ImageTower(model))
+    _check(folder / "text.onnx", TEXTS, _texts(model, SAMPLES), TextTower(model))  # packed, as the model reads them
+    model.tokens.save(folder)
+    write_text(folder / PREPROCESS, json.dumps(model.preprocess.to_json(), indent=2) + "\n")
+    about = {
+        "space": type(model.space).__name__,
+        "dim": model.space.dim,
+        "log_scale": model.log_scale.item(),
+        "logit_bias": None if model.logit_bias is None else model.logit_bias.item(),
+        "context": model.tokens.context,
+        "opset": OPSET,
+    }
+    write_text(folder / "model.json", json.dumps(about, indent=2) + "\n")
+
+
+def _require_graph(model: Model) -> None:
+    """Refuse, in a sentence, what cannot be written down as one graph."""
+    if model.image_readout.reads_tokens:
+        readout = type(model.image_readout).__name__
+        raise UserError(f"ONNX is written of models read out at class tokens, but the readout is a {readout}")
+    for encoder, kinds in ((model.image_encoder, (ViT, ResNet, Swin)), (model.text_encoder, (TextTransformer,))):
+        if not isinstance(encoder, kinds):
+            known = ", ".join(kind.__name__ for kind in kinds)
+            raise UserError(f"ONNX is written of {known}, not of a {type(encoder).__name__}; choose another tower")
+
+
+def _require_package() -> None:
+    try:
+        import onnx  # noqa: F401  with which torch writes
+    except ImportError as error:
+        raise UserError("writing ONNX needs the package onnx; pip install 'equipoise[onnx]'") from error
+
+
+def _images(model: Model, count: int) -> tuple[Tensor, ...]:
+    size, make = model.preprocess.size, torch.Generator().manual_seed(count)
+    return (torch.randn(count, 3, size, size, generator=make),)
+
+
+def _texts(model: Model, count: int) -> tuple[Tensor, ...]:
+    """Of different lengths, the longest shorter than the context where that leaves room."""
+    tokens, make = model.tokens, torch.Generator().manual_seed(count)
+    width = max(3, tokens.context - count)
+    lengths = torch.randint(3, width + 1, (count,), generator=make)
+    ids = torch.randint(tokens.size, (count, width), generator=make)
+    ids[:, 0], ids[torch.arange(count), lengths - 1] = tokens.start, tokens.end
+    mask = torch.arange(width) < lengths[:, None]
+    return ids.where(mask, torch.tensor(tokens.pad)), mask.long()
+
+
+@contextmanager
+def _padded(model: Model) -> Iterator[None]:
+    """While in it, texts keep their padding: a graph cannot leave out what it does not know."""
+    encoder = model.text_encoder
+    assert isinstance(encoder, TextTransformer)
+    encoder.lay_out = Padded.of
+    try:
+        yield
+    finally:
+        del encoder.lay_out
+
+
+def _export(tower: nn.Module, inputs: tuple[Tensor, ...], path: Path, names: tuple[str, ...], axes: Any) -> None:
+    output = OUTPUTS[path.name]
+    with warnings.catch_warnings(), torch.no_grad():
+        warnings.simplefilter("ignore")  # of the tracer: what it warns of is checked below
+        torch.onnx.export(
+            tower.eval(),
+            inputs,
+            str(path),
+            dynamo=False,  # the other exporter needs two more packages and half a minute
+            opset_version=OPSET,
+            input_names=list(names),
+            output_names=[output],
+            dynamic_axes={**dict.fromkeys(names, axes), output: {0: "samples"}},
+        )
+
+
+def _check(path: Path, names: tuple[str, ...], inputs: tuple[Tensor, ...], tower: nn.Module) -> None:
+    try:
+        import onnxruntime
+    except ImportError:
+        warnings.warn(f"{path.name} was not checked, for onnxruntime is not installed", stacklevel=3)
+        return
+    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    given = {name: tensor.numpy() for name, tensor in zip(names, inputs, strict=True)}
+    with torch.no_grad():
+        expected = tower.eval()(*inputs)
+    error = float((torch.from_numpy(session.run(None, given)[0]) - expected).abs().max())
+    if not error <= TOLERANCE:
+        raise UserError(f"{path.name} gives other vectors than the model, {error:.1e} apart; nothing was written")

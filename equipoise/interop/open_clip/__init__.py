@@ -1,0 +1,1 @@
+"""open_clip's configs and state dicts."""

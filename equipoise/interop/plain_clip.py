@@ -1,0 +1,104 @@
+"""A plain CLIP: what open_clip and transformers can say of a model, and the settings of ours that say the same.
+
+Radford et al. 2021: a ViT or a ResNet with one class token, a causal text transformer read at its end token, one linear
+map a tower, the unit sphere. What is more than that no other library's file can hold, and is refused in a sentence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from equipoise.data.preprocess import Preprocess
+from equipoise.data.tokenizer import NoTokens
+from equipoise.encoders import IMAGE_ENCODERS, TEXT_ENCODERS, ResNet, TextTransformer, ViT
+from equipoise.interop.key_mapping import State
+from equipoise.models.model import Model
+from equipoise.readouts import ClassToken
+from equipoise.spaces import Sphere
+from equipoise.types import UserError
+
+CLIPS_BOUND = 100.0  # on exp(t); weights that went beyond it are not brought back
+ROUNDING = 1e-3
+
+
+@dataclass(frozen=True)
+class Plain:
+    image: ViT.Config | ResNet.Config
+    text: TextTransformer.Config
+    dim: int
+    vocabulary: int
+    context: int
+    preprocess: Preprocess
+    image_bias: bool = False  # of a ResNet's last map
+    bias: float | None = None  # added to logits, where the loss was SigLIP's
+
+    @classmethod
+    def of(cls, model: Model, format: str) -> Plain:
+        """What there is to say of a model of ours; one that is more than a plain CLIP is refused."""
+        image, text, readout = model.image_encoder, model.text_encoder, model.image_readout
+        reasons = {
+            f"its space is a {type(model.space).__name__}": type(model.space) is not Sphere,
+            f"its image tower is a {type(image).__name__}": type(image) not in (ViT, ResNet),
+            "its image tower has several class tokens": getattr(image, "classes", 1) > 1,
+            f"its text tower is a {type(text).__name__}": type(text) is not TextTransformer,
+            "its text tower is not causal": type(text) is TextTransformer and not text.config.causal,
+            f"its readout is a {type(readout).__name__}": type(readout) is not ClassToken,
+            "it has no tokeniser": isinstance(model.tokens, NoTokens),
+            "its points are shifted": model.shift is not None,
+            "its towers have prompts": model.prompts is not None,
+        }
+        if found := [reason for reason, holds in reasons.items() if holds]:
+            raise UserError(
+                f"{format} has no words for this model: {', '.join(found)}; keep it as it is, or export it --to onnx"
+            )
+        assert isinstance(image, (ViT, ResNet))
+        assert isinstance(text, TextTransformer)
+        assert isinstance(readout, ClassToken)
+        return cls(
+            image.config,
+            text.config,
+            model.space.dim,
+            model.tokens.size,
+            text.context,
+            model.preprocess,
+            readout.bias is not None,
+            None if model.logit_bias is None else model.logit_bias.item(),
+        )
+
+    def settings(self, name: str, state: State) -> dict[str, Any]:
+        """The table of a run that builds this model; `state` says how far its temperature went."""
+        form = {"name": "sigmoid", "bias": self.bias, "learned": True}
+        return {
+            "name": name,
+            "tokens": {"kind": "file", "file": "tokenizer.json", "context": self.context},
+            "preprocess": {name: value for name, value in self.preprocess.to_json().items() if name in PREPROCESS},
+            "image": _chosen(
+                self.image, IMAGE_ENCODERS, "vit-b32" if isinstance(self.image, ViT.Config) else "resnet-50"
+            ),
+            "text": _chosen(self.text, TEXT_ENCODERS, "causal-b"),
+            "readout": {"name": "class_token", "image_bias": self.image_bias},
+            "space": {"name": "sphere", "dim": self.dim},
+            "temperature": _temperature(state),
+            "objective": {"name": "clip"} if self.bias is None else {"name": "clip", "form": form},
+        }
+
+
+PREPROCESS = ("size", "mean", "std")
+
+
+def _chosen(
+    config: ViT.Config | ResNet.Config | TextTransformer.Config, options: Mapping[str, Any], kin: str
+) -> dict[str, Any]:
+    """A component's settings under the name of the preset that they are, else under that of one of its kind."""
+    values = {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(config).items()}
+    return {"name": next((name for name, option in options.items() if option == config), kin), **values}
+
+
+def _temperature(state: State) -> dict[str, float]:
+    found = state.get("logit_scale")
+    if found is None or found.numel() != 1:
+        return {}  # which is said when the weights are loaded
+    scale = float(found.double().exp())
+    return {"init": float(found), **({"max_scale": scale} if scale > CLIPS_BOUND + ROUNDING else {})}

@@ -1,0 +1,1 @@
+"""transformers' CLIP configs and state dicts."""

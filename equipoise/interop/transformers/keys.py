@@ -1,0 +1,49 @@
+"""The tensors of transformers' `CLIPModel`: maps are transposed, queries, keys and values are apart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from equipoise.interop.key_mapping import ONE_ROW, THIRDS, TRANSPOSED, Names, Row, same
+
+NOT_WEIGHTS = ("text_model.embeddings.position_ids", "vision_model.embeddings.position_ids")  # written by older ones
+BOTH = ("weight", "bias")
+BLOCK = (
+    ("ln_1", "layer_norm1"),
+    ("attention.out", "self_attn.out_proj"),
+    ("ln_2", "layer_norm2"),
+    ("mlp_in", "mlp.fc1"),
+    ("mlp_out", "mlp.fc2"),
+)
+
+
+def _blocks(ours: str, theirs: str) -> dict[str, Row]:
+    here, there = f"{ours}.transformer.blocks.*", f"{theirs}.encoder.layers.*"
+    apart = {
+        f"{here}.attention.qkv.{kind}": Row(tuple(f"{there}.self_attn.{part}_proj.{kind}" for part in "qkv"), THIRDS)
+        for kind in BOTH
+    }
+    return {**same(*(pair for part in BLOCK for pair in _pairs(f"{here}.{part[0]}", f"{there}.{part[1]}"))), **apart}
+
+
+def _pairs(ours: str, theirs: str) -> Iterator[tuple[str, str]]:
+    return ((f"{ours}.{kind}", f"{theirs}.{kind}") for kind in BOTH)
+
+
+NAMES: Names = {
+    **same(
+        ("image_encoder.patches.weight", "vision_model.embeddings.patch_embedding.weight"),
+        ("image_encoder.positions", "vision_model.embeddings.position_embedding.weight"),
+        ("text_encoder.words.weight", "text_model.embeddings.token_embedding.weight"),
+        ("text_encoder.positions", "text_model.embeddings.position_embedding.weight"),
+        ("logit_scale", "logit_scale"),
+        *_pairs("image_encoder.ln_pre", "vision_model.pre_layrnorm"),  # sic
+        *_pairs("image_encoder.ln_post", "vision_model.post_layernorm"),
+        *_pairs("text_encoder.ln_final", "text_model.final_layer_norm"),
+    ),
+    **_blocks("image_encoder", "vision_model"),
+    **_blocks("text_encoder", "text_model"),
+    "image_encoder.class_token": Row(("vision_model.embeddings.class_embedding",), ONE_ROW),
+    "image_readout.projection": Row(("visual_projection.weight",), TRANSPOSED),
+    "text_readout.projection": Row(("text_projection.weight",), TRANSPOSED),
+}

@@ -1,0 +1,1 @@
+"""The contrast of a batch whose points lie on several ranks."""

@@ -1,0 +1,46 @@
+"""A batch in parts, one on each rank, in the order of ranks. The parts need not be equal."""
+
+from __future__ import annotations
+
+from itertools import accumulate
+from typing import Self
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from equipoise.kernels.sharding.columns import Columns
+
+
+class Parts(Columns):
+    """Columns of which every rank has a part, as it has of the rows."""
+
+    def __init__(self, rank: int, sizes: tuple[int, ...]):
+        self.rank, self.sizes = rank, sizes
+        self.starts = (0, *accumulate(sizes))[:-1]
+        self.world, samples = len(sizes), sum(sizes)
+        self.shape, self.first_row = (samples, samples), self.starts[rank]
+        self.share, self.averaged = sizes[rank] / samples, self.world
+
+    def again(self) -> Self:
+        """The same parts, for another contrast."""
+        return type(self)(self.rank, self.sizes)
+
+    def total(self, tensor: Tensor) -> Tensor:
+        dist.all_reduce(tensor)
+        return tensor
+
+    def gather(self, mine: Tensor) -> Tensor:
+        """[n, ...] of this rank's samples -> [N, ...] of all of them; no gradients."""
+        parts, work = self.gathering(mine)
+        work.wait()
+        return torch.cat([part[:size] for part, size in zip(parts, self.sizes, strict=True)])
+
+    def gathering(self, mine: Tensor) -> tuple[list[Tensor], dist.Work]:
+        """Every rank's tensor, once the work is done; each is as long as the longest."""
+        longest = max(self.sizes)
+        mine = mine.detach()
+        if len(mine) < longest:
+            mine = torch.cat([mine, mine.new_zeros(longest - len(mine), *mine.shape[1:])])
+        parts = [torch.empty_like(mine, memory_format=torch.contiguous_format) for _ in self.sizes]
+        return parts, dist.all_gather(parts, mine.contiguous(), async_op=True)

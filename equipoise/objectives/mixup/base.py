@@ -1,0 +1,114 @@
+"""Mixups beside an objective's own loss: how much each weighs when, and at which temperature.
+
+Oh et al. 2023, "Geodesic Multi-Modal Mixup for Robust Fine-Tuning", App. A.1, App. B (Algorithm 1).
+
+    L = L_own + (w_m² L_m² + w_V L_V + w_L L_L + w_VL L_VL) / epoch                        (footnote 9)
+
+λ ~ Beta(α, α) anew for each term and step (`schedule.py`): α = 0.5 for m², 2 for the others. L_m² has a temperature
+t₂ of its own, the others the model's. The paper sweeps weights over {0, 0.01, 0.1, 0.2, 0.3, 0.5} and states none;
+these are of the released Flickr30k scripts, where m² counts twice (`m2mix.py`). There both temperatures are constants
+(`m2_scale_learned = false`); the pseudo-code learns them, and so does this. A term whose weight is 0 costs nothing.
+`m3mix.py` mixes pairs, `few_shot.py` images with the prompts of their classes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from equipoise.heads import HeadConfig, OwnScale
+from equipoise.objectives.mixup.schedule import drawn_share, weight_at
+from equipoise.objectives.objective import Objective
+from equipoise.types import Batch, Embeddings, Loss, Moment, UserError
+
+TERMS = ("m2", "v", "l", "vl")
+Mix = Callable[[str, float, Tensor | float], Tensor]  # a term, its λ and log-temperature to its loss
+Hard = Callable[[float], Mapping[str, float]]  # λ of m² to what is worth logging of its negatives
+
+
+@dataclass(frozen=True)
+class Mixing(Objective):
+    m2_weight: float = 0.02
+    v_weight: float = 0.05
+    l_weight: float = 0.05
+    vl_weight: float = 0.1
+    per_epoch: bool = True  # divide these by the number of the epoch, from 1
+    m2_alpha: tuple[float, float] = (0.5, 0.5)  # of Beta(α, α), in the first step and in the last
+    alpha: tuple[float, float] = (2.0, 2.0)  # in V, L and VL
+    m2_scale: float = 1 / 0.07  # exp(t₂), at the start where it is learned; 0 shares the model's
+    m2_scale_learned: bool = True
+    impl: str = "auto"
+
+    def __post_init__(self) -> None:
+        for term in TERMS:
+            if self.weight(term) < 0:
+                raise UserError(f"{term}_weight must be at least 0, not {self.weight(term)}")
+        for name in ("m2_alpha", "alpha"):
+            if not all(0 < value < math.inf for value in getattr(self, name)):
+                raise UserError(f"{name} must be two numbers above 0, not {list(getattr(self, name))}")
+        if not 0 <= self.m2_scale < math.inf:
+            raise UserError(f"m2_scale must be positive, or 0 to share the model's temperature, not {self.m2_scale}")
+        if self._learns_scale:
+            OwnScale.Config(self.m2_scale)
+
+    @property
+    def mixes(self) -> bool:
+        return any(self.weight(term) for term in TERMS)
+
+    def weight(self, term: str) -> float:
+        value: float = getattr(self, f"{term}_weight")
+        return value
+
+    def share(self, moment: Moment, term: str) -> float:
+        """λ of a term."""
+        return drawn_share(moment, term, self.m2_alpha if term == "m2" else self.alpha)
+
+    @property
+    def scale_roles(self) -> tuple[str, ...]:
+        """What a temperature of its own is known by, where it is learned."""
+        return OwnScale.roles if self._learns_scale else ()
+
+    @property
+    def scale_heads(self) -> Mapping[str, HeadConfig]:
+        return {"m2_scale": OwnScale.Config(self.m2_scale)} if self._learns_scale else {}
+
+    @property
+    def _learns_scale(self) -> bool:
+        return bool(self.m2_weight and self.m2_scale and self.m2_scale_learned)
+
+    def with_mixes(
+        self, plain: Loss, embeddings: Embeddings, batch: Batch | None, log_scale: Tensor | float, mix: Mix, hard: Hard
+    ) -> Loss:
+        """The objective's own loss and, beside it, those of its mixups."""
+        moment = Moment() if batch is None else batch.moment
+        own_scale = self._m2_log_scale(embeddings, log_scale)
+        shares = {term: self.share(moment, term) for term in TERMS if self.weight(term)}
+        mixed = {term: mix(term, share, own_scale if term == "m2" else log_scale) for term, share in shares.items()}
+        now = weight_at(moment, self.per_epoch)
+        weighted = [now * self.weight(term) * value for term, value in mixed.items()]
+
+        def facts() -> dict[str, float]:
+            found = {f"mix/share_{term}": share for term, share in shares.items()}
+            if "m2" in shares:
+                found["mix/temperature"] = math.exp(float(torch.as_tensor(own_scale).detach()))
+                found |= {f"mix/above_{side}": value for side, value in hard(shares["m2"]).items()}
+            return {**plain.facts(), "mix/weight": now, **found}
+
+        return Loss(torch.stack([plain.total, *weighted]).sum(), {**plain.terms, **mixed}, facts)
+
+    def _m2_log_scale(self, embeddings: Embeddings, log_scale: Tensor | float) -> Tensor | float:
+        if not self.m2_scale:
+            return log_scale
+        if not self._learns_scale:
+            return math.log(self.m2_scale)
+        learned = embeddings.further.get(OwnScale.roles[0])
+        if learned is None:
+            raise UserError(
+                f"m² learns a temperature of its own, which the embeddings do not have; build the model with the "
+                f"objective's heads, give further={{'{OwnScale.roles[0]}': ...}}, or set m2_scale_learned to false"
+            )
+        return learned.mean()

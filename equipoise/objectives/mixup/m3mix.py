@@ -1,0 +1,101 @@
+"""m³-Mix: an objective and, beside it, four mixups of its points; with one weight alone, m²-, V-, L- or VL-Mix.
+
+Oh et al. 2023, "Geodesic Multi-Modal Mixup for Robust Fine-Tuning", App. A.1, App. B (Algorithm 1).
+
+    L = L_of + (w_m² L_m² + w_V L_V + w_L L_L + w_VL L_VL) / epoch                         (footnote 9)
+
+L_of any objective that compares images with texts (paper: CLIP); L_m² of `m2mix.py`; L_V, L_L, L_VL of
+`unimodal.py`. Weights, schedules and temperatures are those of `base.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import ClassVar
+
+from torch import Tensor
+
+from equipoise.heads import HeadConfig
+from equipoise.objectives.clip import CLIP
+from equipoise.objectives.declip import DeCLIP
+from equipoise.objectives.mixup.base import Mixing
+from equipoise.objectives.mixup.m2mix import READINGS, m2mix, mixed_above
+from equipoise.objectives.mixup.unimodal import v_mix, vl_mix
+from equipoise.objectives.objective import Objective
+from equipoise.objectives.slip import SLIP
+from equipoise.objectives.softclip import SoftCLIP
+from equipoise.settings.choice import choice
+from equipoise.spaces import Space
+from equipoise.types import Batch, Embeddings, Loss, UserError
+
+BASES: dict[str, type[Objective]] = {"clip": CLIP, "softclip": SoftCLIP, "slip": SLIP, "declip": DeCLIP}
+
+
+@dataclass(frozen=True)
+class M3Mix(Mixing):
+    cites: ClassVar[tuple[str, ...]] = ("oh2023geodesic",)
+
+    of: Objective = choice(BASES, "clip")
+    reading: str = READINGS[0]  # of m², one of READINGS
+    original_negatives: bool = True  # in V, L and VL
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.reading not in READINGS:
+            raise UserError(f"reading must be one of {', '.join(READINGS)}, not {self.reading!r}")
+
+    @property
+    def mixes(self) -> bool:
+        return self.of.mixes or super().mixes
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        return (*self.of.needs, *self.scale_roles)
+
+    @property
+    def trains(self) -> tuple[str, ...]:
+        return (*self.of.trains, *self.scale_roles)
+
+    @property
+    def views(self) -> tuple[str, ...]:
+        return self.of.views
+
+    @property
+    def heads(self) -> Mapping[str, HeadConfig]:
+        return {**self.of.heads, **self.scale_heads}
+
+    @property
+    def learned_bias(self) -> float | None:
+        return self.of.learned_bias
+
+    def __call__(
+        self,
+        embeddings: Embeddings,
+        batch: Batch | None = None,
+        *,
+        log_scale: Tensor | float,
+        space: Space,
+        bias: Tensor | float | None = None,
+    ) -> Loss:
+        image, text = embeddings.image, embeddings.text
+        return self.with_mixes(
+            self.of(embeddings, batch, log_scale=log_scale, space=space, bias=bias),
+            embeddings,
+            batch,
+            log_scale,
+            mix=partial(self._term, image, text, space),
+            hard=lambda lam: mixed_above(image.detach(), text.detach(), lam, space=space, reading=self.reading),
+        )
+
+    def _term(
+        self, image: Tensor, text: Tensor, space: Space, term: str, share: float, log_scale: Tensor | float
+    ) -> Tensor:
+        how: Callable[..., Tensor]
+        if term == "m2":
+            how = partial(m2mix, reading=self.reading)
+        else:
+            how = partial(vl_mix if term == "vl" else v_mix, original_negatives=self.original_negatives)
+        rows, cols = (text, image) if term == "l" else (image, text)
+        return how(rows, cols, share, space=space, log_scale=log_scale, impl=self.impl)

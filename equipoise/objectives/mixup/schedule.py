@@ -1,0 +1,31 @@
+"""How much is mixed when: shares drawn from a Beta distribution, its parameter and the terms' weight on schedules.
+
+Oh et al. 2023, "Geodesic Multi-Modal Mixup for Robust Fine-Tuning", App. A.1, footnote 9, and Fig. 9-10.
+
+    λ ~ Beta(α, α), one a term and step         α from its first to its last value, linear in the step (Fig. 9-10)
+    weight of all mixed terms: 1/epoch          epoch from 1 (footnote 9)
+
+A draw depends on seed, term and step alone: all processes draw alike, and so does a run that was interrupted.
+"""
+
+from __future__ import annotations
+
+from random import Random
+
+from equipoise.data.sampling import generator
+from equipoise.types import Moment
+
+
+def drawn_share(moment: Moment, term: str, alpha: tuple[float, float]) -> float:
+    """λ of a term in this step."""
+    now = alpha_at(moment, alpha)
+    return Random(generator(moment.seed, "mix", term, moment.step).initial_seed()).betavariate(now, now)
+
+
+def alpha_at(moment: Moment, alpha: tuple[float, float]) -> float:
+    first, last = alpha
+    return (1 - moment.progress) * first + moment.progress * last
+
+
+def weight_at(moment: Moment, per_epoch: bool) -> float:
+    return 1 / moment.epoch if per_epoch else 1.0

@@ -1,0 +1,1 @@
+"""Array operations with a fused GPU path: sparsemax, max-relevance, split-bf16 products."""

@@ -1,0 +1,83 @@
+"""Relevance: how well the best token of a sample fits each code, in memory [N, C] instead of [N, P, C].
+
+Chen et al. 2023 (FDT), Eq. 4 and 6.
+
+    r_ic = max_{j real} <q_ij, c_c>        dL/dq_ij = Σ_{c : j = j*(i,c)} g_ic c_c        dL/dc_c = Σ_i g_ic q_ij*(i,c)
+
+q [N, P, w] projected tokens, c [C, w] codes, j*(i,c) the token that fits best, g = dL/dr [N, C]. Forward visits some
+samples and codes at a time and keeps r and j* alone. Backward visits the entries of g that are not zero and no others:
+behind a sparsemax these are the few codes with a share. On a GPU with Triton, kernels do the same without writing a
+score that is not the best (`max_relevance_fused.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from equipoise.ops import max_relevance_fused
+
+TILE = 2**22  # scores at a time
+CODES = 2048  # of them side by side
+
+
+def pooled_relevance(queries: Tensor, mask: Tensor, codes: Tensor) -> Tensor:
+    """q [N, P, w], mask [N, P] (True where a token is real, somewhere in each row) and c [C, w] to r [N, C]."""
+    return _Pooled.apply(queries, mask, codes, max_relevance_fused.usable(queries))  # type: ignore[no-untyped-call]
+
+
+class _Pooled(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, queries: Tensor, mask: Tensor, codes: Tensor, fused: bool) -> Tensor:
+        ctx.fused = fused
+        if fused:
+            pooled, best = max_relevance_fused.best_tokens(queries, mask, codes)
+            ctx.save_for_backward(queries, codes, best)
+            return pooled
+        pooled = queries.new_empty(len(queries), len(codes))
+        best = torch.empty(pooled.shape, dtype=torch.int32, device=pooled.device)
+        padded = not bool(mask.all())
+        for n, c in _tiles(len(queries), queries.shape[1], len(codes)):
+            scores = queries[n] @ codes[c].T  # [n, P, c]
+            if padded:
+                scores.masked_fill_(~mask[n, :, None], -torch.inf)
+            pooled[n, c], best[n, c] = scores.max(1)
+        ctx.save_for_backward(queries, codes, best)
+        return pooled
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor | None, ...]:
+        queries, codes, best = ctx.saved_tensors
+        if ctx.fused:
+            for_queries, for_codes = max_relevance_fused.sparse_grads(upstream[0], best, queries, codes)
+            return for_queries, None, for_codes, None
+        flat = queries.flatten(0, 1)
+        grad_queries, grad_codes = torch.zeros_like(flat), torch.zeros_like(codes)
+        samples, chosen = upstream[0].nonzero(as_tuple=True)
+        for n, c in zip(*(x.split(max(1, TILE // codes.shape[1])) for x in (samples, chosen)), strict=True):
+            weights, tokens = upstream[0][n, c, None], n * queries.shape[1] + best[n, c]
+            _add_rows(grad_queries, tokens, weights * codes[c])
+            _add_rows(grad_codes, c, weights * flat[tokens])
+        return grad_queries.view_as(queries), None, grad_codes, None
+
+
+def _tiles(samples: int, tokens: int, codes: int) -> Iterator[tuple[slice, slice]]:
+    """Some samples and some codes, so many that with all tokens they are about `TILE` scores."""
+    wide = min(codes, CODES)
+    high = max(1, TILE // (tokens * wide))
+    for n in range(0, samples, high):
+        for c in range(0, codes, wide):
+            yield slice(n, n + high), slice(c, c + wide)
+
+
+def _add_rows(into: Tensor, rows: Tensor, values: Tensor) -> None:
+    """into[rows] += values, where rows repeat, in the same order every time."""
+    if into.is_cuda:
+        into.index_put_((rows,), values, accumulate=True)  # index_add_ there adds in any order
+    else:
+        into.index_add_(0, rows, values)

@@ -1,0 +1,80 @@
+"""The code book's work by Triton kernels: no score but the best of each sample and code is ever written.
+
+forward    best token of every sample and code, 2NPCw in bfloat16, or three times that for float32 (`halves`)
+backward   Σ over the entries of the gradient that are not zero, sorted by token and by code: nnz·w twice, no atomics
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from equipoise.ops.split_bf16 import halves
+from equipoise.ops.triton_support import hindrance
+
+TOKENS, CODES, DEEP, WARPS = 128, 128, 64, 8  # what a program has of each at a time
+LONGEST = 1 << 16  # a row of scores stays in one program's registers
+
+
+def usable(numbers: Tensor) -> bool:
+    """Whether the kernels are the way to go here: on a GPU that runs them."""
+    kinds = {torch.bfloat16, torch.float32}
+    return numbers.is_cuda and numbers.dtype in kinds and hindrance(numbers, _trial) is None
+
+
+def best_tokens(queries: Tensor, mask: Tensor, codes: Tensor) -> tuple[Tensor, Tensor]:
+    """The largest <q_j, c> [N, C], in the queries' type, and its j."""
+    (samples, tokens, width), count = queries.shape, len(codes)
+    products = 1 if queries.dtype == torch.bfloat16 else 3
+    pooled = queries.new_empty(samples, count, dtype=torch.float32)
+    best = torch.empty(samples, count, dtype=torch.int32, device=queries.device)
+    cut = {"BT": min(TOKENS, max(16, 1 << (tokens - 1).bit_length())), "BC": CODES, "BK": DEEP, "num_warps": WARPS}
+    grid = (samples, -(-count // CODES))
+    flat = halves(queries.reshape(-1, width)), mask.to(torch.int8).contiguous(), halves(codes)
+    with torch.cuda.device_of(queries):
+        _tiles().best_tokens[grid](*flat, pooled, best, tokens, count, W=width, PRODUCTS=products, **cut)
+    return pooled.to(queries.dtype), best
+
+
+def thresholds(below: Tensor) -> Tensor:
+    """τ [R, 1] of rows whose largest score is 0."""
+    found = below.new_empty(len(below), 1)
+    with torch.cuda.device_of(below):
+        wide = 1 << (below.shape[1] - 1).bit_length()
+        _tiles().thresholds[(len(below),)](below.contiguous(), found, below.shape[1], WIDE=wide, num_warps=8)
+    return found
+
+
+def sparse_grads(upstream: Tensor, best: Tensor, queries: Tensor, codes: Tensor) -> tuple[Tensor, Tensor]:
+    """dL/dq and dL/dc, from dL/dr: nothing is done for its zeros."""
+    flat = queries.reshape(-1, queries.shape[-1])
+    samples, chosen = upstream.nonzero(as_tuple=True)
+    weights, tokens = upstream[samples, chosen], samples * queries.shape[1] + best[samples, chosen]
+    of_tokens = gathered_sums(codes, weights, chosen, tokens, len(flat))
+    return of_tokens.view_as(queries), gathered_sums(flat, weights, tokens, chosen, len(codes))
+
+
+def gathered_sums(source: Tensor, weights: Tensor, places: Tensor, segments: Tensor, count: int) -> Tensor:
+    """[count, w]: row s is the sum of weights·source[places] where segments is s, always in the same order."""
+    order = segments.argsort(stable=True)
+    starts = torch.zeros(count + 1, dtype=torch.int64, device=source.device)
+    starts[1:] = torch.bincount(segments, minlength=count).cumsum(0)
+    total, width = torch.empty(count, source.shape[1], dtype=source.dtype, device=source.device), source.shape[1]
+    block = min(1024, 1 << (width - 1).bit_length())
+    with torch.cuda.device_of(source):
+        grid = (count, -(-width // block))
+        _tiles().gathered_sums[grid](
+            source.contiguous(), weights[order], places[order], starts, total, W=width, BW=block, num_warps=4
+        )
+    return total
+
+
+def _trial(device: torch.device) -> None:
+    thresholds(torch.zeros(1, 64, device=device))
+
+
+def _tiles() -> Any:
+    return import_module("equipoise.ops.max_relevance_triton")

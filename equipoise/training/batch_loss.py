@@ -1,0 +1,92 @@
+"""The loss of a batch whose points lie on several ranks, and what is worth logging of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+
+from torch import Tensor
+
+from equipoise.kernels.finite import NotFinitePoints
+from equipoise.kernels.sharding.context import divided
+from equipoise.kernels.sharding.gather import gather_batch, gather_points
+from equipoise.kernels.sharding.hard_negatives import hardness_in_parts
+from equipoise.models.model import Model
+from equipoise.objectives import Objective
+from equipoise.spaces import Hardness, Space, hardness
+from equipoise.training.settings import EVERYTHING
+from equipoise.types import COMMON, Batch, Embeddings, Loss
+
+Means = Callable[[Tensor, Tensor], Hardness]  # of all rows among all columns
+
+
+class NotFinite(ArithmeticError):
+    """A number of the step is NaN or infinite; the message says which. The weights were not touched."""
+
+
+@dataclass(frozen=True)
+class Comparing:
+    """An objective, and the way (`distributed/loss_sharding.py`) in which it comes by the points of all ranks."""
+
+    model: Model
+    objective: Objective
+    exchange: str
+
+    def __call__(self, roles: Mapping[str, Tensor], batch: Batch) -> Loss:
+        """The loss of the whole batch, of which points and batch are this rank's part."""
+        loss = self._everything(roles, batch) if self.exchange == EVERYTHING else self._divided(roles, batch)
+        _require_finite(loss)
+        return loss
+
+    def _everything(self, roles: Mapping[str, Tensor], batch: Batch) -> Loss:
+        whole = Embeddings.of(
+            {role: points if role in COMMON else gather_points(points) for role, points in roles.items()}
+        )
+        loss = self._loss(whole, gather_batch(batch))
+        self.model.remember(whole)
+        return replace(loss, facts=partial(_facts, loss, whole, partial(_means, self.model.space)))
+
+    def _divided(self, roles: Mapping[str, Tensor], batch: Batch) -> Loss:
+        """Nobody sees the whole batch: the objective says `divisible`, so it only contrasts, and has no heads."""
+        mine = Embeddings.of(roles)
+        with divided(self.exchange, len(batch)) as parts:
+            loss = self._loss(mine, batch)
+        return replace(loss, facts=partial(_facts, loss, mine, partial(hardness_in_parts, self.model.space, parts)))
+
+    def _loss(self, embeddings: Embeddings, batch: Batch) -> Loss:
+        t, bias = self.model.log_scale, self.model.logit_bias
+        try:
+            return self.objective(embeddings, batch, log_scale=t, space=self.model.space, bias=bias)
+        except NotFinitePoints as problem:  # which row it was says little of a model that diverged
+            raise NotFinite("the loss became nan (points of the model are NaN or infinite)") from problem
+
+
+def _facts(loss: Loss, embeddings: Embeddings, means: Means) -> dict[str, float]:
+    """What the objective has to say, and how hard the batch was for it (`spaces/hard_negatives.py`)."""
+    image, text = embeddings.image.detach(), embeddings.text.detach()
+    if not len(text):
+        return dict(loss.facts())
+    by_image, by_text = means(image, text), means(text, image)
+    return {
+        **loss.facts(),
+        "batch/positive": float(by_image.positive),
+        "batch/closest_text": float(by_image.closest),
+        "batch/closest_image": float(by_text.closest),
+        "batch/texts_above": float(by_image.above),
+        "batch/images_above": float(by_text.above),
+    }
+
+
+def _means(space: Space, rows: Tensor, cols: Tensor) -> Hardness:
+    return Hardness(*(numbers.mean() for numbers in hardness(rows, cols, space=space)))
+
+
+def _require_finite(loss: Loss) -> None:
+    total = loss.total.item()
+    if math.isfinite(total):
+        return
+    values = {name: value.item() for name, value in loss.terms.items()}
+    bad = [f"{name} = {value}" for name, value in values.items() if not math.isfinite(value)]
+    raise NotFinite(f"the loss became {total} (terms: {', '.join(bad) or 'all finite before their sum'})")

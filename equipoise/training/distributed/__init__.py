@@ -1,0 +1,1 @@
+"""Process groups, ranks, DDP and FSDP2."""

@@ -1,0 +1,48 @@
+"""Tensors of which a rank may hold some rows only, as FSDP2 keeps them (DTensor), and all others, in the same words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+from torch.distributed.tensor import DTensor
+
+from equipoise.training.distributed.ranks import Ranks
+
+
+def is_spread(tensor: Tensor) -> bool:
+    return isinstance(tensor, DTensor)
+
+
+def own_part(tensor: Tensor) -> Tensor:
+    """What this rank holds; writing to it writes to the tensor."""
+    return tensor.to_local() if isinstance(tensor, DTensor) else tensor
+
+
+def own_rows(tensor: Tensor) -> range | None:
+    """Which rows of the whole this rank holds; None for a tensor that is whole here."""
+    if not isinstance(tensor, DTensor):
+        return None
+    each = -(-len(tensor) // tensor.device_mesh.size())
+    first = min(tensor.device_mesh.get_local_rank() * each, len(tensor))
+    rows = range(first, first + len(tensor.to_local()))
+    assert rows.stop == min(first + each, len(tensor)), "FSDP2 deals rows out as torch.chunk does"
+    return rows
+
+
+def gathered(tensors: Mapping[str, Tensor], ranks: Ranks) -> dict[str, Tensor]:
+    """Whole tensors in the first rank's main memory, nothing on the others. On a GPU there is one whole at a time."""
+    found = {}
+    for name, tensor in tensors.items():
+        whole = tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
+        if ranks.leads:
+            found[name] = whole.detach().cpu() if is_spread(tensor) else whole.detach()
+    return found
+
+
+@torch.no_grad()
+def copy_parts(into: Mapping[str, Tensor], source: Mapping[str, Tensor]) -> None:
+    """Each rank copies what it holds, between tensors that are spread in the same way."""
+    for name, tensor in into.items():
+        own_part(tensor).copy_(own_part(source[name]))

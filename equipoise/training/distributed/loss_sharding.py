@@ -1,0 +1,40 @@
+"""How several ranks compare the points of all: which way is taken.
+
+everything   every rank gathers all points and computes the whole loss: any objective, `world` times the work
+gathered     every rank gathers all columns and compares its own rows with them (`kernels/sharding/all_gather.py`)
+ring         the columns of the others pass by, two parts at a time (`kernels/sharding/ring.py`)
+auto         everything where it must be or the batch is small; else gathered, while the columns are few bytes; ring
+
+What auto takes depends on the settings alone, so that a resumed run takes the same.
+"""
+
+from __future__ import annotations
+
+from equipoise.objectives import Objective
+from equipoise.training.distributed.ranks import Ranks
+from equipoise.training.settings import DIVIDED, EVERYTHING, Training
+from equipoise.types import UserError
+
+SMALL_BATCH = 1024  # pairs, below which the whole loss costs less than the messages of a divided one
+GATHERED_BYTES = 2**28  # of columns, which every rank would hold beside its own
+
+
+def chosen_exchange(settings: Training, objective: Objective, ranks: Ranks, dim: int) -> str:
+    """The way of this run; `dim` is that of its points. A sentence where the one asked for is impossible."""
+    require_possible(settings, objective)
+    if ranks.world == 1 or not objective.divisible:
+        return EVERYTHING
+    if settings.exchange != "auto":
+        return settings.exchange
+    if settings.batch_size < SMALL_BATCH:
+        return EVERYTHING
+    columns = settings.batch_size * dim * 4 * (len(objective.needs) - 1)  # bytes of texts, and of guides beside them
+    return "gathered" if columns <= GATHERED_BYTES else "ring"
+
+
+def require_possible(settings: Training, objective: Objective) -> None:
+    if settings.exchange in DIVIDED and not objective.divisible:
+        raise UserError(
+            f"training.exchange is {settings.exchange}, but the objective {type(objective).__name__} (or its target or "
+            f"form) cannot be divided among processes; set training.exchange to auto or {EVERYTHING}"
+        )

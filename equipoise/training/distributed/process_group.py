@@ -1,0 +1,94 @@
+"""Joining the processes that `torchrun` started, and ending them with one sentence, whatever goes wrong on any.
+
+A rank that fails leaves; the others then lose their connection to it, or wait for it in vain, and leave too. Whoever is
+first to fail speaks, and the others are silent: they ask the store through which they found each other.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+
+import torch
+import torch.distributed as dist
+
+from equipoise.training.distributed.ranks import Ranks
+from equipoise.types import UserError
+
+MISTAKE = 2  # the exit code of a rank that is silent, for another has said what happened
+TOLD_BY_ALL = "skipped "  # each rank sees the bad records of its own share
+SIGNS_OF_A_LOST_RANK = ("gloo", "NCCL", "onnection", "Timed out", "timed out", "Broken pipe")
+
+
+@contextmanager
+def joined() -> Iterator[Ranks]:
+    """This process's place among those `torchrun` started; alone without it."""
+    if int(os.environ.get("WORLD_SIZE", "1")) == 1:
+        yield Ranks()
+        return
+    ranks = _join()
+    try:
+        with warnings.catch_warnings():
+            if not ranks.leads:
+                warnings.simplefilter("ignore")
+                warnings.filterwarnings("default", message=TOLD_BY_ALL)
+            yield ranks
+    except (Exception, KeyboardInterrupt) as error:
+        outlive_the_launcher()
+        if not _speaks():
+            raise SystemExit(MISTAKE) from error
+        if _lost_rank(error):
+            raise UserError(_about_lost_rank(ranks, error)) from error
+        raise
+    dist.destroy_process_group()
+
+
+def wait_at_most(ranks: Ranks, seconds: float) -> None:
+    """How long this process waits for another before it gives the run up."""
+    if ranks.world > 1:
+        dist.distributed_c10d._set_pg_timeout(timedelta(seconds=seconds))
+
+
+def outlive_the_launcher() -> None:
+    """torchrun ends all ranks as soon as one has failed; this one has something to say, or to save, before it goes."""
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+
+
+def _join() -> Ranks:
+    has_gpu = torch.cuda.is_available()
+    try:
+        if has_gpu:
+            torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")) % torch.cuda.device_count())
+        dist.init_process_group("cpu:gloo,cuda:nccl" if has_gpu else "gloo")
+    except (RuntimeError, ValueError) as error:
+        reason = str(error).splitlines()[0]
+        raise UserError(f"the processes of this run cannot be joined: {reason}; start them with torchrun") from error
+    return Ranks(dist.get_rank(), dist.get_world_size())
+
+
+def _speaks() -> bool:
+    """Whether this rank is the first to fail in this attempt (torchrun may start the ranks several times)."""
+    attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+    try:
+        return dist.distributed_c10d._get_default_store().add(f"equipoise/told/{attempt}", 1) == 1
+    except RuntimeError:  # the store went with the rank that kept it
+        return True
+
+
+def _lost_rank(error: BaseException) -> bool:
+    said = isinstance(error, RuntimeError) and any(sign in str(error) for sign in SIGNS_OF_A_LOST_RANK)
+    return said or isinstance(error, dist.DistError)
+
+
+def _about_lost_rank(ranks: Ranks, error: BaseException) -> str:
+    reason = str(error).splitlines()[0].split("] ")[-1].rstrip(". ")
+    return (
+        f"another process of this run died or kept rank {ranks.rank} of {ranks.world} waiting for too long "
+        f"({reason}); see what it said last, and resume the run"
+    )

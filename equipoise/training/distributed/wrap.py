@@ -1,0 +1,93 @@
+"""Wrapping a model so that several ranks train it together.
+
+DDP keeps a whole model on every rank; FSDP2 (`fully_shard`) keeps some rows of every tensor (`dtensors.py`). Both
+average parameter gradients over ranks, which `kernels/sharding/gather.py` accounts for. Temperature and bias stay
+outside both: every rank is given their gradient of the whole batch's loss (`loss_sharding.py`). So is what heads
+remember.
+"""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+from functools import cache
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import nn
+
+from equipoise.models.model import Model
+from equipoise.training.distributed.ranks import Ranks
+from equipoise.types import Embeddings, UserError
+
+STRETCH = ("logit_scale", "logit_bias")
+NAMES = (*STRETCH, *(f".{name}" for name in STRETCH))  # DDP knows parameters of the outermost module by the second ones
+ENCODING = ("_encode_pictures", "_encode_strings")  # ways into a model beside `forward`
+
+
+def own_device(device: torch.device, ranks: Ranks) -> torch.device:
+    """The device of this rank: each has a GPU of its own."""
+    if ranks.world == 1 or device.type != "cuda":
+        return device
+    if device.index is not None:
+        raise UserError(f"device {device} is one GPU, but there are {ranks.world} processes; set training.device=cuda")
+    mine = torch.cuda.current_device()
+    if (places := ranks.all_of(_place(mine))).count(_place(mine)) > 1:
+        raise UserError(f"{len(places)} processes would share {len(set(places))} GPUs; start one process for each")
+    return torch.device("cuda", mine)
+
+
+def together(model: Model, ranks: Ranks, parallel: str, device: torch.device) -> nn.Module:
+    """The module to call in place of `model`, so that the ranks' gradients are exchanged."""
+    if ranks.world == 1:
+        return model
+    if parallel == "fsdp":
+        return _sharded(model, device, ranks.world)
+    nn.parallel.DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(model, (*NAMES, *model.memory()))
+    return nn.parallel.DistributedDataParallel(
+        model,
+        device_ids=[device] if device.type == "cuda" else None,
+        find_unused_parameters=not model.image_readout.reads_classes,
+    )
+
+
+def alone(module: nn.Module) -> AbstractContextManager[Any]:
+    """While in it, backward leaves gradients on their rank (for all micro-batches but the last)."""
+    return module.no_sync() if isinstance(module, nn.parallel.DistributedDataParallel) else nullcontext()
+
+
+def same_stretch(model: Model, ranks: Ranks) -> None:
+    """Gradients that every rank has whole; those of one count, so that rounding cannot drive the ranks apart."""
+    for parameter in _stretch(model) if ranks.world > 1 else ():
+        if parameter.grad is not None:
+            dist.broadcast(parameter.grad, src=0)
+
+
+def _stretch(model: Model) -> list[nn.Parameter]:
+    return [parameter for parameter in (model.logit_scale, model.logit_bias) if parameter is not None]
+
+
+def _sharded(model: Model, device: torch.device, world: int) -> Model:
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard, register_fsdp_forward_method
+
+    _let_torch_look_into(Embeddings)
+    mesh = init_device_mesh(device.type, (world,))  # left to itself, FSDP takes a GPU that is there, whatever is asked
+    for tower in (model.image_encoder, model.text_encoder):
+        for block in tower.blocks():
+            fully_shard(block, mesh=mesh)
+    fully_shard(model, mesh=mesh, ignored_params=set(_stretch(model)), reshard_after_forward=True)
+    for method in ENCODING:
+        register_fsdp_forward_method(model, method)
+    return model
+
+
+@cache
+def _let_torch_look_into(outputs: type) -> None:
+    """FSDP2 gathers a module's parameters again when a gradient reaches what its `forward` gave. Torch 2.11 does not
+    find tensors in a dataclass it was not told of, and backward then meets parameters that were let go."""
+    torch.export.register_dataclass(outputs)
+
+
+def _place(gpu: int) -> str:
+    return f"{torch.cuda.get_device_properties(gpu).uuid}"

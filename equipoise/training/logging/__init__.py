@@ -1,0 +1,1 @@
+"""Metrics, throughput and TensorBoard."""

@@ -1,0 +1,97 @@
+"""What was measured, step by step: one JSON object a line in `metrics.jsonl`, and TensorBoard where it is installed."""
+
+from __future__ import annotations
+
+import json
+import os
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager, suppress
+from pathlib import Path
+from types import TracebackType
+
+from equipoise.io.atomic import write_text
+from equipoise.training.logging.tensorboard import EventFile
+from equipoise.types import UserError
+
+METRICS_FILE = "metrics.jsonl"
+
+
+class MetricsLog:
+    """The log of a run that starts, or goes on after `step` with the first `kept` records there are."""
+
+    def __init__(self, folder: Path, kept: int = 0, step: int = 0):
+        self.path = folder / METRICS_FILE
+        self.records = self._cut_back(kept)
+        self._files = ExitStack()
+        with self._disk_errors_in_a_sentence():
+            self._file = self._files.enter_context(self.path.open("a", encoding="utf-8"))
+            self._board = _tensorboard(folder, step)
+        if self._board:
+            self._files.enter_context(closing(self._board))
+
+    def __enter__(self) -> MetricsLog:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        with suppress(OSError):  # all is flushed when written; what cannot be closed was complained of then
+            self._files.close()
+
+    def write(self, step: int, values: Mapping[str, float]) -> None:
+        record = {"step": step, **values}
+        self.records.append(record)
+        with self._disk_errors_in_a_sentence():
+            self._file.write(_line(record))
+            self._file.flush()
+            if self._board:
+                self._board.write(step, values)
+
+    def sync(self) -> None:
+        """What was written is on the disk, so that a checkpoint may count on it."""
+        with self._disk_errors_in_a_sentence():
+            os.fsync(self._file.fileno())
+
+    def _cut_back(self, kept: int) -> list[dict[str, float]]:
+        """Forget what was logged after the checkpoint the run goes on from: it will be logged again."""
+        records = read_metrics(self.path)[:kept] if kept else []
+        if len(records) < kept:
+            warnings.warn(
+                f"{self.path} has {len(records)} whole records of the {kept} that were logged; curves will have a gap",
+                stacklevel=3,
+            )
+        write_text(self.path, "".join(map(_line, records)))
+        return records
+
+    @contextmanager
+    def _disk_errors_in_a_sentence(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise UserError(
+                f"cannot write {self.path}: {error.strerror}; free some space or choose another folder with --out"
+            ) from error
+
+
+def read_metrics(path: Path) -> list[dict[str, float]]:
+    """The records of a metrics file; a line cut off by a crash is left out. None without a file."""
+    records: list[dict[str, float]] = []
+    if not path.exists():
+        return records
+    for line in path.read_text(encoding="utf-8").splitlines():
+        try:
+            records.append(json.loads(line))
+        except json.JSONDecodeError:
+            break
+    return records
+
+
+def _line(record: Mapping[str, float]) -> str:
+    return json.dumps(record) + "\n"
+
+
+def _tensorboard(folder: Path, step: int) -> EventFile | None:
+    """A file that goes on after `step`; what a killed run showed later than that disappears."""
+    try:
+        return EventFile(folder / "tensorboard", step)
+    except ImportError:
+        return None  # an extra: `pip install equipoise[tensorboard]`; metrics.jsonl has everything

@@ -1,0 +1,130 @@
+"""Being asked to stop: SIGTERM from a cluster that wants its machine back, SIGINT from a person.
+
+The first signal lets the step in hand finish and the run save itself; the second ends the process at once, for after
+the first one the system's own answer to signals is back. Work that can be done again later (an evaluation, waiting for
+a batch) is only attempted: a cluster's grace may be shorter than it.
+
+Clusters and terminals signal the processes that load data, too. Those leave Ctrl-C to their parent; once the run is to
+stop, it does not matter that they die.
+
+Of several ranks one may be signalled, or all; they stop together (`agreed`). Each may get the same notice twice, from
+the cluster and from torchrun, which passes it on, so that for a while a second one does not count. A rank whose
+launcher was killed stops too: nobody would look after it any more.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable
+from types import FrameType, TracebackType
+from typing import TypeVar
+
+from equipoise.training.distributed.process_group import outlive_the_launcher
+from equipoise.training.distributed.ranks import Ranks
+
+SIGNALS = (signal.SIGTERM, signal.SIGINT)
+CHILD_DIED = getattr(signal, "SIGCHLD", None)  # torch raises an error out of it; Windows has none
+ONE_NOTICE = 5.0  # seconds in which the same notice may come twice
+
+T = TypeVar("T")
+
+
+class Abandoned(BaseException):
+    """Raised inside attempted work; not an Exception, so that nothing on the way swallows it."""
+
+
+class Interrupt:
+    """While in it, `if interrupt:` says whether a signal came, and `interrupt.signal` which (0: none)."""
+
+    def __init__(self, ranks: Ranks | None = None) -> None:
+        self.ranks = ranks or Ranks()
+        self.signal = 0
+        self._since = 0.0
+        self._can_abandon = False
+        self._process, self._launcher = os.getpid(), os.getppid()
+        self._before: dict[signal.Signals, signal._HANDLER] = {}
+
+    def __bool__(self) -> bool:
+        return self.signal != 0
+
+    def __enter__(self) -> Interrupt:
+        if threading.current_thread() is threading.main_thread():  # signals come to no other
+            former = {number: signal.getsignal(number) for number in SIGNALS}
+            # one that is ignored (nohup), or handled outside Python, stays so
+            self._before = {n: handler for n, handler in former.items() if handler not in (signal.SIG_IGN, None)}
+            for number in self._before:
+                signal.signal(number, self._note)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+        if self._before and error is not None and self.ranks.world > 1:
+            outlive_the_launcher()
+
+    def agreed(self, *questions: bool) -> list[bool]:
+        """Whether a signal came to any rank, and whether any answers yes to each question: the same on all ranks."""
+        orphaned = self.ranks.world > 1 and os.getppid() != self._launcher
+        number, *answers = self.ranks.highest(self.signal or (signal.SIGTERM if orphaned else 0), *questions)
+        self._heard(number)
+        return [bool(self), *map(bool, answers)]
+
+    def give_up_together(self) -> None:
+        """Inside `attempt`, on all ranks at once: the place where work of several ranks can be given up."""
+        if self.ranks.world > 1 and self.agreed()[0]:
+            raise Abandoned
+
+    def attempt(self, work: Callable[[], T]) -> T | None:
+        """What `work` of this rank gives, which can be given up at any point; None if a signal has come or comes."""
+        if self:
+            return None
+        try:
+            self._can_abandon = True
+            result = work()
+            self._can_abandon = False
+            return result
+        except Abandoned:
+            return None
+        finally:
+            self._can_abandon = False
+
+    def attempt_together(self, work: Callable[[], T]) -> T | None:
+        """The same of work that the ranks do together, so that none may leave it but where all do."""
+        if self.ranks.world == 1:
+            return self.attempt(work)
+        try:
+            self.give_up_together()
+            return work()
+        except Abandoned:
+            return None
+
+    def _heard(self, number: int) -> None:
+        if number and not self:
+            self.signal, self._since = number, time.monotonic()
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        if os.getpid() != self._process:
+            _answer_as_worker(number)
+            return
+        if self and time.monotonic() - self._since < ONE_NOTICE:  # of several ranks: one process is gone by now
+            return
+        if self:
+            signal.signal(number, signal.SIG_DFL)
+            signal.raise_signal(number)
+        self._heard(number)
+        for other in self._before if self.ranks.world == 1 else ():
+            signal.signal(other, signal.SIG_DFL)
+        if CHILD_DIED is not None:
+            self._before[CHILD_DIED] = signal.signal(CHILD_DIED, signal.SIG_DFL) or signal.SIG_DFL
+        if self._can_abandon:
+            self._can_abandon = False
+            raise Abandoned
+
+
+def _answer_as_worker(number: int) -> None:
+    if number != signal.SIGINT:
+        signal.signal(number, signal.SIG_DFL)
+        signal.raise_signal(number)

@@ -1,0 +1,72 @@
+"""Every pair judged by a model that never saw it: train on all folds but one, judge that one, and so on.
+
+A model that was trained on a wrong pair has learned it by heart in the end, and calls it right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import torch
+
+from equipoise.config import Loaded, Run
+from equipoise.data.caption_shuffle import Shuffle
+from equipoise.data.remap import subset
+from equipoise.data.sampling import generator
+from equipoise.data.source import Source
+from equipoise.models.folder import BEST, CHECKPOINTS, step_folders, step_number
+from equipoise.models.model import Model
+from equipoise.types import UserError
+from equipoise.workflows import load, train_run
+
+QUICK = 1000  # pairs of the fold that show during training how far it has come
+
+
+def training_pairs(run: Run) -> Source:
+    """What is audited, with the wrong captions that the recipe asks for."""
+    return run.shuffle.applied_to(run.data.build("train"))
+
+
+@dataclass(frozen=True)
+class Without:
+    """The training data of a recipe without one fold, which serves as validation and test."""
+
+    run: Run
+    fold: tuple[int, ...]
+
+    def build(self, split: str) -> Source:
+        whole = training_pairs(self.run)
+        if split != "train":
+            return subset(whole, self.fold[:QUICK] if split == "validation" else self.fold)
+        left_out = set(self.fold)
+        return subset(whole, [index for index in range(len(whole)) if index not in left_out])
+
+
+def folds(samples: int, count: int, seed: int) -> list[tuple[int, ...]]:
+    """The numbers of all samples in `count` parts, drawn at random."""
+    if samples < 4:
+        raise UserError(f"an audit compares pairs, and {samples} are too few; give at least 4")
+    if not 2 <= count <= samples // 2:
+        raise UserError(f"{samples} pairs cannot be judged in {count} folds; choose from 2 to {samples // 2}")
+    order = torch.randperm(samples, generator=generator(seed, "folds"))
+    return [tuple(part.sort().values.tolist()) for part in order.tensor_split(count)]
+
+
+def judges(loaded: Loaded, parts: list[tuple[int, ...]], folder: Path, seed: int) -> Iterator[Model]:
+    """For each fold a model trained without it, at its best step; one that is there already is not trained again."""
+    for number, part in enumerate(parts):
+        place = folder / f"fold-{number + 1}-of-{len(parts)}-seed-{seed}"  # a judge of other folds saw other pairs
+        run = replace(loaded.run, data=Without(loaded.run, part), shuffle=Shuffle())  # type: ignore[arg-type]
+        if not _is_trained(place, run.training.steps):
+            print(f"Training a judge for fold {number + 1} of {len(parts)}", flush=True)
+            _, outcome = train_run(Loaded(run, loaded.table), place)
+            if outcome.signal:
+                raise KeyboardInterrupt
+        yield load(place / CHECKPOINTS / BEST)
+
+
+def _is_trained(folder: Path, steps: int) -> bool:
+    checkpoints = step_folders(folder)
+    return bool(checkpoints) and step_number(checkpoints[-1]) >= steps

@@ -1,0 +1,61 @@
+"""What a judge says of pairs it has not seen."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from equipoise.analysis.noise import SAMPLE, Pairs, Reading, log_ratios, own_similarity, read_noise
+from equipoise.data.source import Source
+from equipoise.evaluation.evaluate import captions, encode_images
+from equipoise.models.model import Model
+
+BATCH = 256
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """Of the texts of a fold, in the order of its images."""
+
+    reading: Reading
+    check: Reading  # the same with a further share of the pairs shuffled
+    similarity: Tensor  # [M]
+    log_ratio: Tensor  # [M]
+    right: Tensor  # [M] the probability that a pair is right
+    image_of_text: Tensor  # [M]
+
+
+def points_of(model: Model, source: Source) -> Pairs:
+    said = captions(source, 0)
+    return Pairs(encode_images(model, source, BATCH).cpu(), said.points(model).cpu(), said.image_of_text)
+
+
+def judge(points: Pairs, model: Model, seed: int, shuffled: float) -> Judgement:
+    """The noise level of the pairs, a check of it, and the probability of each pair to be right."""
+    similarity = model.space.similarity
+    reading = read_noise(points, similarity, seed)
+    check = read_noise(_shuffled(points, shuffled, seed), similarity, seed)
+    pool, place = pool_of(points, seed)
+    scale = torch.tensor([reading.scale], dtype=torch.float64)
+    ratios = log_ratios(points, pool, place, similarity, scale)[0]
+    own = own_similarity(points, similarity)
+    return Judgement(reading, check, own, ratios, reading.right(ratios), points.image_of_text)
+
+
+def pool_of(points: Pairs, seed: int) -> tuple[Pairs, Tensor]:
+    """Some of the pairs, to compare all with, and the number of each image among them, or -1."""
+    pool, owners = points.sample(SAMPLE, seed)
+    place = torch.full((len(points.images),), -1)
+    place[owners] = torch.arange(len(owners))
+    return pool, place
+
+
+def _shuffled(points: Pairs, share: float, seed: int) -> Pairs:
+    """The texts of a share of the images, two at least, are passed on among them."""
+    generator = torch.Generator().manual_seed(seed)
+    chosen = torch.randperm(len(points.images), generator=generator)[: max(2, int(share * len(points.images)))]
+    owner = torch.arange(len(points.images))
+    owner[chosen] = chosen.roll(1)
+    return Pairs(points.images, points.texts, owner[points.image_of_text])

@@ -1,0 +1,149 @@
+"""What an audit leaves behind: a sentence, tables, picture sheets.
+
+audit.json        the noise level, how it was read, and what the data itself knows of its noise
+pairs.csv         every image and text, the most suspicious first
+neighbours.csv    images that are alike, images and texts of others that fit
+wrong.png, duplicates.png
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from equipoise.analysis.noise import Reading
+from equipoise.data.contact_sheet import contact_sheet
+from equipoise.data.source import FeatureSource, Source
+from equipoise.io.atomic import write_text
+from equipoise.workflows.audit.truth import measured
+
+SHEET, SHEET_SIZE = 16, 192
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the judges say, a row a text, in the order of the source's images."""
+
+    readings: list[Reading]  # one a judge
+    checks: list[Reading]
+    sizes: list[int]  # images each of them judged
+    shuffled: float
+    owners: np.ndarray  # [M] the number of the text's image
+    right: np.ndarray  # [M] probability
+    log_ratio: np.ndarray  # [M]
+    similarity: np.ndarray  # [M]
+    alike: list[list[float]]  # similarity, image, image
+    fitting: list[list[float]]  # fit, image, text
+
+    @property
+    def share(self) -> float:
+        return self._mean([reading.share for reading in self.readings])
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        low, high = zip(*(reading.interval for reading in self.readings), strict=True)
+        return self._mean(low), self._mean(high)
+
+    @property
+    def check(self) -> tuple[float, float]:
+        """The reading with more pairs shuffled: what it should be, and what it is."""
+        return 1 - (1 - self.share) * (1 - self.shuffled), self._mean([reading.share for reading in self.checks])
+
+    @cached_property
+    def evidence(self) -> np.ndarray:
+        """The mean log ratio of each image's texts [N]; nan where there is none."""
+        counts = np.bincount(self.owners, minlength=sum(self.sizes))
+        with np.errstate(invalid="ignore"):
+            return np.bincount(self.owners, self.log_ratio, sum(self.sizes)) / counts
+
+    @property
+    def sentence(self) -> str:
+        low, high = self.interval
+        expected, found = self.check
+        return (
+            f"Of {len(self.owners):,} pairs, {self.share:.1%} look wrong ({low:.1%} to {high:.1%} by chance alone). "
+            f"With a further {self.shuffled:.0%} shuffled, {expected:.1%} were to be read, and {found:.1%} were."
+        )
+
+    def _mean(self, values: Iterable[float]) -> float:
+        return float(np.average(list(values), weights=self.sizes))
+
+
+def write_verdict(verdict: Verdict, source: Source, folder: Path) -> None:
+    texts = _texts(verdict, source)
+    suspicion = np.lexsort((verdict.log_ratio, verdict.evidence[verdict.owners]))
+    _write_csv(folder / "pairs.csv", _pair_rows(verdict, texts, suspicion))
+    _write_csv(folder / "neighbours.csv", _neighbour_rows(verdict, texts))
+    files = ["audit.json", "pairs.csv", "neighbours.csv"]
+    if not isinstance(source, FeatureSource):
+        worst = list(dict.fromkeys(verdict.owners[suspicion].tolist()))[:SHEET]
+        _sheet(source, worst, folder / "wrong.png")
+        pairs = [int(number) for _, *two in verdict.alike[: SHEET // 2] for number in two]
+        files += ["wrong.png"] + (["duplicates.png"] if pairs else [])
+        if pairs:
+            _sheet(source, pairs, folder / "duplicates.png")
+    truth = measured(verdict.evidence, verdict.alike, source)
+    write_text(folder / "audit.json", json.dumps(_numbers(verdict, truth), indent=2) + "\n")
+    print(f"\n{verdict.sentence}")
+    for name, value in truth.items():
+        print(f"{name.replace('_', ' ')}: {value:.3f}")
+    print(f"\n{', '.join(files)} are in {folder}")
+
+
+def _numbers(verdict: Verdict, truth: dict[str, float]) -> dict[str, Any]:
+    expected, found = verdict.check
+    return {
+        "finding": verdict.sentence,
+        "noise": verdict.share,
+        "interval": verdict.interval,
+        "check": {"shuffled": verdict.shuffled, "expected": expected, "found": found},
+        "judges": [vars(reading) for reading in verdict.readings],
+        "truth": truth,
+    }
+
+
+def _texts(verdict: Verdict, source: Source) -> list[tuple[str, str]]:
+    """Key and caption of each text; features may come without captions."""
+    found, place = [], dict[int, int]()
+    for owner in verdict.owners.tolist():
+        number = place[owner] = place.get(owner, -1) + 1
+        pair = source.pair(owner)
+        found.append((pair.key, pair.captions[number] if number < len(pair.captions) else f"text {number}"))
+    return found
+
+
+def _pair_rows(verdict: Verdict, texts: Sequence[tuple[str, str]], order: np.ndarray) -> Iterable[Sequence[object]]:
+    yield "key", "caption", "probability_right", "log_ratio", "record_log_ratio", "similarity"
+    for row in order.tolist():
+        numbers = verdict.right[row], verdict.log_ratio[row], verdict.evidence[verdict.owners[row]]
+        yield *texts[row], *(f"{number:.4f}" for number in (*numbers, verdict.similarity[row]))
+
+
+def _neighbour_rows(verdict: Verdict, texts: Sequence[tuple[str, str]]) -> Iterable[Sequence[object]]:
+    yield "kind", "score", "key", "other_key", "caption", "other_caption"
+    first = {owner: texts[row] for row, owner in reversed(list(enumerate(verdict.owners.tolist())))}
+    for score, a, b in verdict.alike:
+        one, two = first[int(a)], first[int(b)]
+        yield "alike", f"{score:.4f}", one[0], two[0], one[1], two[1]
+    for score, image, text in verdict.fitting:
+        one, two = first[int(image)], texts[int(text)]
+        yield "fits", f"{score:.4f}", one[0], two[0], one[1], two[1]
+
+
+def _sheet(source: Source, numbers: Sequence[int], path: Path) -> None:
+    captions = [[source.pair(number).key, *source.pair(number).captions[:3]] for number in numbers]
+    contact_sheet(source.images(numbers, SHEET_SIZE), captions, path)
+
+
+def _write_csv(path: Path, rows: Iterable[Sequence[object]]) -> None:
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    write_text(path, text.getvalue())

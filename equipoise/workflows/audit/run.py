@@ -1,0 +1,118 @@
+"""The audit from beginning to end: judges, their readings, the pairs in order of suspicion, the closest strangers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from equipoise.analysis.near_duplicates import closest_images, closest_strangers
+from equipoise.analysis.noise import Pairs, sums_over
+from equipoise.config import Loaded, dump, load_stored
+from equipoise.data.remap import subset
+from equipoise.data.source import Source
+from equipoise.io.atomic import write_text
+from equipoise.models.folder import CONFIG
+from equipoise.models.model import Model
+from equipoise.training.checkpoint.lock import locked
+from equipoise.training.checkpoint.run_folder import require_same
+from equipoise.types import UserError
+from equipoise.workflows.audit.folds import folds, judges, training_pairs
+from equipoise.workflows.audit.judge import Judgement, judge, points_of, pool_of
+from equipoise.workflows.audit.report import Verdict, write_verdict
+
+
+@dataclass(frozen=True)
+class Audit:
+    folds: int = 2
+    neighbours: int = 200  # closest strangers of each kind
+    shuffled: float = 0.2  # share of pairs that are shuffled to check the reading
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.neighbours < 0:
+            raise UserError(f"--neighbours is {self.neighbours}; ask for none (0) or more")
+
+
+def audit_data(loaded: Loaded, settings: Audit, folder: Path, model: Model | None = None) -> Verdict:
+    """Judge all training pairs of a recipe and write what was found to `folder`.
+
+    Without a model, judges are trained on the pairs themselves, fold by fold; what is finished is not done again.
+    A model that is given judges all pairs at once. It must not have been trained on them.
+    """
+    source = training_pairs(loaded.run)
+    with locked(folder):
+        _require_same(folder, loaded)
+        if model is None:
+            parts = folds(len(source), settings.folds, settings.seed)
+            panel = judges(loaded, parts, folder, settings.seed)
+        else:
+            parts, panel = [tuple(range(len(source)))], iter([model])
+        judged: list[tuple[tuple[int, ...], Judgement]] = []
+        first: Model | None = None
+        for part, member in zip(parts, panel, strict=True):
+            first = first or member
+            points = points_of(member, subset(source, part))
+            judged.append((part, judge(points, member, settings.seed, settings.shuffled)))
+        assert first is not None
+        verdict = _verdict(source, judged, settings, first)
+        write_verdict(verdict, source, folder)
+    return verdict
+
+
+def _verdict(
+    source: Source, judged: list[tuple[tuple[int, ...], Judgement]], settings: Audit, member: Model
+) -> Verdict:
+    owners = torch.cat([torch.tensor(part)[found.image_of_text] for part, found in judged])
+    order = owners.argsort(stable=True)
+    alike, fitting = _strangers(source, member, judged[0][1].reading.scale, settings)
+    return Verdict(
+        readings=[found.reading for _, found in judged],
+        checks=[found.check for _, found in judged],
+        sizes=[len(part) for part, _ in judged],
+        shuffled=settings.shuffled,
+        owners=owners[order].numpy(),
+        right=_gathered([found.right for _, found in judged], order),
+        log_ratio=_gathered([found.log_ratio for _, found in judged], order),
+        similarity=_gathered([found.similarity for _, found in judged], order),
+        alike=alike,
+        fitting=fitting,
+    )
+
+
+def _strangers(
+    source: Source, model: Model, scale: float, settings: Audit
+) -> tuple[list[list[float]], list[list[float]]]:
+    """Images that are alike, and images with texts of others that fit better than their own, by one judge."""
+    if not settings.neighbours or len(source) < 2:
+        return [], []
+    points, similarity = points_of(model, source), model.space.similarity
+    alike = closest_images(points.images, similarity, settings.neighbours)
+    return alike, _fitting(points, model, scale, settings)
+
+
+def _fitting(points: Pairs, model: Model, scale: float, settings: Audit) -> list[list[float]]:
+    similarity = model.space.similarity
+    pool, same = pool_of(points, settings.seed)
+    sums = sums_over(points, pool, same, similarity, torch.tensor([scale], dtype=torch.float64))
+    by_image, by_text = (part.mean()[0] for part in sums)
+
+    def fit(rows: slice, columns: slice) -> Tensor:
+        block = scale * similarity(points.images[rows], points.texts[columns])
+        return block - (by_image[rows, None] + by_text[columns]) / 2
+
+    return closest_strangers(fit, points.image_of_text, len(points.images), settings.neighbours)
+
+
+def _gathered(parts: list[Tensor], order: Tensor) -> np.ndarray:
+    return torch.cat(parts)[order].numpy()
+
+
+def _require_same(folder: Path, loaded: Loaded) -> None:
+    """A folder belongs to one audit, that may be gone on with."""
+    if (folder / CONFIG).is_file():
+        require_same(folder, load_stored(folder / CONFIG).table, loaded.table)
+    write_text(folder / CONFIG, dump(loaded.table))

@@ -1,0 +1,47 @@
+"""How good an audit was, where the data knows which of its pairs are wrong (a pair's `truth`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from equipoise.analysis.auroc import auroc
+from equipoise.data.source import Source
+
+CLEAN, OTHER, NOISE = "is_clean", "other", "noise"
+
+
+def measured(evidence: np.ndarray, alike: Sequence[Sequence[float]], source: Source) -> dict[str, float]:
+    """The true share of wrong records, the AUROC of the ranking, the share of real duplicates among those named.
+
+    `evidence` [N] is larger for records that look right, nan for those that were not judged.
+    """
+    truths: list[Mapping[str, Any]] = [source.pair(index).truth for index in range(len(source))]
+    if not any(CLEAN in truth for truth in truths):
+        return {}
+    wrong = np.array([not truth.get(CLEAN, True) for truth in truths])
+    found = {"true_noise": float(wrong.mean())}
+    judged = ~np.isnan(evidence)
+    if 0 < wrong[judged].sum() < judged.sum():
+        found["auroc_of_records"] = auroc(evidence[judged], wrong[judged])
+    kinds = {str(truth.get(NOISE)) for truth, bad in zip(truths, wrong, strict=True) if bad}
+    for kind in sorted(kinds) if len(kinds) > 1 else ():
+        of_kind = np.array([truth.get(NOISE) == kind for truth in truths])
+        some = judged & (~wrong | of_kind)
+        found[f"auroc_of_{kind}"] = auroc(evidence[some], wrong[some])
+    return found | _duplicates(alike, truths, source)
+
+
+def _duplicates(
+    alike: Sequence[Sequence[float]], truths: Sequence[Mapping[str, Any]], source: Source
+) -> dict[str, float]:
+    """Of the first pairs named, as many as there are duplicates, the share that is real."""
+    real = {
+        frozenset((source.pair(index).key, truth[OTHER]))
+        for index, truth in enumerate(truths)
+        if truth.get(NOISE) == "near_duplicates"
+    }
+    named = [frozenset(source.pair(int(number)).key for number in two) for _, *two in alike][: len(real)]
+    return {"precision_of_duplicates": float(np.mean([two in real for two in named]))} if real and named else {}

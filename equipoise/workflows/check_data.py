@@ -1,0 +1,119 @@
+"""Looking through data sets and re-encoding them, for a person at a terminal."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from equipoise.config import load_run
+from equipoise.data.contact_sheet import contact_sheet
+from equipoise.data.files import ClassShards, Mixture
+from equipoise.data.files.check import check
+from equipoise.data.files.file_source import SPLITS, FileSettings
+from equipoise.data.files.image_source import Pictures, decodable
+from equipoise.data.files.infer_format import looks_like_data, settings_for
+from equipoise.data.files.paths import as_tuple
+from equipoise.data.files.prepare import LEFT_OUT, Prepare, prepare
+from equipoise.data.files.records import Records, Subset
+from equipoise.data.files.webdataset_classes import NAMES, TEMPLATES
+from equipoise.data.tokenizer import Tokens
+from equipoise.io.atomic import write_text
+from equipoise.io.progress import Progress
+from equipoise.types import UserError
+
+FAULTS_SHOWN = 10
+SHEET_IMAGES, SHEET_SIZE, SHEET_CAPTIONS = 16, 192, 3
+
+Part = tuple[FileSettings, tuple[str, ...]]  # how files are read, and which
+
+
+def find_parts(data: str, overrides: Sequence[str] = (), split: str | None = None) -> dict[str, Part]:
+    """The sets of files that a path or a recipe names, by a name of their own, which is empty if there is just one."""
+    if looks_like_data(data):
+        if overrides or split:
+            raise UserError("--set and --split belong to recipes; give a recipe that reads the data, or leave them out")
+        return {"": (settings_for(data), (data,))}
+    settings = load_run(data, overrides).run.data
+    sources = settings.parts if isinstance(settings, Mixture.Config) else {"": settings}
+    found: dict[str, Part] = {}
+    for name, source in sources.items():
+        if not isinstance(source, FileSettings):
+            raise UserError(f"{data}: the data of this recipe are not pictures in files, so there is nothing to read")
+        for part in (split,) if split else SPLITS:
+            if patterns := as_tuple(getattr(source, part)):
+                found["/".join(filter(None, (name, part)))] = (source, patterns)
+    if not found:
+        raise UserError(f"{data}: this recipe names no files; say where the data is, for instance --set data.train=...")
+    return found
+
+
+def check_data(parts: Mapping[str, Part], out: Path, tokens: Path | None = None) -> bool:
+    """Reads everything, prints what was found and writes it to `out`; whether all records are usable."""
+    count = _counter(tokens) if tokens else None
+    sound = True
+    for name, (settings, patterns) in parts.items():
+        records = settings.records(patterns)
+        with Progress(len(records), f"reading {name}".rstrip()) as progress:
+            summary = check(records, progress.update, count).summary()
+        report, sheet = out / name / "check.json", out / name / "sheet.png"
+        write_text(report, json.dumps(summary, indent=2, ensure_ascii=False) + "\n")
+        _print(name or ", ".join(patterns), summary)
+        pictures = f" and {sheet}" if _draw_sheet(records, sheet) else ""
+        print(f"\nAll of it is in {report}{pictures}")
+        sound = sound and not summary["unusable"]
+    return sound
+
+
+def prepare_data(parts: Mapping[str, Part], folder: Path, settings: Prepare) -> None:
+    """Re-encodes each set of files into shards in `folder`, or in a folder of its own there if there are several."""
+    for name, (source, patterns) in parts.items():
+        records = source.records(patterns)
+        with Progress(len(records), f"preparing {name}".rstrip()) as progress:
+            shards = prepare(records, folder / name, settings, progress.update)
+        if isinstance(source, ClassShards):
+            for file, lines in zip((NAMES, TEMPLATES), source.words(patterns), strict=True):
+                write_text(folder / name / file, "\n".join(lines) + "\n")
+        print(f"{len(records):,} records are in {len(shards)} shards (.tar) in {folder / name}")
+        if records.faults or (folder / name / LEFT_OUT).exists():
+            print("Some could not be used: `equipoise data check` names them")
+
+
+def _counter(path: Path) -> Callable[[str], int]:
+    tokens = Tokens.load(path, context=1 << 30)
+    return lambda caption: int(tokens(caption)[1].sum())
+
+
+def _draw_sheet(records: Records, path: Path) -> bool:
+    """Some pictures from all over the data; not if there are none."""
+    chosen = (
+        np.unique(np.linspace(0, len(records) - 1, SHEET_IMAGES).astype(np.int64)) if len(records) else np.array([])
+    )
+    some = Pictures(decodable(Subset(records, chosen)))
+    if not len(some):
+        return False
+    captions = [some.pair(index).captions[:SHEET_CAPTIONS] for index in range(len(some))]
+    contact_sheet(some.images(range(len(some)), SHEET_SIZE), captions, path)
+    return True
+
+
+def _print(title: str, summary: Mapping[str, Any]) -> None:
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    console = Console()
+    table = Table("", "", title=escape(title), show_header=False)
+    for name, value in summary.items():
+        if isinstance(value, int):
+            table.add_row(name, f"{value:,}")
+        elif isinstance(value, Mapping) and "mean" in value:
+            table.add_row(name, ", ".join(f"{part} {number:,}" for part, number in value.items()))
+    console.print(table)
+    for fault in summary["faults"][:FAULTS_SHOWN]:
+        print(f"unusable: {fault['place']}: {fault['reason']}")
+    if len(summary["faults"]) > FAULTS_SHOWN:
+        print(f"... and {len(summary['faults']) - FAULTS_SHOWN:,} more")

@@ -1,0 +1,67 @@
+"""`equipoise completeness`: does a model notice that a sentence leaves something out?"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path, PurePosixPath
+
+from equipoise.data.files.coco_objects import read_objects
+from equipoise.data.source import Pair
+from equipoise.evaluation.completeness import TEMPLATE, Completeness, Contrast, completeness, judged, left_out
+from equipoise.evaluation.completeness_scenes import scene_contrasts
+from equipoise.evaluation.results import percent
+from equipoise.io.atomic import write_text
+from equipoise.types import UserError
+from equipoise.workflows.subject import Subject
+
+
+def probe_completeness(subject: Subject, objects: Path | None, template: str, out: Path | None) -> list[Completeness]:
+    """Measure and print; write JSON where asked."""
+    source = subject.source()
+    pairs = [source.pair(index) for index in range(len(source))]
+    contrasts = contrasts_of(pairs, objects, template, subject.seed)
+    found = completeness(contrasts, judged(subject.model(), source, contrasts))
+    _print(found)
+    if out is not None:
+        record = {
+            **subject.facts(),
+            "objects": str(objects or ""),
+            "chance": 0.5,
+            "found": [asdict(one) for one in found],
+        }
+        write_text(out / "completeness.json", json.dumps(record, indent=2, ensure_ascii=False) + "\n")
+        print(f"\nThe results are in {out / 'completeness.json'}")
+    return found
+
+
+def contrasts_of(pairs: Sequence[Pair], objects: Path | None, template: str, seed: int) -> list[Contrast]:
+    """From an annotation file, from the truth of scenes, or from the records' own tags."""
+    if objects is not None:
+        named = read_objects(objects)
+        keys = [PurePosixPath(pair.key).stem for pair in pairs]
+        if not any(key in named for key in keys):
+            raise UserError(f"{objects} knows none of these pictures, such as {pairs[0].key}; it goes by file names")
+        return [
+            one for index, key in enumerate(keys) for one in left_out(index, named.get(key, ()), template or TEMPLATE)
+        ]
+    if not template and pairs and all("scene" in pair.truth for pair in pairs):
+        return [one for index, pair in enumerate(pairs) for one in scene_contrasts(index, pair, seed)]
+    if not any(pair.tags for pair in pairs):
+        raise UserError("nothing is known of the objects in these pictures; give --objects FILE in MSCOCO's form")
+    return [one for index, pair in enumerate(pairs) for one in left_out(index, pair.tags, template or TEMPLATE)]
+
+
+def _print(found: Sequence[Completeness]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    rows = Table(title="the complete sentence is the closer one (guessing: 50%)", title_justify="left")
+    rows.add_column("the other")
+    for name in ("objects", "right", "± error", "pairs"):
+        rows.add_column(name, justify="right")
+    for one in found:
+        numbers = str(one.objects or "all"), percent(one.right), percent(one.error), f"{one.pairs:,}"
+        rows.add_row(one.kind, *numbers, style="bold" if not one.objects else "")
+    Console().print(rows)

@@ -1,0 +1,50 @@
+"""A model of another library as a model folder of ours, and a model of ours as a folder of theirs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from equipoise.config import dump
+from equipoise.encoders import ViT
+from equipoise.interop import EXPORTS, Asked, left_out
+from equipoise.io.atomic import replacing
+from equipoise.models.folder import save_model
+from equipoise.models.model import Model, count_parameters
+from equipoise.types import UserError
+from equipoise.workflows.load import load, load_foreign
+
+
+def import_model(path: str, out: Path, asked: Asked) -> None:
+    """Write a model folder of ours with the model at `path`, and say what was found."""
+    require_new(out)
+    model, loaded = load_foreign(path, asked)
+    save_model(model, out, dump(loaded.table), {})
+    print(f"{out} holds the model of {path}: {_about(model)}")
+
+
+def export_model(path: str, format: str, out: Path) -> None:
+    """Write a model as another library keeps it."""
+    require_new(out)
+    model = load(path)
+    with replacing(out) as temporary:
+        temporary.mkdir()
+        EXPORTS[format](model, temporary)
+    parts = left_out(model)
+    print(
+        f"{out} holds the model for {format}" + (f"; left out, as training's own: {', '.join(parts)}" if parts else "")
+    )
+
+
+def _about(model: Model) -> str:
+    image, prepared, t = model.image_encoder, model.preprocess, float(model.logit_scale.detach().exp())
+    kind = f"{image.config.patch} px patches, {image.config.activation}" if isinstance(image, ViT) else "ResNet"
+    mean, std = (", ".join(f"{x:.4g}" for x in numbers) for numbers in (prepared.mean, prepared.std))
+    return (
+        f"{count_parameters(model):,} parameters; images {prepared.size} px, mean ({mean}), std ({std}), {kind}; texts "
+        f"up to {model.tokens.context} of {model.tokens.size:,} tokens; {model.space.dim} dimensions; exp(t) = {t:.4g}"
+    )
+
+
+def require_new(out: Path) -> None:
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise UserError(f"{out} is there already; choose another folder for --out, or remove it")

@@ -1,0 +1,1 @@
+"""Features of data, written to be trained on."""

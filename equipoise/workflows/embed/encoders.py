@@ -1,0 +1,162 @@
+"""Who computes features, by name, and of which data.
+
+runs/mine                         a model folder: points, or class tokens before the readout
+timm:NAME                         an image model of timm, its weights from a file or, where asked, the hub
+transformers:FOLDER               a text model, mean over tokens or what a sentence-transformers folder says
+sentence-transformers:FOLDER      the same
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+import torch
+from torch import nn
+
+from equipoise.config import load_run
+from equipoise.data.files.infer_format import looks_like_data, settings_for
+from equipoise.data.source import Source
+from equipoise.data.tokenizer import Tokens
+from equipoise.encoders.pretrained import TimmImage, TransformersText, import_transformers, timm_preprocess
+from equipoise.models.compatibility import require_fit
+from equipoise.models.folder import WEIGHTS, model_folder
+from equipoise.models.model import Model
+from equipoise.types import UserError
+from equipoise.workflows import load
+from equipoise.workflows.embed.write import Embedding, Finish, ImageSide, TextSide, class_tokens, embed
+
+LONGEST = 512  # tokens of a text, where a model has room for more
+
+E = TypeVar("E", bound=nn.Module)
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What a person asked for."""
+
+    model: str
+    text: str = ""  # another model for the texts
+    weights: str = ""  # a file, for timm
+    pretrained: bool = False  # weights may come from the hub
+    before_projection: bool = False
+
+
+@dataclass(frozen=True)
+class Sides:
+    """The two halves of an embedder; one that only reads images, or only texts, lacks the other."""
+
+    images: ImageSide | None
+    texts: TextSide | None
+    digest: str = ""  # of the weights, so that other weights under the same name are noticed
+    model: Model | None = None
+
+
+def embed_data(
+    wish: Wish, data: str, overrides: Sequence[str], split: str, folder: Path, settings: Embedding
+) -> list[Path]:
+    """Write the features of a split of a recipe's data, or of the data at a path, to `folder`."""
+    source, about = find_source(data, overrides, split)
+    first = _sides(wish.model, wish)
+    second = _sides(wish.text, wish) if wish.text else first
+    if wish.text and second.texts is None:
+        raise UserError(f"--text {wish.text} reads no texts; give a model that does")
+    for sides in (first, second):
+        if sides.model is not None:
+            require_fit(sides.model, source)
+    note = {
+        "model": wish.model,
+        "weights": first.digest,
+        "text_model": wish.text or wish.model,
+        "text_weights": second.digest,
+        "features": "class tokens" if wish.before_projection else "as the model gives them",
+        "data": about,
+    }
+    paths = embed(source, first.images, second.texts, folder, note, settings)
+    print(f"The features of {len(source):,} records are in {len(paths)} files in {folder}")
+    return paths
+
+
+def find_source(data: str, overrides: Sequence[str], split: str) -> tuple[Source, dict[str, object]]:
+    """The data of a recipe's split, or at a path, and what is to be said of it."""
+    if looks_like_data(data):
+        if overrides:
+            raise UserError("--set belongs to recipes; give a recipe that reads the data, or leave it out")
+        return settings_for(data).build("test"), {"path": data}
+    loaded = load_run(data, overrides)
+    return loaded.run.data.build(split), {"split": split, **loaded.table["data"]}
+
+
+def _sides(name: str, wish: Wish) -> Sides:
+    kind, colon, rest = name.partition(":")
+    if colon and kind in KINDS:
+        return KINDS[kind](rest, wish)
+    return _model(name, wish)
+
+
+def _model(name: str, wish: Wish) -> Sides:
+    model = placed(load(name))
+
+    def finish(tower: str) -> Finish:
+        return class_tokens if wish.before_projection else lambda features: model.read(tower, features)
+
+    images = ImageSide(model.image_encoder, model.preprocess, finish("image"))
+    texts = TextSide(model.text_encoder, model.tokens, finish("text"))
+    return Sides(images, texts, digest_of(model_folder(Path(name)) / WEIGHTS), model)
+
+
+def _timm(name: str, wish: Wish) -> Sides:
+    if not wish.weights and not wish.pretrained:
+        raise UserError(f"timm:{name} needs weights; give --weights FILE, or --pretrained to fetch them from the hub")
+    preprocess, resized = timm_preprocess(name)
+    encoder = TimmImage.Config(name, wish.weights, pretrained=not wish.weights).build(preprocess.size)
+    encoder.load_pretrained()
+    digest = digest_of(Path(wish.weights)) if wish.weights else ""
+    return Sides(ImageSide(placed(encoder), preprocess, resized=resized), None, digest)
+
+
+def _transformers(name: str, wish: Wish) -> Sides:
+    transformers, folder = import_transformers(), Path(name)
+    if not folder.is_dir():
+        if not wish.pretrained:
+            raise UserError(f"{name}: there is no such folder; correct it, or give --pretrained to fetch that name")
+        folder = Path(_fetched(name))
+    room = getattr(transformers.AutoConfig.from_pretrained(folder), "max_position_embeddings", LONGEST)
+    tokens = Tokens.load(folder, min(room, LONGEST))
+    encoder = TransformersText.Config(str(folder), pretrained=True).build(tokens.size, tokens.context)
+    encoder.load_pretrained()
+    return Sides(None, TextSide(placed(encoder), tokens), digest_of(*sorted(folder.glob("*.safetensors"))))
+
+
+def _fetched(name: str) -> str:
+    """The folder of a model of the hub, downloaded unless it was before."""
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
+
+    try:
+        return snapshot_download(name, allow_patterns=["*.json", "*.txt", "*.safetensors", "1_Pooling/*"])
+    except (OSError, HfHubHTTPError, HFValidationError, LocalEntryNotFoundError) as error:
+        raise UserError(f"{name} cannot be fetched from the hub: {str(error).splitlines()[0]}") from error
+
+
+def placed(encoder: E) -> E:
+    """On a GPU where there is one."""
+    return encoder.to("cuda" if torch.cuda.is_available() else "cpu")
+
+
+def digest_of(*files: Path) -> str:
+    digest = hashlib.sha256()
+    for file in files:
+        with file.open("rb") as stream:
+            digest.update(hashlib.file_digest(stream, "sha256").digest())
+    return digest.hexdigest()[:16]
+
+
+KINDS: dict[str, Callable[[str, Wish], Sides]] = {
+    "timm": _timm,
+    "transformers": _transformers,
+    "sentence-transformers": _transformers,
+}

@@ -1,0 +1,181 @@
+"""Features of a whole data set, written once and trained on often: what `equipoise embed` does.
+
+    00000.safetensors    image [n, w], text [m, w], image_of_text [m]: the row of each text's image in this file
+    00000.json           keys [n], captions [m], label [n] where there are labels
+    embedding.json       what made them
+
+The source `features` reads such a folder back. A run that was stopped goes on where it left off (`io/resumable.py`).
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from equipoise.data.bad_records import BadRecord, Fault, Tally
+from equipoise.data.preprocess import Preprocess
+from equipoise.data.source import CroppingSource, FeatureSource, Pair, Source
+from equipoise.data.tokenizer import Tokens
+from equipoise.encoders.encoder import ImageEncoder, TextEncoder
+from equipoise.io.resumable import NumberedFiles, claim, write_arrays
+from equipoise.types import Features, UserError
+
+NOTE = "embedding.json"
+Finish = Callable[[Features], Tensor]  # what an encoder read to what is written
+
+
+@dataclass(frozen=True)
+class Embedding:
+    per_shard: int = 10_000  # images in a file
+    batch_size: int = 256
+    half: bool = False  # float16 instead of float32
+
+    def __post_init__(self) -> None:
+        for name in ("per_shard", "batch_size"):
+            if getattr(self, name) < 1:
+                raise UserError(f"{name} must be at least 1, not {getattr(self, name)}")
+
+
+def class_tokens(features: Features) -> Tensor:
+    """[N, w], or [N, m, w] where there are several."""
+    return features.classes[:, 0] if features.classes.shape[1] == 1 else features.classes
+
+
+@dataclass(frozen=True)
+class ImageSide:
+    encoder: ImageEncoder
+    preprocess: Preprocess
+    finish: Finish = class_tokens
+    resized: int = 0  # the shorter side before the centre is cut out; 0 takes all of it
+
+    @torch.no_grad()
+    def __call__(self, source: Source, indices: Sequence[int]) -> Tensor:
+        given, mask = self._inputs(source, indices)
+        device = _device(self.encoder)
+        masks = () if mask is None else (mask.to(device),)
+        return self.finish(self.encoder(self.encoder.prepare(given, self.preprocess).to(device), *masks))
+
+    def _inputs(self, source: Source, indices: Sequence[int]) -> tuple[Tensor, Tensor | None]:
+        if isinstance(source, FeatureSource):
+            return source.image_features(indices)
+        size = self.preprocess.size
+        larger = max(self.resized, size)
+        edge = round((larger - size) / 2)
+        return source.images(indices, larger, _device(self.encoder))[..., edge : edge + size, edge : edge + size], None
+
+
+@dataclass(frozen=True)
+class TextSide:
+    encoder: TextEncoder
+    tokens: Tokens
+    finish: Finish = class_tokens
+
+    @torch.no_grad()
+    def __call__(self, source: Source, indices: Sequence[int]) -> Tensor:
+        """All texts of the pairs, pair by pair."""
+        if isinstance(source, FeatureSource) and source.text_width is not None:
+            values, mask, _ = source.text_features(indices)
+            return self._encode(values, mask)
+        return self._encode([text for index in indices for text in source.pair(index).captions], None)
+
+    def _encode(self, texts: list[str] | Tensor, given: Tensor | None) -> Tensor:
+        inputs, mask = self.encoder.prepare(texts, given, self.tokens)
+        return self.finish(self.encoder(inputs.to(_device(self.encoder)), mask.to(_device(self.encoder))))
+
+
+def embed(
+    source: Source,
+    images: ImageSide | None,
+    texts: TextSide | None,
+    folder: Path,
+    note: Mapping[str, Any],
+    settings: Embedding = Embedding(),  # noqa: B008 (frozen)
+) -> list[Path]:
+    """Writes the files that are not there yet; gives the paths of all. `note` says what made them."""
+    for side in (images, texts):
+        if side is not None:
+            side.encoder.eval()
+    note = {**note, "records": len(source), "per_shard": settings.per_shard, "half": settings.half}
+    claim(folder, note, NOTE)
+    bad = Tally(source.max_bad if isinstance(source, CroppingSource) else 0.0)
+
+    def fill(path: Path, batches: Iterator[range]) -> None:
+        shard = _Shard()
+        for batch in batches:
+            shard.add(source, *_encoded(images, source, batch, bad), texts)
+        shard.write(path, torch.float16 if settings.half else torch.float32)
+
+    files = NumberedFiles(folder, len(source), settings.per_shard)
+    return files.write_missing(fill, settings.batch_size, "embedding")
+
+
+class _Shard:
+    """What one file will hold."""
+
+    def __init__(self) -> None:
+        self.parts: dict[str, list[Tensor]] = {}
+        self.pairs: list[Pair] = []
+        self.owners: list[int] = []
+
+    def add(self, source: Source, indices: Sequence[int], images: Tensor | None, texts: TextSide | None) -> None:
+        if not indices:
+            return
+        pairs = [source.pair(index) for index in indices]
+        if images is not None:
+            self.parts.setdefault("image", []).append(images.cpu())
+        if isinstance(source, FeatureSource) and source.text_width is not None:
+            owners = source.text_features(indices)[2].tolist()
+        else:
+            owners = [place for place, pair in enumerate(pairs) for _ in pair.captions]
+        if texts is not None and owners:
+            self.parts.setdefault("text", []).append(texts(source, indices).cpu())
+        self.owners += [len(self.pairs) + place for place in owners]
+        self.pairs += pairs
+
+    def write(self, path: Path, dtype: torch.dtype) -> None:
+        tensors = {name: torch.cat(parts).to(dtype).contiguous() for name, parts in self.parts.items()}
+        for name, tensor in tensors.items():
+            if not tensor.isfinite().all():
+                raise UserError(f"some {name} features of {path.name} are not finite in {dtype}; do not use --half")
+        words: dict[str, list[Any]] = {"keys": [pair.key for pair in self.pairs]}
+        if captions := [text for pair in self.pairs for text in pair.captions]:
+            words["captions"] = captions
+        if self.pairs and all(pair.label is not None for pair in self.pairs):
+            words["label"] = [pair.label for pair in self.pairs]
+        write_arrays(path, {**tensors, "image_of_text": torch.tensor(self.owners, dtype=torch.long)}, words)
+
+
+def _encoded(
+    images: ImageSide | None, source: Source, indices: Sequence[int], bad: Tally
+) -> tuple[Sequence[int], Tensor | None]:
+    """Features of the pictures that can be read, and which those are."""
+    if images is None:
+        return indices, None
+    try:
+        features = images(source, indices)
+        bad.add(len(indices), ())
+        return indices, features
+    except BadRecord as error:
+        if len(indices) > 1:
+            halves = (indices[: len(indices) // 2], indices[len(indices) // 2 :])
+            found = [_encoded(images, source, half, bad) for half in halves]
+            kept = [part for _, part in found if part is not None]
+            return [index for some, _ in found for index in some], torch.cat(kept) if kept else None
+        _tell(bad.add(1, (error.fault,)))
+        return [], None
+
+
+def _tell(faults: Sequence[Fault]) -> None:
+    for fault in faults:
+        warnings.warn(f"left out {fault}", stacklevel=2)
+
+
+def _device(module: torch.nn.Module) -> torch.device:
+    first = next(module.parameters(), None)
+    return torch.device("cpu") if first is None else first.device

@@ -1,0 +1,67 @@
+"""A model folder measured on its own data or on others."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import torch
+
+from equipoise.config import Run, load_run, load_stored
+from equipoise.evaluation.evaluate import Finding, evaluate
+from equipoise.evaluation.robustness import Robustness, robustness
+from equipoise.io.atomic import write_text
+from equipoise.models.folder import CONFIG, model_folder
+from equipoise.models.model import Model
+from equipoise.training.device import torch_device
+from equipoise.training.distributed.process_group import joined
+from equipoise.training.distributed.ranks import Ranks
+from equipoise.training.distributed.sharded_encoding import Sharing
+from equipoise.training.distributed.wrap import own_device
+from equipoise.workflows.load import load
+from equipoise.workflows.save import print_change, print_findings, write_findings
+
+CHANGE = "robustness.json"
+
+
+def evaluate_folder(
+    path: Path,
+    data: str | None,
+    overrides: Sequence[str],
+    split: str,
+    out: Path | None,
+    device: str = "auto",
+    before: Path | None = None,
+) -> None:
+    """Evaluate a model folder on its own data or a recipe's; print, and write JSON where asked. With `before`, a model
+    folder too, also what became of its accuracies. Under torchrun the processes share the encoding."""
+    with joined() as ranks:
+        place = own_device(torch_device(device), ranks)
+        models = [_loaded(folder, place, ranks) for folder in (path, *([before] if before else []))]
+        stored = model_folder(path) / CONFIG
+        run = (load_run(data, overrides) if data else load_stored(stored, overrides)).run
+        source = run.data.build(split)
+        findings, *earlier = [evaluate(model, source, run.evaluation) for model in models]
+        change = robustness(earlier[0], findings) if earlier else None
+        if ranks.leads:
+            _tell(run, path, findings, change, out)
+        ranks.wait()
+
+
+def _loaded(path: Path, device: torch.device, ranks: Ranks) -> Model:
+    model = load(path, device)
+    if ranks.world > 1:
+        model.spread = Sharing(ranks)
+    return model
+
+
+def _tell(run: Run, path: Path, findings: Mapping[str, Finding], change: Robustness | None, out: Path | None) -> None:
+    print_findings(findings)
+    if change:
+        print_change(change)
+    if out is not None:
+        write_findings(out, run, str(path), findings)
+        if change:
+            write_text(out / "results" / CHANGE, json.dumps(change.numbers(), indent=2) + "\n")
+        print(f"\nThe results are in {out}")

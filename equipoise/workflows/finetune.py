@@ -1,0 +1,97 @@
+"""A model that is there already, made better on other data: `equipoise finetune`, and the same from a script.
+
+finetune("runs/demo", "flickr8k", "m3mix", ["seed=1"], Path("runs/mine"))
+json.loads(Path("runs/mine/tuning.json").read_text())["numbers"]["test"]["tuned"]["mean_recall"]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from equipoise.config import Loaded, load_layers, load_settings
+from equipoise.finetuning.comparison import START as BEFORE
+from equipoise.finetuning.comparison import TUNED
+from equipoise.finetuning.layers import tuning_layers
+from equipoise.finetuning.methods import DEFAULT, METHODS
+from equipoise.training.checkpoint.run_folder import holds_run, require_new
+from equipoise.training.distributed.process_group import joined
+from equipoise.training.distributed.ranks import Ranks
+from equipoise.types import UserError
+from equipoise.workflows.finetune_measure import Judge
+from equipoise.workflows.finetune_select import measure_start, write_comparison
+from equipoise.workflows.save import print_comparison
+from equipoise.workflows.shift import Shifting, find_shift, write_shifted
+from equipoise.workflows.start_model import START, Start, load_start
+from equipoise.workflows.train import carry_out, folder_for, require_better
+
+
+def finetune(
+    model: str | Path,
+    data: str | Path,
+    method: str = DEFAULT,
+    overrides: Sequence[str] = (),
+    out: Path | None = None,
+    command: str = "",
+    resume: bool = False,
+) -> int:
+    """Fine-tune `model` on the data of a recipe; 0 at the end, 128 + its number if a signal ended the run before.
+
+    `out` then holds the model, its report and `tuning.json`: the score of every place between start and end, and what
+    was measured of start, end and the best place. Where none is better than the start, these are written all the same,
+    the model is the start model, and `UserError` says so.
+    """
+    if resume and out is None:
+        raise UserError("--resume goes on with the run in a folder; say which with --out FOLDER")
+    with joined() as ranks:
+        name = str(model)
+        start = ranks.each(lambda: _start(name, out, resume))
+        loaded = load_layers(*tuning_layers(name, start.table, data, method, overrides))
+        folder = ranks.first(lambda: folder_for(loaded.run.name, out, resume))
+        if METHODS[method].shifts:
+            return _shift(loaded, start, folder, command, ranks)
+        if not METHODS[method].trains:
+            return _measure(loaded, start, folder, ranks)
+        return carry_out(loaded, folder, command, resume, ranks, start)
+
+
+def _start(name: str, out: Path | None, resume: bool) -> Start:
+    """The model asked for; of a run that goes on, the copy it started from."""
+    goes_on = resume and out is not None and holds_run(out)
+    if not goes_on:
+        return load_start(name)
+    assert out is not None
+    if not (out / START).is_dir():
+        raise UserError(f"{out / START} is missing, the model that this run started from; bring it back, or start anew")
+    copy = load_start(out / START)
+    return Start(name, copy.model, copy.table, copy.metrics)
+
+
+def _measure(loaded: Loaded, start: Start, folder: Path, ranks: Ranks) -> int:
+    """What a method that trains nothing leaves."""
+    ranks.first(lambda: require_new(folder))
+    comparison = measure_start(loaded, start, ranks)
+    ranks.first(lambda: write_comparison(folder, comparison))
+    if ranks.leads:
+        print_comparison(comparison)
+    ranks.say(f"\nThe numbers are in {folder}")
+    return 0
+
+
+def _shift(loaded: Loaded, start: Start, folder: Path, command: str, ranks: Ranks) -> int:
+    """What a method that moves points leaves: the start model, shifted, and before and after beside it."""
+    if ranks.world > 1:
+        raise UserError("embedding-shift trains nothing and needs one process; start it without torchrun")
+    require_new(folder)
+    run, model = loaded.run, start.model
+    judge = Judge(run, start, ranks)
+    judge.measure(BEFORE, model)
+    chosen = Shifting(metric=run.training.best)
+    sweep = find_shift(model, run.data.build("train"), judge.validation, run.evaluation, chosen)
+    write_shifted(model, load_settings(start.table, start.path), sweep, folder, {"model": start.path}, command)
+    judge.measure(TUNED, model)
+    comparison = judge.told((1.0,), (judge.score(model),))
+    write_comparison(folder, comparison)
+    print_comparison(comparison)
+    require_better(comparison, folder)
+    return 0

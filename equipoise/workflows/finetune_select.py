@@ -1,0 +1,92 @@
+"""The end of a run that fine-tunes: which weights are kept, and what became better and worse."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import torch
+
+from equipoise.config import Loaded, load_settings
+from equipoise.data.tokenizer import Tokens
+from equipoise.evaluation.evaluate import Finding
+from equipoise.finetuning.comparison import CHOSEN, START, TUNED, Comparison
+from equipoise.finetuning.wise_ft import between
+from equipoise.io.atomic import write_text
+from equipoise.models.folder import BEST, CHECKPOINTS, METRICS, WEIGHTS, read_tensors, step_folders
+from equipoise.models.model import Model
+from equipoise.training.distributed.ranks import Ranks
+from equipoise.workflows.finetune_measure import Judge
+from equipoise.workflows.load import build_model
+from equipoise.workflows.start_model import Start
+
+TUNING = "tuning.json"
+
+
+@dataclass(frozen=True)
+class Settled:
+    loaded: Loaded  # the run, with the settings that describe the model
+    model: Model  # with the weights that are kept
+    findings: Mapping[str, Finding]  # of it on the test data
+    comparison: Comparison
+
+
+def settle(loaded: Loaded, start: Start, tokens: Tokens, folder: Path, ranks: Ranks) -> Settled:
+    """Score the places between start and end on validation data; measure start, end and the best. All ranks."""
+    run = loaded.run
+    judge = Judge(run, start, ranks)
+    torch.manual_seed(run.seed)  # what was added begins as it did when the run began
+    model = judge.seated(build_model(run, tokens))
+    start.begin(model, run)
+    first = {name: tensor.detach().cpu().clone() for name, tensor in model.state_dict().items()}
+    last = run.lora.merged(read_tensors(tuned_folder(folder) / WEIGHTS))
+
+    def at(share: float) -> Model:
+        model.load_state_dict(between(first, last, share))
+        return model
+
+    shares = run.finetuning.tried
+    judge.measure(START, start.model)
+    findings = judge.measure(TUNED, at(1.0))
+    scores = judge.curve(shares, at)
+    share = judge.told(shares, scores).chosen
+    kept = at(share)
+    if not share:
+        loaded = _as_it_was(loaded, start)
+        kept = judge.seated(build_model(loaded.run, start.model.tokens))
+        start.begin(kept, loaded.run)
+    if run.finetuning.wise or share < 1:
+        findings = judge.measure(CHOSEN, kept)
+    return Settled(loaded, kept, findings, judge.told(shares, scores))
+
+
+def _as_it_was(loaded: Loaded, start: Start) -> Loaded:
+    """The run without the prompts it added: untrained they are no start model."""
+    prompts = load_settings(start.table, start.path).run.prompts
+    table = {**loaded.table, "prompts": start.table["prompts"]}
+    return Loaded(replace(loaded.run, prompts=prompts), table)
+
+
+def measure_start(loaded: Loaded, start: Start, ranks: Ranks) -> Comparison:
+    """The start model alone."""
+    judge = Judge(loaded.run, start, ranks)
+    judge.measure(START, start.model)
+    return judge.told((0.0,), (judge.score(start.model),))
+
+
+def write_comparison(folder: Path, comparison: Comparison) -> None:
+    write_text(folder / TUNING, json.dumps(comparison.to_json(), indent=2) + "\n")
+
+
+def read_comparison(folder: Path) -> Comparison | None:
+    path = folder / TUNING
+    return Comparison.from_json(json.loads(path.read_text(encoding="utf-8"))) if path.is_file() else None
+
+
+def tuned_folder(folder: Path) -> Path:
+    """Of the best weights on validation data after the first step; the last ones where none beat the start."""
+    best = folder / CHECKPOINTS / BEST
+    trained = best.is_dir() and json.loads((best / METRICS).read_text(encoding="utf-8"))["step"] > 0
+    return best if trained else step_folders(folder)[-1]

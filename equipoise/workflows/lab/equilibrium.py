@@ -1,0 +1,57 @@
+"""`equipoise lab equilibrium`: at which temperature does alignment balance uniformity?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+
+import numpy as np
+
+from equipoise.analysis.equilibrium import Equilibrium, equilibrium
+from equipoise.analysis.plots.equilibrium_plot import draw_equilibrium
+from equipoise.analysis.report import Finding
+from equipoise.analysis.sampled_pairs import draw_points
+from equipoise.types import UserError
+from equipoise.workflows.subject import Subject
+
+POINTS = 49  # temperatures of the sweep
+PAIRS = 1024  # drawn at least, so that small batches are averages of many
+
+
+def find_equilibrium(
+    subject: Subject, batch_sizes: Sequence[int], shuffles: Sequence[float], average: str, highest: float
+) -> Finding:
+    """Sweeps the temperature from 1 to `highest`; `shuffles` in percent, on the middle one of the batch sizes."""
+    if highest <= 1:
+        raise UserError(f"the highest temperature is {highest:g}; the sweep starts at 1, so give more")
+    model, source = subject.model(), subject.source()
+    sizes = sorted(batch_sizes)
+    points = draw_points(model, source, max(sizes[-1], min(PAIRS, len(source))), subject.seed)
+    scales = np.geomspace(1, highest, POINTS).tolist()
+
+    def curve(size: int, percent: float) -> Equilibrium:
+        return equilibrium(points, model.space, scales, size, percent / 100, average, subject.seed)
+
+    by_size = [curve(size, 0) for size in sizes]
+    by_noise = [curve(sizes[len(sizes) // 2], percent) for percent in sorted(shuffles)]
+    learned = float(model.log_scale.detach().exp())
+    said = sentence(by_size, by_noise, highest, learned)
+    numbers = {
+        **subject.facts(), "average": average, "learned": learned, "temperatures": scales,
+        "by_batch_size": [asdict(one) for one in by_size], "by_shuffled": [asdict(one) for one in by_noise],
+    }  # fmt: skip
+    return Finding("equilibrium", said, numbers, draw_equilibrium(by_size, by_noise, scales, learned, said))
+
+
+def sentence(by_size: Sequence[Equilibrium], by_noise: Sequence[Equilibrium], highest: float, learned: float) -> str:
+    def where(one: Equilibrium) -> str:
+        return f"nowhere up to {highest:,g}" if one.balance is None else f"at temperature {one.balance:.3g}"
+
+    first, last, clean, noisy = by_size[0], by_size[-1], by_noise[0], by_noise[-1]
+    said = f"Alignment balances uniformity {where(first)} in batches of {first.batch_size:,}"
+    if last is not first:
+        said += f" and {where(last)} in batches of {last.batch_size:,}"
+    if noisy is not clean:
+        said += f"; with {noisy.batch_size:,} pairs, {where(clean)} when {100 * clean.shuffled:g}% of the texts are "
+        said += f"shuffled and {where(noisy)} when {100 * noisy.shuffled:g}% are"
+    return f"{said}. The model's own temperature is {learned:.3g}."

@@ -1,0 +1,69 @@
+"""`equipoise lab tokens`: how much is left with some of the class tokens?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+
+from torch import Tensor
+
+from equipoise.analysis.plots.token_ablation_plot import draw_tokens
+from equipoise.analysis.report import Finding
+from equipoise.analysis.token_ablation import Measure, Subsets, sub_spheres, subset_accuracies
+from equipoise.data.source import LabelledSource, Source
+from equipoise.evaluation.chance import retrieval_chance
+from equipoise.evaluation.evaluate import captions, encode_images, labels, prompt_points
+from equipoise.evaluation.results import percent
+from equipoise.evaluation.retrieval import retrieval
+from equipoise.evaluation.zeroshot import zero_shot
+from equipoise.models.model import Model
+from equipoise.types import UserError
+from equipoise.workflows.subject import Subject
+
+TASKS = ("zero_shot", "retrieval")
+Mask = Callable[[Tensor], Tensor]
+
+
+def leave_tokens_out(subject: Subject, task: str, draws: int) -> Finding:
+    """Zero-shot accuracy, or R@1 from text to image, with random subsets of the tokens."""
+    model = subject.model()
+    m = sub_spheres(model.space)
+    measure, chance, what = (_zero_shot if task == "zero_shot" else _retrieval)(model, subject.source())
+    found = subset_accuracies(measure, m, draws, subject.seed)
+    said = sentence(found, chance, what)
+    subsets = [{**asdict(one), "mean": one.mean, "deviation": one.deviation} for one in found]
+    numbers = {**subject.facts(), "task": task, "chance": chance, "subsets": subsets}
+    return Finding("tokens", said, numbers, draw_tokens(found, chance, what, said))
+
+
+def _zero_shot(model: Model, source: Source) -> tuple[Measure, float, str]:
+    labelled, truth = labels(source) if isinstance(source, LabelledSource) else ([], None)
+    if not isinstance(source, LabelledSource) or truth is None or not labelled:
+        raise UserError("this data has no classes; give data whose records carry a label, or --task retrieval")
+    images, prompts = encode_images(model, source, 256)[labelled], prompt_points(model, source)
+
+    def measure(mask: Mask) -> float:
+        return zero_shot(mask(images), truth, mask(prompts), model.space)["acc1"]
+
+    return measure, 1 / len(source.class_names), "zero-shot accuracy"
+
+
+def _retrieval(model: Model, source: Source) -> tuple[Measure, float, str]:
+    images, said = encode_images(model, source, 256), captions(source, 1)
+    texts = said.points(model)
+
+    def measure(mask: Mask) -> float:
+        numbers = retrieval(mask(images), mask(texts), model.similarity, said.image_of_text)
+        return numbers["text_to_image_R@1"]
+
+    chance = retrieval_chance(len(images), said.image_of_text)["text_to_image_R@1"]
+    return measure, chance, "R@1, text to image"
+
+
+def sentence(found: Sequence[Subsets], chance: float, what: str) -> str:
+    whole = found[-1]
+    some = ", ".join(f"{percent(one.mean)} ± {percent(one.deviation)} with {one.tokens}" for one in found[:-1])
+    return (
+        f"{what[0].upper()}{what[1:]} is {percent(whole.mean)} with all {whole.tokens} tokens; with some of them, "
+        f"drawn at random, {some}. Guessing gives {percent(chance)}."
+    )

@@ -1,0 +1,80 @@
+"""A model from its settings, from the folder a run left behind, and from what other libraries wrote."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import torch
+
+from equipoise.config import Loaded, Run, load_settings, load_stored
+from equipoise.data.tokenizer import NoTokens, Tokens
+from equipoise.interop import Asked, is_foreign, read_foreign
+from equipoise.models.folder import CONFIG, WEIGHTS, fill_weights, model_folder, read_parts, read_tensors
+from equipoise.models.model import Model
+from equipoise.training.device import torch_device
+from equipoise.types import UserError
+
+
+def load(
+    path: str | Path,
+    device: str | torch.device | None = None,
+    *,
+    model: str = "",
+    tokenizer: str = "",
+    preprocess: str = "",
+) -> Model:
+    """The model of a folder that a run wrote, ready to encode: `eq.load("runs/demo")`. It stays on the processor
+    unless `device` says otherwise: "cuda", or "auto" for a GPU where there is one.
+
+    Also a folder of open_clip or of transformers' CLIPModel, a file of weights, or hf-hub:ORG/NAME. A file may need
+    `model`, open_clip's name for what it holds; `tokenizer` and `preprocess` stand in for what is not beside it."""
+    place = torch_device(str(device)) if device is not None else torch.device("cpu")
+    asked = Asked(model, tokenizer, preprocess)
+    if is_foreign(path):
+        return load_foreign(path, asked)[0].to(place)
+    if asked != Asked():
+        raise UserError(f"{path} is a model folder, which says everything; leave out model, tokenizer and preprocess")
+    return _load_own(path).to(place).eval()
+
+
+def _load_own(path: str | Path) -> Model:
+    folder = model_folder(Path(path))
+    tokens, preprocess = read_parts(folder)
+    run = load_stored(folder / CONFIG).run
+    if preprocess.to_json() != run.preprocess.to_json():
+        raise UserError(f"{folder}: preprocess.json and the preprocess table of config.toml disagree; mend one of them")
+    model = build_model(run, tokens)
+    fill_weights(model, run.lora.merged(read_tensors(folder / WEIGHTS)), folder / WEIGHTS)
+    return model
+
+
+def load_foreign(path: str | Path, asked: Asked | None = None) -> tuple[Model, Loaded]:
+    """The model at a path that another library wrote, and the settings that describe it here."""
+    foreign = read_foreign(path, asked)
+    name = re.sub(r"\W+", "-", Path(path).name.partition(".")[0]).strip("-") or "imported"
+    loaded = load_settings(foreign.plain.settings(name, foreign.state), foreign.where)
+    with torch.device("meta"):  # shapes alone: the numbers are those of the file
+        model = build_model(loaded.run, foreign.tokens)
+    foreign.fill(model)
+    return model.eval(), loaded
+
+
+def build_model(run: Run, tokens: Tokens) -> Model:
+    """The model of a run; where prompts take a part of a tokeniser's context, `model.tokens` has the rest."""
+    if run.prompts.length and not isinstance(tokens, NoTokens):
+        tokens = tokens.within(run.caption_tokens().context)
+    return Model(
+        image=run.image,
+        text=run.text,
+        readout=run.readout,
+        space=run.space,
+        temperature=run.temperature,
+        preprocess=run.preprocess,
+        tokens=tokens,
+        regions=run.regions,
+        bias=run.objective.learned_bias,
+        heads=run.objective.heads,
+        shift=run.shift,
+        prompts=run.prompts,
+    )

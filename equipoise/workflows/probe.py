@@ -1,0 +1,154 @@
+"""`equipoise probe`: the labelled records of data as features of a frozen encoder, and what a linear map makes of them.
+
+A recipe brings its own splits. Files are the training data; a tenth of each class is held out to choose C, and the test
+data is named with --test.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from equipoise.data.files.infer_format import looks_like_data
+from equipoise.data.sampling import generator
+from equipoise.data.source import LabelledSource, Source
+from equipoise.evaluation.chance import zero_shot_chance
+from equipoise.evaluation.evaluate import labels
+from equipoise.evaluation.linear_probe import Labelled, Probe, probe_lbfgs, probe_sgd, require_classes
+from equipoise.evaluation.results import percent, table, write_results
+from equipoise.io.progress import Progress
+from equipoise.models.compatibility import require_fit
+from equipoise.models.model import Model
+from equipoise.types import UserError
+from equipoise.workflows import load
+from equipoise.workflows.embed.encoders import find_source, placed
+from equipoise.workflows.embed.write import ImageSide, class_tokens
+
+HELD_OUT = 0.1
+BATCH = 256
+FITS = 16  # of the sweep, with the last one; one or two fewer where the best C lies at an end
+
+
+@dataclass(frozen=True)
+class Wanted:
+    model: Path
+    data: str
+    overrides: Sequence[str] = ()
+    test: str = ""  # further files, where `data` is files
+    sgd: bool = False
+    seed: int = 0
+
+
+def probe_folder(wanted: Wanted, out: Path | None) -> Probe:
+    """Probe a model on data; print, and write JSON where asked."""
+    model = placed(load(wanted.model))
+    classes, parts = _features(model, wanted)
+    if wanted.sgd:
+        found = probe_sgd(_joined(parts[0], parts[1]), parts[2])
+    else:
+        with Progress(FITS, "fitting") as progress:
+            done = iter(range(1, FITS + 1))
+            found = probe_lbfgs(*parts, told=lambda: progress.update(next(done, FITS)))
+    _print(found, len(classes), parts)
+    if out is not None:
+        _write(found, wanted, classes, parts, out)
+    return found
+
+
+def _features(model: Model, wanted: Wanted) -> tuple[Sequence[str], tuple[Labelled, Labelled, Labelled]]:
+    """Names of the classes; features to train, validate and test on."""
+    files = looks_like_data(wanted.data)
+    if files and not wanted.test:
+        raise UserError(f"{wanted.data} is to train on; name the files to test on with --test")
+    if wanted.test and not files:
+        raise UserError("--test belongs to files; a recipe brings its own test split")
+    train = _labelled_source(wanted.data, wanted.overrides, "train")
+    test = _labelled_source(wanted.test or wanted.data, wanted.overrides, "test")
+    if train.class_names != test.class_names:
+        raise UserError(f"the classes to train on ({_some(train)}) and to test on ({_some(test)}) are not the same")
+    require_classes(labels(train)[1])  # before the features are computed
+    known = labelled_features(model, train, "training data")
+    if files:
+        known, validation = hold_out(known, HELD_OUT, wanted.seed)
+    else:
+        validation = labelled_features(
+            model, _labelled_source(wanted.data, wanted.overrides, "validation"), "validation data"
+        )
+    return train.class_names, (known, validation, labelled_features(model, test, "test data"))
+
+
+def _labelled_source(data: str, overrides: Sequence[str], split: str) -> LabelledSource:
+    source: Source = find_source(data, overrides, split)[0]
+    if not isinstance(source, LabelledSource) or all(source.pair(i).label is None for i in range(len(source))):
+        raise UserError(f"the data of {data} has no classes; give class folders, classification shards or labels")
+    return source
+
+
+@torch.no_grad()
+def labelled_features(model: Model, source: LabelledSource, what: str = "features") -> Labelled:
+    """Class tokens before the projection, concatenated, of the records that carry a label."""
+    require_fit(model, source)
+    model.eval()
+    indices, classes = labels(source)
+    side = ImageSide(model.image_encoder, model.preprocess, class_tokens)
+    parts: list[Tensor] = []
+    with Progress(len(indices), what) as progress:
+        for start in range(0, len(indices), BATCH):
+            chosen = indices[start : start + BATCH]
+            parts.append(side(source, chosen).flatten(1).float().cpu())
+            progress.update(start + len(chosen))
+    return Labelled(torch.cat(parts), classes)
+
+
+def hold_out(known: Labelled, share: float, seed: int) -> tuple[Labelled, Labelled]:
+    """A share of every class, at least one record where it has two, drawn at random: what stays, what is held out."""
+    away = torch.zeros(len(known.classes), dtype=torch.bool)
+    chance = generator(seed, "held out")
+    for one in known.classes.unique():
+        members = torch.nonzero(known.classes == one)[:, 0]
+        count = max(round(share * len(members)), int(len(members) > 1))
+        away[members[torch.randperm(len(members), generator=chance)[:count]]] = True
+    return Labelled(*(part[~away] for part in known)), Labelled(*(part[away] for part in known))
+
+
+def _joined(*parts: Labelled) -> Labelled:
+    return Labelled(*(torch.cat(some) for some in zip(*parts, strict=True)))
+
+
+def _print(found: Probe, classes: int, parts: Sequence[Labelled]) -> None:
+    from rich.console import Console
+
+    Console().print(table(found.metrics, _chance(classes), "linear probe"))
+    sizes = [f"{len(part.classes):,}" for part in parts]
+    print(
+        f"{parts[0].features.shape[1]} features; {sizes[0]} records to train, {sizes[1]} to choose, {sizes[2]} to test"
+    )
+    if found.chosen is not None:
+        curve = "  ".join(f"{c:.3g}: {percent(accuracy)}" for c, accuracy in found.sweep)
+        print(f"C = {found.chosen:.3g} was chosen on validation; the sweep, accuracy by C:\n{curve}")
+
+
+def _write(found: Probe, wanted: Wanted, classes: Sequence[str], parts: Sequence[Labelled], out: Path) -> None:
+    extras: dict[str, Any] = {
+        "chance": _chance(len(classes)), "protocol": "sgd" if wanted.sgd else "lbfgs", "seed": wanted.seed,
+        "C": found.chosen, "sweep": [list(pair) for pair in found.sweep], "records": [len(p.classes) for p in parts],
+    }  # fmt: skip
+    path = write_results(
+        out / f"linear_probe_{extras['protocol']}.json", dataset=wanted.data, model=str(wanted.model), pretrained="",
+        task="linear_probe", metrics=found.metrics, extras=extras,
+    )  # fmt: skip
+    print(f"\nThe results are in {path}")
+
+
+def _chance(classes: int) -> dict[str, float]:
+    return {f"lp_{name}": value for name, value in zero_shot_chance(classes).items()}
+
+
+def _some(source: LabelledSource) -> str:
+    names = ", ".join(source.class_names[:3])
+    return f"{len(source.class_names)}: {names}{', ...' if len(source.class_names) > 3 else ''}"

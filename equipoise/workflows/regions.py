@@ -1,0 +1,101 @@
+"""From what a person asks for to a detector at work: `equipoise regions DATA`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from equipoise.data.files.records import Records
+from equipoise.detection.detect import Detection, Looking, detect
+from equipoise.detection.detector import Detector, Given, Salient
+from equipoise.detection.external import open_detector
+from equipoise.detection.features import ByModel, Describe, pixels
+from equipoise.detection.phrases import Phrases
+from equipoise.detection.summary import summarise
+from equipoise.detection.tags import ByCaption, ByVocabulary, Name, by_label
+from equipoise.models.folder import WEIGHTS, model_folder
+from equipoise.models.model import Model
+from equipoise.types import UserError
+from equipoise.workflows import load
+from equipoise.workflows.check_data import find_parts
+from equipoise.workflows.embed.encoders import digest_of, placed
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What a person asked for."""
+
+    detector: str = "salient"  # salient, given, or a file
+    labels: str = ""  # a file of class names for the detector's numbers
+    model: str = ""  # a model folder that describes regions, instead of their pixels
+    vocabulary: str = ""  # a file of names, among which the model chooses tags
+
+
+def find_regions(
+    wish: Wish, data: str, overrides: Sequence[str], split: str | None, folder: Path, settings: Detection
+) -> None:
+    """Look at all pictures of a path, or of a recipe's split, and write what was found to `folder`."""
+    if wish.labels and wish.detector in ("salient", "given"):
+        raise UserError(f"--labels names the classes of a detector from a file; {wish.detector} has none, leave it out")
+    parts = find_parts(data, overrides, split)
+    model = placed(load(wish.model)) if wish.model else None
+    detector, names = _detector(wish, settings.most)
+    words = _lines(wish.vocabulary) if wish.vocabulary else ()
+    if words and model is None:
+        raise UserError("--vocabulary needs --model MODEL, which finds the word for each region")
+    describe: Describe = ByModel(model) if model else pixels
+    for part, (source, patterns) in parts.items():
+        records, home = source.records(patterns), folder / part if len(parts) > 1 else folder
+        if wish.detector == "given" and not any(records.pair(index).boxes for index in range(len(records))):
+            raise UserError(
+                f"no record of {', '.join(patterns)} has boxes with tags in its .json; use --detector salient"
+            )
+        looking = Looking(detector, describe, _namer(names, words, model, records, settings.most))
+        note = {"data": [*patterns], "root": source.root, **_made_by(wish)}
+        paths = detect(records, looking, home, note, settings, source.max_bad)
+        summarise(records, home, paths)
+
+
+def _detector(wish: Wish, most: int) -> tuple[Detector, tuple[str, ...]]:
+    """The detector, and the names it has for what it finds."""
+    if wish.detector == "salient":
+        return Salient(most), ()
+    if wish.detector == "given":
+        return Given(), ("given",)
+    names = _lines(wish.labels) if wish.labels else ()
+    return open_detector(Path(wish.detector), names), names
+
+
+def _namer(names: Sequence[str], words: Sequence[str], model: Model | None, records: Records, most: int) -> Name:
+    """Words of the vocabulary if there is one, else the detector's names if it has any, else the captions' phrases."""
+    if words and model is not None:
+        return ByVocabulary(model, words)
+    if names:
+        return by_label
+    captions = [caption for index in range(len(records)) for caption in records.pair(index).captions]
+    return ByCaption(Phrases.learned(captions), most)
+
+
+def _made_by(wish: Wish) -> dict[str, Any]:
+    """The wish, with digests of the files it names, so that other files under the same names are noticed."""
+    files = [Path(name) for name in (wish.detector, wish.labels, wish.vocabulary) if Path(name).is_file()]
+    weights = [model_folder(Path(wish.model)) / WEIGHTS] if wish.model else []
+    return {**vars(wish), "digest": digest_of(*files, *weights) if files or weights else ""}
+
+
+def _lines(name: str) -> tuple[str, ...]:
+    """The names in a text file, one a line."""
+    try:
+        lines = Path(name).read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(
+            f"{name}: this file of names cannot be read ({error}); give a text file, one name a line"
+        ) from None
+    found = tuple(" ".join(line.split()) for line in lines)
+    while found and not found[-1]:
+        found = found[:-1]
+    if not found or not all(found):
+        raise UserError(f"{name}: line {found.index('') + 1 if found else 1} is empty; give one name on each line")
+    return found

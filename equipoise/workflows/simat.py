@@ -1,0 +1,98 @@
+"""`equipoise simat`: a picture plus the difference of two words, is it the picture with one word changed?"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, replace
+from pathlib import Path
+
+from equipoise.analysis.plots.simat_plot import draw_simat
+from equipoise.analysis.report import Finding
+from equipoise.data.files.simat.write import write_simat
+from equipoise.data.scenes.simat_questions import Settings
+from equipoise.data.simat_questions import DEV, SPLITS, TEST
+from equipoise.evaluation.simat.sweep import Scores, Sweep, checked, chosen, named, sweep
+from equipoise.io.progress import Progress
+from equipoise.types import UserError
+from equipoise.workflows.simat_data import Asked, Files, asked_of, points_of
+from equipoise.workflows.simat_examples import write_found
+from equipoise.workflows.subject import Subject
+
+BOTH = "both"
+
+
+def transform(
+    subject: Subject, files: Files, settings: Settings, lambdas: tuple[float, ...], split: str, out: Path,
+    write: Path | None, command: str,
+) -> dict[str, Sweep]:  # fmt: skip
+    """Ask, find, judge; print and write."""
+    lambdas = checked(lambdas)
+    if write is not None and files.tables is not None:
+        raise UserError("--write is for transformations of scenes; those of --files are files already")
+    asked = _of_split(asked_of(subject, files, settings), split)
+    model = subject.model()
+    if write is not None:
+        with Progress(len(asked.source), "writing") as progress:
+            write_simat(asked.questions, asked.source, write, model.preprocess.size, progress.update)
+    found = sweep(points_of(model, asked), asked.questions, lambdas)
+    place = chosen(found)
+    sentence = _sentence(asked, found, place)
+    _print(found, place)
+    about = {"data": str(files.tables)} if files.tables is not None else {"sources": settings.sources}
+    numbers = {
+        **subject.facts(), **about, "oracle": asked.questions.oracle.name, "database": len(asked.questions.keys),
+        "numbers": named(found), **{name: _plain(one) for name, one in found.items()},
+    }  # fmt: skip
+    Finding("simat", sentence, numbers, draw_simat(found, place, sentence)).write(out, command)
+    if place is not None:
+        write_found(asked, found, place, out)
+    return found
+
+
+def _of_split(asked: Asked, split: str) -> Asked:
+    if split == BOTH:
+        return asked
+    some = asked.questions.of(split)
+    if not some:
+        raise UserError(f"there are no transformations of {split}; choose another --split")
+    return replace(asked, questions=replace(asked.questions, asked=some))
+
+
+def _sentence(asked: Asked, found: dict[str, Sweep], place: int | None) -> str:
+    split = TEST if TEST in found else DEV
+    one, judge = found[split], asked.questions.oracle.name
+    if place is None:
+        low, high = min(s["all"].score for s in one.scores), max(s["all"].score for s in one.scores)
+        return f"SIMAT on {split} is {low:.1f} to {high:.1f} over λ, by {judge}; without dev no λ can be chosen."
+    score = one.scores[place]["all"]
+    how = " (the largest on dev)" if split == DEV else ", chosen on dev" if DEV in found else ""
+    parts = ", ".join(f"{field} {part.score:.1f}" for field, part in one.scores[place].items() if field != "all")
+    return (
+        f"SIMAT on {split} is {score.score:.1f} ± {score.error:.1f} at λ = {one.lambdas[place]:g}{how}: {parts}; "
+        f"finding any picture scores {one.chance['all'].score:.1f}; {score.questions:,} transformations, "
+        f"{len(asked.questions.keys):,} pictures, judged by {judge}."
+    )
+
+
+def _plain(one: Sweep) -> dict[str, object]:
+    def scores(some: Scores) -> dict[str, object]:
+        return {field: asdict(score) for field, score in some.items()}
+
+    by_lambda = [{"lambda": lam, **scores(some)} for lam, some in zip(one.lambdas, one.scores, strict=True)]
+    return {"chance": {field: score.score for field, score in one.chance.items()}, "by_lambda": by_lambda}
+
+
+def _print(found: dict[str, Sweep], place: int | None) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    for split in (split for split in SPLITS if split in found):
+        one = found[split]
+        rows = Table(title=f"SIMAT score on {split}", title_justify="left")
+        rows.add_column("λ", justify="right")
+        for field, score in one.chance.items():
+            rows.add_column(f"{field}\n{score.questions:,}", justify="right")
+        for number, (lam, scores) in enumerate(zip(one.lambdas, one.scores, strict=True)):
+            values = (f"{scores[field].score:.1f}" for field in one.chance)
+            rows.add_row(f"{lam:g}", *values, style="bold" if number == place else "")
+        rows.add_row("any", *(f"{score.score:.1f}" for score in one.chance.values()))
+        Console().print(rows)

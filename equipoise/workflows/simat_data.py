@@ -1,0 +1,124 @@
+"""What is asked, of which pictures, and the points of both: the data of `equipoise simat`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+import torch
+from torch import Tensor
+
+from equipoise.data.features.source import FeatureFiles
+from equipoise.data.files.simat.images import Cut, Cuts, ready_regions, regions_of_pictures
+from equipoise.data.files.simat.tables import read_simat
+from equipoise.data.scenes.corpus import Scenes
+from equipoise.data.scenes.simat_questions import Settings, scene_transformations
+from equipoise.data.simat_questions import Transformations
+from equipoise.data.source import Source
+from equipoise.evaluation.evaluate import encode_some
+from equipoise.evaluation.simat.sweep import Points, encoded_words
+from equipoise.io.progress import Progress
+from equipoise.models.compatibility import require_fit
+from equipoise.models.model import Model
+from equipoise.types import UserError
+from equipoise.workflows.subject import Subject
+
+BATCH = 256
+KINDS = ("--images", "--crops", "--features")
+
+
+@dataclass(frozen=True)
+class Files:
+    """SIMAT's tables and one of three kinds of pictures; none at all where scenes are to be transformed."""
+
+    tables: Path | None = None
+    images: Path | None = None  # Visual Genome's, from which regions are cut
+    crops: Path | None = None  # regions, each in a file of its own
+    features: Path | None = None  # of regions, as `equipoise embed` writes them
+    oracle: str = ""
+
+    def __post_init__(self) -> None:
+        given = [path for path in (self.images, self.crops, self.features) if path is not None]
+        if self.tables is None and (given or self.oracle):
+            raise UserError(f"{', '.join(KINDS)} and --oracle belong to --files FOLDER; give that, or none for scenes")
+        if self.tables is not None and len(given) != 1:
+            raise UserError(f"--files has {len(given)} kinds of pictures with it; give one of {', '.join(KINDS)}")
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Questions, and the pictures of their database in its order."""
+
+    questions: Transformations
+    source: Source  # features, where those were given
+    places: range | list[int]  # of the database's pictures in the source
+
+    @property
+    def can_be_seen(self) -> bool:
+        return not isinstance(self.source, FeatureFiles)
+
+
+def asked_of(subject: Subject, files: Files, settings: Settings) -> Asked:
+    """From the files, or of scenes."""
+    if files.tables is not None:
+        return _of_files(files, files.tables)
+    source = subject.source()
+    if not isinstance(source, Scenes):
+        raise UserError("this data is no scenes, whose truth is known; give --files FOLDER, or a recipe of scenes")
+    questions, gallery = scene_transformations(source.config, settings)
+    return Asked(questions, gallery, range(len(gallery)))
+
+
+def _of_files(files: Files, tables: Path) -> Asked:
+    questions = read_simat(tables, files.oracle)
+    if files.features is not None:
+        features = FeatureFiles.Config(test=str(files.features)).build("test")
+        return Asked(questions, features, _rows(features, questions.keys, files.features))
+    said = [" ".join(filter(None, triplet)) for triplet in questions.triplets]
+    return Asked(questions, Cuts(_cuts(files, tables, questions.keys), questions.keys, said), range(len(said)))
+
+
+def _cuts(files: Files, tables: Path, keys: tuple[str, ...]) -> list[Cut]:
+    if files.images is not None:
+        return regions_of_pictures(tables, files.images, keys)
+    assert files.crops is not None
+    return ready_regions(files.crops, keys)
+
+
+def _rows(features: FeatureFiles, keys: tuple[str, ...], folder: Path) -> list[int]:
+    """The row of each region, whose number is the name of its picture."""
+    row = {PurePosixPath(features.pair(index).key).stem: index for index in range(len(features))}
+    missing = next((key for key in keys if key not in row), None)
+    if missing is not None:
+        raise UserError(f"{folder} has no features with the key {missing}, which the database has; embed all regions")
+    return [row[key] for key in keys]
+
+
+def points_of(model: Model, asked: Asked) -> Points:
+    """Every picture and every word once, on the model's device."""
+    words = encoded_words(model, asked.questions.words)
+    encode = _encoder(model, asked.source)
+    pictures: list[Tensor] = []
+    with Progress(len(asked.places), "pictures") as progress:
+        for start in range(0, len(asked.places), BATCH):
+            pictures.append(encode(asked.places[start : start + BATCH]))
+            progress.update(min(start + BATCH, len(asked.places)))
+    return Points(torch.cat(pictures), words)
+
+
+def _encoder(model: Model, source: Source) -> Callable[[range | list[int]], Tensor]:
+    """How some pictures become points. A model that reads pictures takes features for its own points."""
+    if not isinstance(source, FeatureFiles):
+        require_fit(model, source)
+        return lambda some: encode_some(model, source, some, BATCH)
+    reads_features = model.image_encoder.reads == "features"
+    wide, what = (model.image_encoder.width, "encoder") if reads_features else (model.space.dim, "space")
+    if source.image_width != wide:
+        raise UserError(
+            f"the features are {source.image_width} wide, but this model's {what} {wide}; write them with "
+            f"`equipoise embed` by {'the encoder it was trained on' if reads_features else 'this model'}"
+        )
+    if reads_features:
+        return lambda some: encode_some(model, source, some, BATCH)
+    return lambda some: source.image_features(some)[0].to(model.device).float()

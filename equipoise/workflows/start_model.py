@@ -1,0 +1,99 @@
+"""The model that a run starts from. A copy goes into the run's folder, so that the run needs the original no more:
+
+start/        the model before the first step, as a model folder of its own
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from equipoise.config import Loaded, Run, dump, load_settings, load_stored
+from equipoise.interop import is_foreign
+from equipoise.models.folder import CONFIG, METRICS, model_folder, save_model, step_folders
+from equipoise.models.model import Model
+from equipoise.models.warm_start import begin_with
+from equipoise.types import UserError
+from equipoise.workflows.load import load, load_foreign
+
+START = "start"
+FIXED = ("space", "readout", "tokens", "preprocess.size", "preprocess.mean", "preprocess.std")
+
+
+@dataclass(frozen=True)
+class Start:
+    path: str  # as it was named
+    model: Model
+    table: dict[str, Any]  # its settings, resolved
+    metrics: Mapping[str, float]  # what was measured of it; nothing of a model that was imported
+
+    def begin(self, model: Model, run: Run) -> None:
+        """Give the run's model the weights of this one."""
+        self._require_same(run)
+        begin_with(model, self.model.state_dict(), self.path)
+
+    def save(self, folder: Path) -> None:
+        save_model(self.model, folder / START, dump(self.table), self.metrics)
+
+    def trained_on(self) -> Run | None:
+        """The run that trained it; None of a model that came from elsewhere, whose settings name no data of its own."""
+        return load_settings(self.table, self.path).run if "step" in self.metrics else None
+
+    def _require_same(self, run: Run) -> None:
+        """Weights may fit a model that puts its points elsewhere: that is another one all the same."""
+        mine = load_settings(self.table, self.path).run
+        for name in FIXED:
+            part, _, key = name.partition(".")
+            there, here = (getattr(getattr(one, part), key) if key else getattr(one, part) for one in (mine, run))
+            if there != here:
+                raise UserError(f"{name} is not that of {self.path}: {there} there, {here} here; leave it as it is")
+
+
+def load_start(path: str | Path) -> Start:
+    """A model folder, or what another library wrote."""
+    if is_foreign(path):
+        model, loaded = load_foreign(path)
+        return Start(str(path), model, loaded.table, {})
+    folder = model_folder(Path(path))
+    return Start(str(path), load(folder), load_stored(folder / CONFIG).table, _metrics(folder / METRICS))
+
+
+def start_of(loaded: Loaded, folder: Path) -> Start | None:
+    """What the run in `folder` starts from: the copy there, or for a new run the model it names."""
+    named = loaded.run.finetuning.start
+    if not named:
+        return None
+    if (folder / START).is_dir():
+        return load_start(folder / START)
+    if step_folders(folder):
+        raise UserError(
+            f"{folder / START} is missing, the model that this run started from; bring it back, or start a new run"
+        )
+    return load_start(named)
+
+
+@torch.no_grad()
+def set_temperature(model: Model, tau: float) -> None:
+    """exp(t) = 1/tau, or as it is for 0."""
+    if not tau:
+        return
+    t = -math.log(tau)
+    if t > model.temperature.max_log_scale + 1e-6:
+        raise UserError(
+            f"finetuning.tau = {tau:g} is a scale of {math.exp(t):g}, above the model's temperature.max_scale = "
+            f"{model.temperature.max_scale:g}; choose a larger tau, or raise that"
+        )
+    model.logit_scale.fill_(t)
+
+
+def _metrics(path: Path) -> dict[str, float]:
+    try:
+        return dict(json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError) as error:
+        raise UserError(f"cannot read {path}: {error}") from error

@@ -1,0 +1,96 @@
+"""What a run does, from recipe to report: build, train, evaluate, write down. Several processes do it together."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Sequence
+from contextlib import nullcontext
+from pathlib import Path
+
+from equipoise.config import Loaded, load_run, load_stored
+from equipoise.finetuning.comparison import Comparison
+from equipoise.models.folder import CONFIG, step_folders, step_number
+from equipoise.reports.report import REPORT
+from equipoise.training.checkpoint.lock import locked
+from equipoise.training.checkpoint.run_folder import holds_run, require_new, require_same
+from equipoise.training.distributed.process_group import joined, wait_at_most
+from equipoise.training.distributed.ranks import Ranks
+from equipoise.types import UserError
+from equipoise.workflows.finetune_select import read_comparison, settle
+from equipoise.workflows.save import print_comparison, print_findings, remains_of
+from equipoise.workflows.start_model import Start, start_of
+from equipoise.workflows.train_model import train_run
+
+RUNS = Path("runs")
+
+
+def run_recipe(recipe: str, overrides: Sequence[str], out: Path | None, command: str, resume: bool = False) -> int:
+    """Carry out a recipe; with `resume`, go on with the run that `out` holds, if it holds one."""
+    with joined() as ranks:
+        loaded = load_run(recipe, overrides)
+        folder = ranks.first(lambda: folder_for(loaded.run.name, out, resume))
+        return carry_out(loaded, folder, command, resume, ranks)
+
+
+def resume_folder(folder: Path, overrides: Sequence[str], command: str) -> int:
+    """Go on with the run in `folder`, by the settings stored there."""
+    with joined() as ranks:
+        if not (folder / CONFIG).is_file():
+            raise UserError(f"{folder} holds no run to resume: there is no {CONFIG} in it; check the path")
+        return carry_out(load_stored(folder / CONFIG, overrides), folder, command, resume=True, ranks=ranks)
+
+
+def carry_out(
+    loaded: Loaded, folder: Path, command: str, resume: bool, ranks: Ranks, start: Start | None = None
+) -> int:
+    """Train, evaluate and report; 0 at the end, 128 + its number if a signal ended the run before. A run that was to
+    make `start` better, and did not, ends with a sentence that says so."""
+    wait_at_most(ranks, loaded.run.training.rank_timeout)
+    settled = None
+    with locked(folder) if ranks.leads else nullcontext():
+        if ranks.first(lambda: _is_finished(loaded, folder, resume)):
+            ranks.say(f"The run in {folder} is finished; raise training.steps to train on")
+            require_better(ranks.first(lambda: read_comparison(folder)), folder)
+            return 0
+        start = start or ranks.each(lambda: start_of(loaded, folder))
+        model, outcome = train_run(loaded, folder, ranks, start)
+        go_on = f"go on with: equipoise train --resume {folder}"
+        if outcome.signal:
+            ranks.say(f"Stopped by {signal.Signals(outcome.signal).name} after step {outcome.step}; {go_on}")
+            ranks.wait()  # for torchrun ends all as soon as one has left
+            return 128 + outcome.signal
+        try:
+            settled = settle(loaded, start, model.tokens, folder, ranks) if start else None
+            remains = remains_of(loaded, model, outcome, command, loaded.run.data.build("test"), ranks, settled)
+            ranks.first(lambda: remains.write(folder))
+        except KeyboardInterrupt:
+            ranks.say(f"Stopped after step {outcome.step}, before the report; {go_on}")
+            return 128 + signal.SIGINT
+    comparison = settled.comparison if settled else None
+    if ranks.leads:
+        print_comparison(comparison) if comparison else print_findings(remains.findings)
+    ranks.say(f"\nThe report is {folder / REPORT}; the model is {folder}")
+    require_better(comparison, folder)
+    return 0
+
+
+def folder_for(name: str, out: Path | None, resume: bool = False) -> Path:
+    """The folder asked for, or one under runs/: a new one, unless the run is to be gone on with."""
+    candidates = [RUNS / name, *(RUNS / f"{name}-{number}" for number in range(2, 10_000))]
+    return out or next(folder for folder in candidates if resume or not folder.exists())
+
+
+def _is_finished(loaded: Loaded, folder: Path, resume: bool) -> bool:
+    """Whether there is nothing left to do in the folder; a user's mistake if the run may not begin there."""
+    if resume and holds_run(folder):
+        require_same(folder, load_stored(folder / CONFIG).table, loaded.table)
+    else:
+        require_new(folder)
+    checkpoints = step_folders(folder)
+    far_enough = bool(checkpoints) and step_number(checkpoints[-1]) >= loaded.run.training.steps
+    return far_enough and (folder / REPORT).exists()
+
+
+def require_better(comparison: Comparison | None, folder: Path) -> None:
+    if comparison and not comparison.is_better:
+        raise UserError(comparison.refusal(str(folder)))

@@ -1,0 +1,104 @@
+"""The model that a recipe describes, trained: data, tokeniser, model and loop put together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import islice
+from pathlib import Path
+
+import torch
+
+from equipoise.config import Loaded, Run, dump
+from equipoise.data.batches import Batches
+from equipoise.data.source import Source
+from equipoise.data.tokenizer import Tokens
+from equipoise.evaluation.evaluate import validate, validation_metrics
+from equipoise.io.atomic import write_text
+from equipoise.models.compatibility import require_fit
+from equipoise.models.folder import CONFIG, read_parts, step_folders
+from equipoise.models.model import Model
+from equipoise.reports.report import REPORT
+from equipoise.training.distributed.ranks import Ranks
+from equipoise.training.distributed.wrap import own_device
+from equipoise.training.freezing import named
+from equipoise.training.loop import Outcome, train
+from equipoise.types import UserError
+from equipoise.workflows.load import build_model
+from equipoise.workflows.start_model import Start, set_temperature
+
+CAPTIONS_FOR_TOKENS = 50_000  # enough to learn a vocabulary from
+
+
+def train_run(
+    loaded: Loaded, folder: Path, ranks: Ranks | None = None, start: Start | None = None
+) -> tuple[Model, Outcome]:
+    """The model a recipe describes, trained from nothing or from `start`; metrics and checkpoints in `folder`, whose
+    newest one is gone on from."""
+    run, ranks = loaded.run, ranks or Ranks()
+    device = own_device(run.training.torch_device(), ranks)
+    source = run.shuffle.applied_to(run.data.build("train"))
+    checkpoints = ranks.first(lambda: step_folders(folder))
+    torch.manual_seed(run.seed)
+    if checkpoints:
+        tokens = read_parts(checkpoints[-1])[0]
+    else:
+        tokens = start.model.tokens if start else ranks.first(lambda: _new_tokens(run, source))
+    model = build_model(run, tokens)
+    require_fit(model, source)
+    if start:
+        start.begin(model, run)
+        set_temperature(model, run.finetuning.tau)
+    elif not checkpoints:
+        model.load_pretrained()
+        if model.shift is not None:
+            model.shift.require_measured()
+    run.lora.put_into(model)
+    named(model, run.training.trains)  # so that a part which is not there is refused before anything is made
+    batches = Batches(
+        source,
+        model.tokens,
+        run.preprocess,
+        batch_size=run.training.batch_size,
+        seed=run.seed,
+        device=device,
+        share=ranks.share,
+        workers=run.training.workers,
+        timeout=run.training.loader_timeout,
+        views=run.objective.views,
+        augment=run.augment,
+    )
+    validation = run.data.build("validation")
+    _require_metric(run.training.best, validation_metrics(validation))
+    if checkpoints:
+        ranks.say(f"Going on from {checkpoints[-1]}")
+    ranks.first(lambda: _begin(folder, loaded, None if checkpoints else start))
+    outcome = train(
+        model,
+        run.objective,
+        batches,
+        run.training,
+        folder=folder,
+        config=dump(loaded.table),
+        evaluate=lambda model: validate(model, validation, run.evaluation),
+        resume=bool(checkpoints),
+        ranks=ranks,
+    )
+    return model, outcome
+
+
+def _begin(folder: Path, loaded: Loaded, start: Start | None) -> None:
+    (folder / REPORT).unlink(missing_ok=True)  # of a shorter run that is trained on
+    write_text(folder / CONFIG, dump(loaded.table))
+    if start:
+        start.save(folder)
+
+
+def _require_metric(name: str, known: Sequence[str]) -> None:
+    """Before training: a wrong name must not cost the steps up to the first evaluation."""
+    if name not in known:
+        raise UserError(f'training.best = "{name}" is not a metric of the validation data; choose {", ".join(known)}')
+
+
+def _new_tokens(run: Run, source: Source) -> Tokens:
+    captions = (caption for index in range(len(source)) for caption in source.pair(index).captions)
+    return Tokens.from_config(run.caption_tokens(), islice(captions, CAPTIONS_FOR_TOKENS))

@@ -1,0 +1,109 @@
+"""`equipoise vqa`: questions about pictures, answered by a small head on a frozen model's features."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, replace
+from pathlib import Path
+
+from equipoise.analysis.plots.vqa_plot import draw_vqa
+from equipoise.analysis.report import Finding
+from equipoise.data.files.vqa_files import write_questions
+from equipoise.data.vqa_questions import Question, image_places
+from equipoise.evaluation.results import percent
+from equipoise.evaluation.vqa.probe import Settings, Told
+from equipoise.evaluation.vqa.protocol import BLIND, PROBE, Answered, ByKind, answer_questions, chance
+from equipoise.io.atomic import write_text
+from equipoise.io.progress import Progress
+from equipoise.types import UserError
+from equipoise.workflows.subject import Subject
+from equipoise.workflows.vqa_data import Files, encoded, questions_of
+
+
+def probe_questions(
+    subject: Subject, files: Files, val_data: str, settings: Settings, out: Path, command: str
+) -> Answered:
+    """Ask, train, test; print and write. `subject.split` is to test on, where the data is a recipe's."""
+    if val_data and files.questions is None:
+        raise UserError("--val-data belongs to files of questions; a recipe brings its own test split")
+    train = replace(subject, split="train").source()
+    test = replace(subject, data=val_data or subject.data).source()
+    asked = questions_of(train, test, files, subject.seed)
+    keys = [[source.pair(index).key for index in range(len(source))] for source in (train, test)]
+    names = [str(files.questions or "the scenes"), str(files.val_questions or "the scenes")]
+    places = [image_places(*some) for some in zip(asked, keys, names, strict=True)]
+    model = subject.model()
+    parts = [
+        encoded(model, *some)
+        for some in zip((train, test), asked, places, ("to train on", "to test on"), strict=True)
+    ]  # fmt: skip
+    answered = answer_questions(parts[0], parts[1], settings, _bar)
+    guessing = chance(asked[1]) if files.questions is None else {}
+    sentence = _sentence(answered, guessing)
+    _print(answered, guessing)
+    _write_questions(asked, answered, files, out)
+    numbers = {
+        **subject.facts(), "settings": asdict(settings), "answers": answered.answers, "chance": guessing,
+        "best_of_these_answers": answered.reach, "questions_trained_on": answered.trained_on,
+        "found": _plain(answered.found), "by_topic": _plain(answered.topics),
+    }  # fmt: skip
+    Finding("vqa", sentence, numbers, draw_vqa(answered.found, guessing, sentence)).write(out, command)
+    return answered
+
+
+@contextmanager
+def _bar(name: str, steps: int) -> Iterator[Told]:
+    with Progress(steps, name) as progress:
+        yield lambda step, loss: progress.update(step, loss=f"{loss:.3f}")
+
+
+def _write_questions(asked: Sequence[Sequence[Question]], answered: Answered, files: Files, out: Path) -> None:
+    """The probe's answers in the form of VQA's results, and what was asked about scenes."""
+    results = [
+        {"question_id": one.number, "answer": answer} for one, answer in zip(asked[1], answered.said, strict=True)
+    ]
+    write_text(out / "answers.json", json.dumps(results, ensure_ascii=False) + "\n")
+    if files.questions is None:
+        for name, some in zip(("train", "test"), asked, strict=True):
+            write_questions(some, out / f"{name}_questions.json", out / f"{name}_annotations.json")
+
+
+def _sentence(answered: Answered, guessing: dict[str, float]) -> str:
+    seeing, blind = (answered.found[name]["all"] for name in (PROBE, BLIND))
+    others = [f"{name}: {percent(found['all'].right)}" for name, found in list(answered.found.items())[2:]]
+    others += [f"guessing among a question's answers: {percent(guessing['all'])}"] if guessing else []
+    return (
+        f"The probe answers {percent(seeing.right)} (± {percent(seeing.error)}) of {seeing.questions:,} questions "
+        f"right, without the picture {percent(blind.right)}; {'; '.join(others)}."
+    )
+
+
+def _plain(found: dict[str, ByKind]) -> dict[str, dict[str, dict[str, float]]]:
+    return {name: {kind: asdict(one) for kind, one in kinds.items()} for name, kinds in found.items()}
+
+
+def _print(answered: Answered, guessing: dict[str, float]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    kinds = answered.found[PROBE]
+    rows = Table(title="questions answered right, by VQA's rule", title_justify="left")
+    rows.add_column("")
+    for kind, one in kinds.items():
+        rows.add_column(f"{kind}\n{one.questions:,}", justify="right")
+    for name, found in answered.found.items():
+        rows.add_row(name, *(percent(found[kind].right) for kind in kinds), style="bold" if name == PROBE else "")
+    if guessing:
+        rows.add_row("guessing", *(percent(guessing[kind]) for kind in kinds))
+    Console().print(rows)
+    if topics := answered.topics[PROBE]:
+        rows = Table(title="by what is asked about", title_justify="left")
+        rows.add_column("")
+        for name in ("questions", PROBE, BLIND):
+            rows.add_column(name, justify="right")
+        for topic, one in topics.items():
+            rows.add_row(topic, f"{one.questions:,}", percent(one.right), percent(answered.topics[BLIND][topic].right))
+        Console().print(rows)
+    print(f"{answered.answers:,} answers to choose from; {answered.trained_on:,} questions to train on\n")

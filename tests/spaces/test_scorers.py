@@ -1,0 +1,98 @@
+"""Mixes with every column, pinned similarities and hardness, against what they stand for."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+import pytest
+import torch
+from every_space import NAMES, space_named
+
+from equipoise.spaces import PartWay, ProductSphere, Space, Sphere, TokenSets, geodesic_mix, hardness, pinned
+from equipoise.types import UserError
+
+DIM = 8
+ALL = [*(pytest.param(space_named(name, DIM), id=name) for name in NAMES), pytest.param(ProductSphere(4, 2), id="4x2")]
+
+
+def points(space: Space, n: int, seed: int) -> torch.Tensor:
+    return space.project(torch.randn(n, space.dim, generator=torch.Generator().manual_seed(seed)).double())
+
+
+@pytest.mark.parametrize("space", ALL)
+@pytest.mark.parametrize("lam", [0.0, 0.2, 0.7, 1.0])
+def test_part_way_is_the_similarity_with_each_mix(space, lam):
+    """The closed forms against the mixes themselves, made one by one."""
+    u, v = points(space, 5, 1), points(space, 4, 2)
+    v[0] = u[0]  # a pair without a way between them
+    found = PartWay(space, lam).similarity(u, v)
+    for i in range(5):
+        for j in range(4):
+            mixed = geodesic_mix(u[i : i + 1], v[j : j + 1], lam, space=space)
+            torch.testing.assert_close(
+                found[i : i + 1, j : j + 1], space.similarity(u[i : i + 1], mixed), atol=1e-7, rtol=0
+            )
+    torch.testing.assert_close(Space.part_way(space, u, v, lam), found, atol=1e-7, rtol=0)  # what no closed form needs
+
+
+@pytest.mark.parametrize("space", ALL)
+def test_gradients_of_part_way_are_right_both_ways(space):
+    u, v = (points(space, n, n).requires_grad_() for n in (2, 3))
+    for how in (type(space).part_way, Space.part_way):
+        check = lambda a, b, how=how: how(space, space.project(a), space.project(b), 0.3)  # noqa: E731
+        assert torch.autograd.gradcheck(check, (u, v))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("space", ALL)
+def test_part_way_is_finite_for_identical_and_opposite_points(space, dtype):
+    u = points(space, 3, 1).to(dtype)
+    for other in (u, -u, u + 1e-7, -u + 1e-7):
+        rows, cols = u.clone().requires_grad_(), other.clone().requires_grad_()
+        found = PartWay(space, 0.4).similarity(rows, cols)
+        assert found.isfinite().all()
+        assert all(grad.isfinite().all() for grad in torch.autograd.grad(found.sum(), (rows, cols)))
+
+
+@pytest.mark.parametrize("space", [*ALL, pytest.param(TokenSets(4, 2), id="token_sets")])
+def test_pairwise_is_the_diagonal(space):
+    u, v = points(space, 130, 1), points(space, 130, 2)  # more than one block
+    torch.testing.assert_close(space.pairwise(u, v), space.similarity(u, v).diagonal(), rtol=0, atol=1e-13)
+
+
+def test_pins_replace_just_what_they_name():
+    space = Sphere(DIM)
+    u, v = points(space, 5, 1), points(space, 6, 2)
+    places = torch.tensor([0, 2, 5, 1, 1]), torch.tensor([3, 2, 0, 5, 4])
+    values = torch.arange(5.0), 10 + torch.arange(5.0)
+    rows, cols, there = pinned(u, v, list(zip(places, values, strict=True)), space=space)
+    expected = u @ v.T
+    for place, value in zip(places, values, strict=True):
+        for i in range(5):
+            expected[i, place[i]] = value[i].double()
+    assert torch.equal(there.similarity(rows, cols), expected)
+    torch.testing.assert_close(there.similarity(rows[1:3], cols[2:]), expected[1:3, 2:], rtol=0, atol=1e-15)
+    torch.testing.assert_close(there.project(rows), rows)
+
+
+@pytest.mark.parametrize("chunk", [1, 7, 1 << 22])
+def test_hardness_equals_loops(chunk, monkeypatch):
+    monkeypatch.setattr(import_module("equipoise.spaces.hard_negatives"), "AT_ONCE", chunk)
+    space = Sphere(4)
+    u, v = points(space, 9, 1), points(space, 9, 2)
+    found = hardness(u, v, space=space)
+    for i in range(9):
+        others = [float(u[i] @ v[j]) for j in range(9) if j != i]
+        assert float(found.closest[i]) == pytest.approx(max(others), abs=1e-14)
+        assert float(found.above[i]) == sum(x > float(u[i] @ v[i]) for x in others) / 8
+        assert float(found.positive[i]) == pytest.approx(float(u[i] @ v[i]), abs=1e-14)
+    ties = hardness(u[:1].expand(3, -1), v[:1].expand(3, -1), space=space)
+    assert ties.above.tolist() == [0, 0, 0]  # as close is not closer
+    assert hardness(u, v, space=space, positive=torch.full((9,), -2.0)).above.tolist() == [1] * 9
+
+
+def test_a_space_without_geodesics_is_refused():
+    with pytest.raises(UserError, match="TokenSets has no geodesics to mix along"):
+        PartWay(TokenSets(4, 2), 0.5)
+    with pytest.raises(UserError, match="lam must lie between 0 and 1, not 2"):
+        PartWay(Sphere(4), 2.0)
