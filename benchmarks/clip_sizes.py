@@ -24,7 +24,7 @@ class Sizes:
     context: int = CONTEXT
 
     @property
-    def size(self) -> int:  # what a model asks a tokeniser for, besides the context
+    def size(self) -> int:  # what a model asks a tokenizer for, besides the context
         return self.vocabulary
 
     def flops(self, lengths: torch.Tensor) -> float:

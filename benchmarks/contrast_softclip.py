@@ -59,11 +59,11 @@ def by_objective(impl: str, guide: object | None = None) -> Loss:
 
 def by_plan(plan) -> Loss:
     import equipoise as eq
-    from equipoise.forms import CrossEntropy, Divergence, Together, Unsoftened
+    from equipoise.forms import CrossEntropy, Divergence, OnHardTarget, StackedForms
     from equipoise.kernels.triton.softclip import fused_softened
     from equipoise.targets import Softened
 
-    form = Together((Divergence(), Divergence(among="negatives"), Unsoftened(CrossEntropy())))
+    form = StackedForms((Divergence(), Divergence(among="negatives"), OnHardTarget(CrossEntropy())))
 
     def loss(u: Tensor, v: Tensor, log_scale: Tensor, r: Tensor, a: Tensor) -> Tensor:
         embeddings = eq.Embeddings(image=u, text=v, regions=r, tags=a)

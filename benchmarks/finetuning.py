@@ -28,7 +28,7 @@ from cells import Row, add_options, numbers, run, table
 
 import equipoise as eq
 from equipoise.config import Loaded, Run, load_stored
-from equipoise.data.scenes.simat_questions import Settings, scene_transformations
+from equipoise.data.scenes.simat_questions import SimatSettings, scene_transformations
 from equipoise.evaluation.simat.sweep import simat
 from equipoise.finetuning.methods import METHODS
 from equipoise.io.atomic import write_text
@@ -37,7 +37,7 @@ from equipoise.models.model import Model
 from equipoise.types import UserError
 from equipoise.workflows import finetune, run_recipe
 from equipoise.workflows.finetune_select import tuned_folder
-from equipoise.workflows.shift import Shifting, apply_shift, find_shift
+from equipoise.workflows.shift import ShiftRequest, apply_shift, find_shift
 
 FORMER = "test, what the start model was trained on"
 RECALLS = ("image_to_text_R@1", "text_to_image_R@1")
@@ -217,14 +217,14 @@ def _of_start(model: Model, of: Run) -> dict[str, float]:
 
 
 def _arithmetic(model: Model, of: Run, name: str) -> dict[str, float]:
-    asked, gallery = scene_transformations(replace(of.data, shift="none"), Settings(sources=400))
+    asked, gallery = scene_transformations(replace(of.data, shift="none"), SimatSettings(sources=400))
     return {f"as/{name}/simat": simat(model, asked, gallery)["simat"]}
 
 
 def _shifted(model: Model, loaded: Loaded) -> dict[str, float]:
     run = loaded.run
     sweep = find_shift(model, run.data.build("train"), run.data.build("validation"), run.evaluation,
-                       Shifting(metric=run.training.best))  # fmt: skip
+                       ShiftRequest(metric=run.training.best))  # fmt: skip
     apply_shift(model, loaded, sweep)
     found = {key.rpartition("/")[2]: value for key, value in numbers(model, run, "test").items()
              if not key.startswith("matching/")}  # fmt: skip

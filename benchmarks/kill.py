@@ -2,7 +2,7 @@
 
 Trains twice: once undisturbed, once with `kill -9` at random moments and `--resume` after each. Kills are aimed in turn
 at any moment of training, at a checkpoint being written, and at a run that is just starting. Then every logged number
-(loss, temperature, gradient norm, validation), the weights, the moving average, the optimiser's moments and the random
+(loss, temperature, gradient norm, validation), the weights, the moving average, the optimizer's moments and the random
 states are compared bit for bit. The exit code is 1 if anything differs.
 
     --shards          read the scenes from WebDataset shards, which are written first

@@ -1,6 +1,6 @@
 """What mixups cost: `python benchmarks/mixup.py step` and `python benchmarks/mixup.py loss` (Linux).
 
-    step    one optimiser step of the demo's model with each objective, beside one of CLIP; they take turns
+    step    one optimizer step of the demo's model with each objective, beside one of CLIP; they take turns
     loss    loss and gradients on N random pairs alone, CLIP in tiles, m³ in one block and in tiles; memory too
 
 Seconds are the processor's on one thread, so that other work on the machine matters little: the median of a step, the
@@ -24,7 +24,7 @@ from resident import Resident
 import equipoise as eq
 from equipoise.config import load_run
 from equipoise.data.batches import Batches
-from equipoise.data.tokenizer import Tokens
+from equipoise.data.tokenizer import CaptionTokenizer
 from equipoise.objectives import CLIP, M3Mix, Objective
 from equipoise.training.step import Step
 from equipoise.workflows import build_model
@@ -47,7 +47,7 @@ def steps(recipe: str, batch_size: int, repeats: int) -> None:
     run = load_run(recipe, [f"data.train_size={4 * batch_size}", f"training.batch_size={batch_size}"]).run
     source = run.data.build("train")
     captions = (caption for index in range(len(source)) for caption in source.pair(index).captions)
-    tokens = Tokens.from_config(run.caption_tokens(), captions)
+    tokens = CaptionTokenizer.from_config(run.caption_tokens(), captions)
     batches = Batches(source, tokens, run.preprocess, batch_size=batch_size, seed=0)
     ready = [batches.batch(number) for number in range(4)]
     each = {}

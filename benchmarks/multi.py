@@ -27,9 +27,9 @@ import torch
 from torch import Tensor
 
 from equipoise.config import Run, load_run
-from equipoise.data.sampling import Order, generator
+from equipoise.data.sampling import EpochSampler, generator
 from equipoise.data.scenes import Scenes
-from equipoise.data.tokenizer import Tokens
+from equipoise.data.tokenizer import CaptionTokenizer
 from equipoise.evaluation.evaluate import evaluate
 from equipoise.io.atomic import write_text
 from equipoise.training.step import Step
@@ -52,7 +52,7 @@ COLUMNS = {
 class Resident:
     """All training pairs on a device: pictures, and the ids of all their captions."""
 
-    def __init__(self, source: Scenes, tokens: Tokens, size: int, device: torch.device):
+    def __init__(self, source: Scenes, tokens: CaptionTokenizer, size: int, device: torch.device):
         rows = range(len(source))
         parts = [rows[start : start + 512] for start in range(0, len(source), 512)]
         self.images = torch.cat([source.images(part, size, device) for part in parts])
@@ -88,12 +88,12 @@ class Judged(Scenes):
 class Runner:
     """One variant from one seed."""
 
-    def __init__(self, run: Run, tokens: Tokens, data: Resident, device: torch.device):
+    def __init__(self, run: Run, tokens: CaptionTokenizer, data: Resident, device: torch.device):
         torch.manual_seed(run.seed)
         self.run, self.data = run, data
         self.model = build_model(run, tokens).to(device).train()
         self.step = Step(self.model, run.objective, run.training, device)
-        self.order = Order(len(data.images), run.training.batch_size, run.seed)
+        self.order = EpochSampler(len(data.images), run.training.batch_size, run.seed)
         self.chance = generator(run.seed, "captions")
 
     def go(self, steps: int, done: int = 0) -> float:
@@ -125,7 +125,7 @@ def main() -> None:
     began = time.perf_counter()
     source, test = Scenes(widest.data, "train"), Judged(widest.data, "test")
     captions = (caption for row in range(len(source)) for caption in source.pair(row).captions)
-    tokens = Tokens.from_config(widest.caption_tokens(), captions)
+    tokens = CaptionTokenizer.from_config(widest.caption_tokens(), captions)
     data = Resident(source, tokens, widest.preprocess.size, device)
     steps = options.steps
     if options.seconds_per_run:
@@ -145,7 +145,7 @@ def main() -> None:
         write_text(options.out, json.dumps({**about, "found": found}, indent=1) + "\n")
 
 
-def measure(run: Run, tokens: Tokens, data: Resident, test: Judged, device: torch.device) -> dict[str, float]:
+def measure(run: Run, tokens: CaptionTokenizer, data: Resident, test: Judged, device: torch.device) -> dict[str, float]:
     runner = Runner(run, tokens, data, device)
     seconds = runner.go(run.training.steps)
     findings = evaluate(runner.model, test, run.evaluation)

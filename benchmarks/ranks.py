@@ -29,7 +29,7 @@ from torch import Tensor
 
 import equipoise as eq
 from equipoise.kernels import contrast
-from equipoise.kernels.sharding.context import divided
+from equipoise.kernels.sharding.context import sharded_batch
 from equipoise.kernels.sharding.gather import gather_points
 
 MEBIBYTE = 2**20
@@ -65,7 +65,7 @@ def loss_of(way: str, dim: int, tile: int) -> Loss:
         return lambda image, text, t: contrast(gather_points(image), gather_points(text), log_scale=t, **parts)
 
     def shared(image: Tensor, text: Tensor, t: Tensor) -> Tensor:
-        with divided(way, len(image)):
+        with sharded_batch(way, len(image)):
             return contrast(image, text, log_scale=t, **parts)
 
     return shared

@@ -1,10 +1,10 @@
 """A training step beside open_clip's, in one run: `python benchmarks/train_step.py` (Linux).
 
 Both train the same CLIP from the same weights on the same random images and texts: towers of the same sizes, AdamW,
-gradients clipped to 1, the loss over the whole batch. open_clip pads texts to 77 tokens, as its tokeniser does; ours
+gradients clipped to 1, the loss over the whole batch. open_clip pads texts to 77 tokens, as its tokenizer does; ours
 are as long as they are. The first loss stands in the table: where both compute the same, it is the same.
 
-    --captions FOLDER     lengths of the captions in WebDataset shards there, by CLIP's tokeniser; without it, lengths
+    --captions FOLDER     lengths of the captions in WebDataset shards there, by CLIP's tokenizer; without it, lengths
                           are drawn as they occur among the 30,000 training captions of Flickr8k (mean 14.1)
     --caption-length 20   all of those lengths moved, so that their mean is this
     --device cuda --model ViT-B-32 --batch 4096 --precision bf16      on a GPU
@@ -39,7 +39,7 @@ from resident import Resident
 from equipoise.data.preprocess import Preprocess
 from equipoise.encoders import TextTransformer, ViT
 from equipoise.interop.open_clip.keys import from_open_clip
-from equipoise.models.logit_scale import Temperature
+from equipoise.models.logit_scale import LogitScale
 from equipoise.models.model import Model
 from equipoise.objectives import CLIP
 from equipoise.readouts import ClassToken
@@ -95,18 +95,18 @@ def open_clips(task: Task, compiled: bool) -> Callable[[Batch], float]:
     matrices = [p for p in model.parameters() if p.ndim >= 2]
     others = [p for p in model.parameters() if p.ndim < 2]
     groups = [{"params": matrices, "weight_decay": settings.weight_decay}, {"params": others, "weight_decay": 0.0}]
-    optimiser = torch.optim.AdamW(groups, lr=settings.learning_rate, betas=settings.betas, eps=settings.epsilon)
+    optimizer = torch.optim.AdamW(groups, lr=settings.learning_rate, betas=settings.betas, eps=settings.epsilon)
     forward, compare, autocast = model, ClipLoss(), settings.autocast(torch.device(task.device))
     if compiled:
         forward = torch.compile(model)
 
     def step(batch: Batch) -> float:
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         with autocast:
             loss = compare(*forward(batch.images, batch.tokens))
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), settings.clip_norm)
-        optimiser.step()
+        optimizer.step()
         with torch.no_grad():
             model.logit_scale.clamp_(0, 4.6052)
         return loss.item()
@@ -121,7 +121,7 @@ def ours(task: Task, compiled: bool) -> Callable[[Batch], float]:
         text=TextTransformer.Config(True, sizes.text_width, sizes.text_layers, sizes.text_heads),
         readout=ClassToken.Config(),
         space=Sphere(sizes.dim),
-        temperature=Temperature(),
+        temperature=LogitScale(),
         preprocess=Preprocess(sizes.image),
         tokens=sizes,  # type: ignore[arg-type]
     )
@@ -129,7 +129,7 @@ def ours(task: Task, compiled: bool) -> Callable[[Batch], float]:
     step = Step(model.to(device).train(), CLIP(), task.settings(compiled), device)
 
     def trimmed(batch: Batch) -> Batch:
-        """As our tokeniser makes it: as wide as the longest text."""
+        """As our tokenizer makes it: as wide as the longest text."""
         width = -4 * (-int(batch.mask.sum(1).max()) // 4)
         return Batch(batch.images, batch.tokens[:, :width], batch.mask[:, :width], batch.index.to(device))
 

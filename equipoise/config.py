@@ -19,19 +19,19 @@ from equipoise.data.augment import Augment
 from equipoise.data.caption_shuffle import Shuffle
 from equipoise.data.preprocess import Preprocess
 from equipoise.data.source import CLASS_PROMPTS, MASKED_WORDS
-from equipoise.data.tokenizer import Tokens
+from equipoise.data.tokenizer import CaptionTokenizer
 from equipoise.encoders import IMAGE_ENCODERS, TEXT_ENCODERS, ImageConfig, TextConfig
 from equipoise.evaluation.evaluate import Evaluation
 from equipoise.finetuning.settings import Finetuning
 from equipoise.models.embedding_shift import Shift
-from equipoise.models.logit_scale import Temperature
+from equipoise.models.logit_scale import LogitScale
 from equipoise.models.lora import Lora
 from equipoise.models.prompts import Prompts
-from equipoise.models.region_branch import Regions
+from equipoise.models.region_branch import RegionBranch
 from equipoise.objectives import OBJECTIVES, Objective
 from equipoise.readouts import READOUTS, ReadoutConfig
 from equipoise.settings.choice import choice
-from equipoise.settings.layers import Layer, Table
+from equipoise.settings.layers import Layer, LayeredTable
 from equipoise.settings.recipe import PathLike, builtin_recipes, read_recipe, read_table
 from equipoise.settings.resolve import resolve
 from equipoise.settings.toml import dump
@@ -49,17 +49,17 @@ class Run:
     seed: int = 0
     data: SourceConfig = choice(SOURCES, "scenes")
     shuffle: Shuffle = field(default_factory=Shuffle)
-    tokens: Tokens.Config = field(default_factory=Tokens.Config)
+    tokens: CaptionTokenizer.Config = field(default_factory=CaptionTokenizer.Config)
     preprocess: Preprocess = field(default_factory=Preprocess)
     augment: Augment = field(default_factory=Augment)
     image: ImageConfig = choice(IMAGE_ENCODERS, "vit-b32")
     text: TextConfig = choice(TEXT_ENCODERS, "causal-b")
-    regions: Regions.Config = field(default_factory=Regions.Config)
+    regions: RegionBranch.Config = field(default_factory=RegionBranch.Config)
     prompts: Prompts.Config = field(default_factory=Prompts.Config)
     readout: ReadoutConfig = choice(READOUTS, "class_token")
     space: Space = choice(SPACES, "sphere")
     shift: Shift.Config = field(default_factory=Shift.Config)
-    temperature: Temperature = field(default_factory=Temperature)
+    temperature: LogitScale = field(default_factory=LogitScale)
     objective: Objective = choice(OBJECTIVES, "clip")
     training: Training = field(default_factory=Training)
     evaluation: Evaluation = field(default_factory=Evaluation)
@@ -85,8 +85,8 @@ class Run:
         require_possible(self.training, self.objective)  # an objective that cannot be divided, or
         self.caption_tokens()  # a context too small, is refused before anything is made
 
-    def caption_tokens(self) -> Tokens.Config:
-        """The tokeniser's settings, with the room that class tokens and prompts leave, and what the objective needs."""
+    def caption_tokens(self) -> CaptionTokenizer.Config:
+        """The tokenizer's settings, with the room that class tokens and prompts leave, and what the objective needs."""
         tokens = self.tokens.beside(self.readout.class_tokens(self.space), self.prompts.length)
         return replace(tokens, mask=tokens.mask or MASKED_WORDS in self.objective.views)
 
@@ -107,7 +107,7 @@ def load_stored(path: PathLike, overrides: Sequence[str] = ()) -> Loaded:
     return _loaded(read_table(path, overrides))
 
 
-def _loaded(table: Table) -> Loaded:
+def _loaded(table: LayeredTable) -> Loaded:
     return Loaded(*resolve(Run, table))
 
 
@@ -118,4 +118,4 @@ def load_settings(settings: Mapping[str, Any], source: str) -> Loaded:
 
 def load_layers(*layers: Layer) -> Loaded:
     """A run from layers of settings, the oldest first."""
-    return _loaded(Table(layers))
+    return _loaded(LayeredTable(layers))

@@ -20,7 +20,7 @@ class UserError(ValueError):
 
 
 @dataclass(frozen=True)
-class Moment:
+class StepInfo:
     """When in a run a batch comes: all that draws and schedules of an objective may depend on, so that they are the
     same in every process and after every interruption."""
 
@@ -49,7 +49,7 @@ class Batch:
     mask: Tensor  # [N, L] bool, True where a token is real
     index: Tensor  # [N] the samples' numbers in their source
     side: Mapping[str, Tensor] = field(default_factory=dict)  # further per-sample data, by name
-    moment: Moment = Moment()
+    moment: StepInfo = StepInfo()
     common: Mapping[str, Tensor] = field(default_factory=dict)  # of the batch as a whole, by name: never cut
 
     def __len__(self) -> int:

@@ -18,7 +18,7 @@ from open_clip_peer import make_torchvision_importable
 from equipoise.config import Loaded, load_run
 from equipoise.data.batches import Batches
 from equipoise.data.scenes import Scenes
-from equipoise.data.tokenizer import Tokens
+from equipoise.data.tokenizer import CaptionTokenizer
 from equipoise.models.model import Model
 from equipoise.workflows import build_model, run_recipe
 
@@ -69,20 +69,20 @@ def scenes(tiny: Loaded) -> Scenes:
 
 
 @pytest.fixture(scope="session")
-def tokens(tiny: Loaded, scenes: Scenes) -> Tokens:
+def tokens(tiny: Loaded, scenes: Scenes) -> CaptionTokenizer:
     captions = (caption for index in range(len(scenes)) for caption in scenes.pair(index).captions)
-    return Tokens.from_config(tiny.run.tokens, captions)
+    return CaptionTokenizer.from_config(tiny.run.tokens, captions)
 
 
 @pytest.fixture
-def model(tiny: Loaded, tokens: Tokens) -> Model:
+def model(tiny: Loaded, tokens: CaptionTokenizer) -> Model:
     """An untrained tiny model, the same in every test."""
     torch.manual_seed(0)
     return build_model(tiny.run, tokens)
 
 
 @pytest.fixture
-def coded(tiny_settings: tuple[str, ...], tokens: Tokens) -> Model:
+def coded(tiny_settings: tuple[str, ...], tokens: CaptionTokenizer) -> Model:
     """An untrained tiny model with a code book."""
     torch.manual_seed(0)
     return build_model(load_run("fdt-scenes", (*tiny_settings, *TINY_CODES)).run, tokens).eval()
@@ -97,7 +97,7 @@ def fdt_run(tmp_path_factory: pytest.TempPathFactory, tiny_settings: tuple[str, 
 
 
 @pytest.fixture
-def batches(tiny: Loaded, scenes: Scenes, tokens: Tokens) -> Batches:
+def batches(tiny: Loaded, scenes: Scenes, tokens: CaptionTokenizer) -> Batches:
     return Batches(scenes, tokens, tiny.run.preprocess, batch_size=16, seed=0)
 
 

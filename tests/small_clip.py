@@ -11,7 +11,7 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from equipoise.data.tokenizer import Tokens
+from equipoise.data.tokenizer import CaptionTokenizer
 from equipoise.models.model import Model
 
 CAPTIONS = ["a red fish on a table", "a blue fish's tail", "the green star, 3 of them", "two cats"]
@@ -22,11 +22,11 @@ VISION = {
 }
 
 
-def small_tokens() -> Tokens:
-    return Tokens.train(CAPTIONS * 3, Tokens.Config(vocabulary=600, context=CONTEXT))
+def small_tokens() -> CaptionTokenizer:
+    return CaptionTokenizer.train(CAPTIONS * 3, CaptionTokenizer.Config(vocabulary=600, context=CONTEXT))
 
 
-def small_config(kind: str = "vit", tokens: Tokens | None = None, **more: Any) -> dict[str, Any]:
+def small_config(kind: str = "vit", tokens: CaptionTokenizer | None = None, **more: Any) -> dict[str, Any]:
     """An open_clip `model_cfg`."""
     vocabulary = (tokens or small_tokens()).size
     text = {"context_length": CONTEXT, "vocab_size": vocabulary, "width": 32, "heads": 4, "layers": 2}
@@ -38,7 +38,9 @@ def small_open_clip(open_clip: ModuleType, config: dict[str, Any]) -> nn.Module:
     return disturbed(open_clip.model.CLIP(**config)).eval()
 
 
-def small_transformers(transformers: ModuleType, tokens: Tokens, act: str = "quick_gelu", **text: int) -> nn.Module:
+def small_transformers(
+    transformers: ModuleType, tokens: CaptionTokenizer, act: str = "quick_gelu", **text: int
+) -> nn.Module:
     torch.manual_seed(0)
     tower = {"num_hidden_layers": 2, "num_attention_heads": 4, "hidden_act": act}
     ids = {"bos_token_id": tokens.start, "eos_token_id": tokens.end, "vocab_size": tokens.size, **text}
@@ -63,7 +65,7 @@ def disturbed(model: nn.Module) -> nn.Module:
     return model
 
 
-def write_open_clip(folder: Path, state: dict[str, Tensor], config: dict[str, Any], tokens: Tokens) -> Path:
+def write_open_clip(folder: Path, state: dict[str, Tensor], config: dict[str, Any], tokens: CaptionTokenizer) -> Path:
     """A folder as open_clip's hub functions write it."""
     folder.mkdir(parents=True)
     preprocess = {
@@ -79,7 +81,7 @@ def write_open_clip(folder: Path, state: dict[str, Tensor], config: dict[str, An
     return folder
 
 
-def write_transformers(folder: Path, peer: Any, tokens: Tokens, transformers: ModuleType) -> Path:
+def write_transformers(folder: Path, peer: Any, tokens: CaptionTokenizer, transformers: ModuleType) -> Path:
     peer.save_pretrained(folder)
     transformers.CLIPImageProcessor(size={"shortest_edge": SIZE}, crop_size=SIZE).save_pretrained(folder)
     tokens.save(folder)

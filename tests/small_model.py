@@ -23,18 +23,18 @@ from equipoise.data.source import (
 from equipoise.encoders import ImageConfig, ResNet, Swin, TextTransformer, ViT
 from equipoise.forms import Sigmoid
 from equipoise.heads import HeadConfig
-from equipoise.models.logit_scale import Temperature
+from equipoise.models.logit_scale import LogitScale
 from equipoise.models.model import Model
 from equipoise.models.prompts import Prompts
 from equipoise.objectives import CLIP, OBJECTIVES, SLIP, DeCLIP, FewShot, M3Mix, Objective, SoftCLIP
 from equipoise.readouts import READOUTS, CodeBookReadout
 from equipoise.spaces import ProductSphere, Space, Sphere
 from equipoise.targets import GUIDES, Softened
-from equipoise.types import Batch, Embeddings, Loss, Moment
+from equipoise.types import Batch, Embeddings, Loss, StepInfo
 
 
 class FortyWords:
-    """Stands where a tokeniser does: the model needs only its size."""
+    """Stands where a tokenizer does: the model needs only its size."""
 
     size, context = 40, 8
 
@@ -46,7 +46,7 @@ def small_multi() -> Model:
 
 def small_model(
     space: Space | None = None,
-    temperature: Temperature | None = None,
+    temperature: LogitScale | None = None,
     readout: str = "class_token",
     bias: float | None = None,
     heads: Mapping[str, HeadConfig] | None = None,
@@ -71,7 +71,7 @@ def _model(
     image: ImageConfig,
     size: int,
     space: Space | None = None,
-    temperature: Temperature | None = None,
+    temperature: LogitScale | None = None,
     readout: str = "class_token",
     bias: float | None = None,
     heads: Mapping[str, HeadConfig] | None = None,
@@ -83,7 +83,7 @@ def _model(
         text=TextTransformer.Config(causal=readout == "class_token", width=16, layers=2 if prompts else 1, heads=2),
         readout=CodeBookReadout.Config(codes=24, scale=1.0) if readout == "code_book" else READOUTS[readout](),
         space=space or Sphere(16),
-        temperature=temperature or Temperature(),
+        temperature=temperature or LogitScale(),
         preprocess=Preprocess(size=size),
         tokens=FortyWords(),  # type: ignore[arg-type]
         bias=bias,
@@ -105,7 +105,7 @@ def random_batch(n: int, seed: int = 1, size: int = 16) -> Batch:
     side = {"places": places, **_random_views(images, ids, mask, make)}
     common = _random_classes(make)
     side["label"] = common[CLASSES][torch.randint(4, (n,), generator=make)]  # nobody is of the fifth class
-    return Batch(images, ids, mask, index, side, Moment(seed=7, step=seed, steps=3, epoch_steps=2), common)
+    return Batch(images, ids, mask, index, side, StepInfo(seed=7, step=seed, steps=3, epoch_steps=2), common)
 
 
 def _random_classes(make: torch.Generator) -> dict[str, Tensor]:

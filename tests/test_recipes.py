@@ -12,7 +12,7 @@ from equipoise.citations import bibliography
 from equipoise.config import builtin_recipes, load_run
 from equipoise.data.batches import Batches
 from equipoise.data.scenes import Scenes
-from equipoise.data.tokenizer import Tokens
+from equipoise.data.tokenizer import CaptionTokenizer
 from equipoise.models.model import count_parameters
 from equipoise.spaces import ProductSphere
 from equipoise.training.logging.metrics import read_metrics
@@ -99,7 +99,7 @@ def test_recipes_of_paper_scale_and_those_alike_take_two_steps(recipe: str, dept
     run = load_run(recipe, [*LITTLE_DATA, *depth, "training.batch_size=2", "training.warmup_steps=0"]).run
     source = run.data.build("train")
     captions = (caption for index in range(len(source)) for caption in source.pair(index).captions)
-    tokens = Tokens.from_config(run.caption_tokens(), captions)
+    tokens = CaptionTokenizer.from_config(run.caption_tokens(), captions)
     model = build_model(run, tokens).train()
     step = Step(model, run.objective, run.training, torch.device("cpu"))
     batches = Batches(source, tokens, run.preprocess, batch_size=2, seed=0, views=run.objective.views)

@@ -48,7 +48,7 @@ class Stack(nn.Module):
 
 
 @dataclass(frozen=True)
-class Tower:
+class TowerCost:
     """A stack of transformer blocks and the number of tokens it reads with one class token among them."""
 
     name: str
@@ -80,7 +80,7 @@ def estimated_activations(tokens: int, layers: int, width: int) -> int:
     return tokens * layers * (36 * width + 6 * tokens * width)
 
 
-def tower(name: str, encoder: nn.Module, tokens: int) -> Tower:
+def tower(name: str, encoder: nn.Module, tokens: int) -> TowerCost:
     """The tower of an encoder that is made of transformer blocks, or a sentence."""
     blocks = getattr(encoder, "transformer", None)
     layers = getattr(blocks, "blocks", None)
@@ -89,10 +89,10 @@ def tower(name: str, encoder: nn.Module, tokens: int) -> Tower:
             f"the {name} encoder ({type(encoder).__name__}) is no plain transformer of ours, so App. B's count says "
             "nothing of it; choose a vit-... and a causal-... or bert-... tower"
         )
-    return Tower(name, Stack(blocks), tokens, len(layers), int(encoder.width))  # type: ignore[arg-type]
+    return TowerCost(name, Stack(blocks), tokens, len(layers), int(encoder.width))  # type: ignore[arg-type]
 
 
-def costs(tower: Tower, class_tokens: Sequence[int], batch: int) -> list[Cost]:
+def costs(tower: TowerCost, class_tokens: Sequence[int], batch: int) -> list[Cost]:
     """The cost of the tower with each number of class tokens; times are those of a whole batch, divided."""
     if min(class_tokens) < 1:
         raise UserError(f"a tower has at least 1 class token, not {min(class_tokens)}")
@@ -117,7 +117,7 @@ def costs(tower: Tower, class_tokens: Sequence[int], batch: int) -> list[Cost]:
     return found
 
 
-def _tokens(tower: Tower, class_tokens: int, batch: int) -> Tensor:
+def _tokens(tower: TowerCost, class_tokens: int, batch: int) -> Tensor:
     chance = torch.Generator().manual_seed(0)
     return torch.randn(batch, tower.tokens + class_tokens - 1, tower.width, generator=chance)
 

@@ -30,7 +30,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from equipoise.analysis.sampled_pairs import Points, on_diagonal, tiles
+from equipoise.analysis.sampled_pairs import SampledPoints, on_diagonal, tiles
 from equipoise.data.sampling import generator
 from equipoise.spaces import Space
 from equipoise.types import UserError
@@ -51,7 +51,13 @@ class Equilibrium:
 
 
 def equilibrium(
-    points: Points, space: Space, scales: Sequence[float], batch_size: int, shuffled: float, average: str, seed: int
+    points: SampledPoints,
+    space: Space,
+    scales: Sequence[float],
+    batch_size: int,
+    shuffled: float,
+    average: str,
+    seed: int,
 ) -> Equilibrium:
     """The curve of disjoint batches of `batch_size` pairs, over the temperatures `scales` (rising)."""
     if average not in AVERAGES:

@@ -54,7 +54,7 @@ class Pairs:
 
 
 @dataclass(frozen=True)
-class Reading:
+class NoiseEstimate:
     share: float  # π, of pairs that are wrong
     interval: tuple[float, float]  # 95 %, of the sampling of pairs alone
     scale: float  # exp(t) of the right pairs
@@ -66,7 +66,7 @@ class Reading:
         return torch.sigmoid(log_ratios + torch.log1p(-share) - share.log())
 
 
-def read_noise(points: Pairs, similarity: Similarity, seed: int = 0) -> Reading:
+def read_noise(points: Pairs, similarity: Similarity, seed: int = 0) -> NoiseEstimate:
     """The share of wrong pairs among `points`, which must not be those the model was trained on."""
     if len(points.images) < 2:
         raise UserError(
@@ -84,7 +84,7 @@ def read_noise(points: Pairs, similarity: Similarity, seed: int = 0) -> Reading:
     profile = likelihoods.amax(dim=0)
     likely = SHARES[profile >= profile.max() - LIKELY / len(some.images)]
     clean = scales[likelihoods[:, 0].argmax()]
-    return Reading(float(SHARES[column]), (float(likely[0]), float(likely[-1])), float(scales[row]), float(clean))
+    return NoiseEstimate(float(SHARES[column]), (float(likely[0]), float(likely[-1])), float(scales[row]), float(clean))
 
 
 def log_ratios(points: Pairs, pool: Pairs, same: Tensor, similarity: Similarity, scales: Tensor) -> Tensor:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Finding:
+class AnalysisReport:
     name: str  # of its files
     sentence: str  # also the picture's caption
     numbers: Mapping[str, Any]  # JSON-able

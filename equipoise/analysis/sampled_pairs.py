@@ -11,29 +11,29 @@ from torch import Tensor
 from equipoise.data.sampling import generator
 from equipoise.data.source import FeatureSource, Source
 from equipoise.evaluation.evaluate import encode_some
-from equipoise.models.compatibility import require_fit
+from equipoise.models.compatibility import require_compatible
 from equipoise.models.model import Model
 from equipoise.types import UserError
 
 ENCODED_AT_ONCE = 256
 
 
-class Points(NamedTuple):
+class SampledPoints(NamedTuple):
     """Pair i is images[i] and texts[i]."""
 
     images: Tensor  # [N, d]
     texts: Tensor  # [N, d]
 
 
-def draw_points(model: Model, source: Source, count: int, seed: int) -> Points:
+def draw_points(model: Model, source: Source, count: int, seed: int) -> SampledPoints:
     """`count` pairs drawn without putting back, each image with its first caption, encoded as for evaluation."""
     if not 2 <= count <= len(source):
         raise UserError(f"{count:,} pairs cannot be drawn from data of {len(source):,}; choose from 2 to that many")
-    require_fit(model, source)
+    require_compatible(model, source)
     drawn = torch.randperm(len(source), generator=generator(seed, "pairs"))[:count].tolist()
     parts = [drawn[start : start + ENCODED_AT_ONCE] for start in range(0, count, ENCODED_AT_ONCE)]
     images = torch.cat([encode_some(model, source, part) for part in parts])
-    return Points(images, torch.cat([_texts(model, source, part) for part in parts]))
+    return SampledPoints(images, torch.cat([_texts(model, source, part) for part in parts]))
 
 
 def _texts(model: Model, source: Source, indices: list[int]) -> Tensor:

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from equipoise.analysis.sampled_pairs import Points, on_diagonal, tiles
+from equipoise.analysis.sampled_pairs import SampledPoints, on_diagonal, tiles
 from equipoise.spaces import Space
 from equipoise.types import UserError
 
@@ -46,7 +46,7 @@ class Similarities:
 
 
 @torch.no_grad()
-def similarities(points: Points, space: Space, bins: int = 80) -> Similarities:
+def similarities(points: SampledPoints, space: Space, bins: int = 80) -> Similarities:
     """The four distributions over one set of bins."""
     lowest, highest = _range(points, space)
     width = (highest - lowest) / bins
@@ -65,7 +65,7 @@ def similarities(points: Points, space: Space, bins: int = 80) -> Similarities:
     return Similarities(edges, spreads, above / spreads["negative"].total)
 
 
-def _visited(points: Points, space: Space) -> Iterator[tuple[str, Tensor, Tensor]]:
+def _visited(points: SampledPoints, space: Space) -> Iterator[tuple[str, Tensor, Tensor]]:
     """Kind, row and value of every similarity, tile by tile, in float64; within one side each pair comes twice."""
     images, texts = points
     sides = (("negative", images, texts), ("images", images, images), ("texts", texts, texts))
@@ -79,7 +79,7 @@ def _visited(points: Points, space: Space) -> Iterator[tuple[str, Tensor, Tensor
                 yield "positive", rows[diagonal], values[diagonal]
 
 
-def _own(points: Points, space: Space) -> Tensor:
+def _own(points: SampledPoints, space: Space) -> Tensor:
     """The similarity of every pair, as the tiles have it [N]."""
     own = torch.empty(len(points.images), dtype=torch.float64, device=points.images.device)
     for r, c in tiles(len(own), len(own), TILE):
@@ -88,7 +88,7 @@ def _own(points: Points, space: Space) -> Tensor:
     return own
 
 
-def _range(points: Points, space: Space) -> tuple[float, float]:
+def _range(points: SampledPoints, space: Space) -> tuple[float, float]:
     if len(points.images) < 2:
         raise UserError("one pair has no negatives; give at least two")
     ends = [(float(values.min()), float(values.max())) for _, _, values in _visited(points, space) if len(values)]

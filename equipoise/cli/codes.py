@@ -28,11 +28,11 @@ def add_codes_command(commands: Any, command: Callable[..., argparse.ArgumentPar
 
 def _codes(options: argparse.Namespace) -> None:
     from equipoise.workflows.code_words import find_words
-    from equipoise.workflows.codes import Looking, show_codes
+    from equipoise.workflows.codes import CodebookRequest, show_codes
     from equipoise.workflows.subject import Subject
 
     subject = Subject(options.model, options.data, options.set, options.split)
-    settings = Looking(options.images, options.words, options.stride, options.most)
+    settings = CodebookRequest(options.images, options.words, options.stride, options.most)
     if options.word:
         find_words(subject, options.word, settings, options.out)
     else:

@@ -22,7 +22,7 @@ def add_exchange_commands(commands: Any, command: Callable[..., argparse.Argumen
         "--model", default="", metavar="NAME", help="what a file of weights holds: ViT-B-32, ViT-B-32-quickgelu, RN50, "
         "... as open_clip names them, or a .json file of its settings",
     )  # fmt: skip
-    inward.add_argument("--tokenizer", default="", metavar="PATH", help="its tokeniser, where it is not beside it")
+    inward.add_argument("--tokenizer", default="", metavar="PATH", help="its tokenizer, where it is not beside it")
     inward.add_argument(
         "--preprocess",
         default="",
@@ -37,10 +37,10 @@ def add_exchange_commands(commands: Any, command: Callable[..., argparse.Argumen
 
 
 def _import(options: argparse.Namespace) -> None:
-    from equipoise.interop import Asked
+    from equipoise.interop import ImportRequest
     from equipoise.workflows import import_model
 
-    import_model(options.path, options.out, Asked(options.model, options.tokenizer, options.preprocess))
+    import_model(options.path, options.out, ImportRequest(options.model, options.tokenizer, options.preprocess))
 
 
 def _export(options: argparse.Namespace) -> None:

@@ -17,7 +17,7 @@ def add_data_commands(commands: Any, command: Callable[..., argparse.ArgumentPar
     about = "read all of a data set once: counts, sizes, captions, copies, faults, a picture sheet"
     check = command(inner, _check, "check", about, "'photos/{00000..00099}.tar'", "data ")
     _data_options(check)
-    check.add_argument("--tokens", type=Path, help="a tokeniser's file or folder, to count tokens with")
+    check.add_argument("--tokens", type=Path, help="a tokenizer's file or folder, to count tokens with")
     check.add_argument("--out", type=Path, default=Path("data-check"), help="the folder for the report")
     about = "re-encode a data set as shards at a training resolution"
     prepare = command(inner, _prepare, "prepare", about, "photos/pairs.csv shards --size 256", "data ")

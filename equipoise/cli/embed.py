@@ -28,9 +28,9 @@ def add_embed_command(commands: Any, command: Callable[..., argparse.ArgumentPar
 
 
 def _embed(options: argparse.Namespace) -> None:
-    from equipoise.workflows.embed.encoders import Wish, embed_data
+    from equipoise.workflows.embed.encoders import EmbedRequest, embed_data
     from equipoise.workflows.embed.write import Embedding
 
-    wish = Wish(options.model, options.text, options.weights, options.pretrained, options.before_projection)
+    wish = EmbedRequest(options.model, options.text, options.weights, options.pretrained, options.before_projection)
     settings = Embedding(options.per_shard, options.batch_size, options.half)
     embed_data(wish, options.data, options.set, options.split, options.out, settings)

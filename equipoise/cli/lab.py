@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from equipoise.analysis.report import Finding
+    from equipoise.analysis.report import AnalysisReport
     from equipoise.workflows.subject import Subject
 
-Experiment = Callable[[argparse.Namespace], "Finding"]
+Experiment = Callable[[argparse.Namespace], "AnalysisReport"]
 SPLITS = ("train", "validation", "test")
 
 
@@ -86,38 +86,38 @@ def _asked(options: argparse.Namespace) -> Subject:
     return Subject(options.model, options.data, options.set, options.split, options.seed)
 
 
-def _equilibrium(options: argparse.Namespace) -> Finding:
+def _equilibrium(options: argparse.Namespace) -> AnalysisReport:
     from equipoise.workflows.lab.equilibrium import find_equilibrium
 
     return find_equilibrium(_asked(options), options.batch_sizes, options.shuffle, options.average, options.highest)
 
 
-def _temperature(options: argparse.Namespace) -> Finding:
+def _temperature(options: argparse.Namespace) -> AnalysisReport:
     from equipoise.workflows.lab.temperature import follow_temperature
 
     return follow_temperature(options.runs, options.epoch_steps)
 
 
-def _landscape(options: argparse.Namespace) -> Finding:
+def _landscape(options: argparse.Namespace) -> AnalysisReport:
     from equipoise.workflows.lab.landscape import draw_around
 
     low, high = options.temperatures
     return draw_around(_asked(options), (low, high), options.batch_size, options.grid, options.reach)
 
 
-def _similarities(options: argparse.Namespace) -> Finding:
+def _similarities(options: argparse.Namespace) -> AnalysisReport:
     from equipoise.workflows.lab.similarities import compare_similarities
 
     return compare_similarities(_asked(options), options.other, options.pairs, options.bins)
 
 
-def _tokens(options: argparse.Namespace) -> Finding:
+def _tokens(options: argparse.Namespace) -> AnalysisReport:
     from equipoise.workflows.lab.tokens import leave_tokens_out
 
     return leave_tokens_out(_asked(options), options.task, options.draws)
 
 
-def _cost(options: argparse.Namespace) -> Finding:
+def _cost(options: argparse.Namespace) -> AnalysisReport:
     from equipoise.workflows.lab.cost import measure_cost
 
     return measure_cost(options.recipe, options.set, options.class_tokens, options.batch_size)

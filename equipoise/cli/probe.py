@@ -23,7 +23,7 @@ def add_probe_command(commands: Any, command: Callable[..., argparse.ArgumentPar
 
 
 def _probe(options: argparse.Namespace) -> None:
-    from equipoise.workflows.probe import Wanted, probe_folder
+    from equipoise.workflows.probe import ProbeRequest, probe_folder
 
     words = (options.model, options.data, options.set, options.test, options.sgd, options.seed)
-    probe_folder(Wanted(*words), options.out)
+    probe_folder(ProbeRequest(*words), options.out)

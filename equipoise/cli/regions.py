@@ -31,8 +31,8 @@ def add_regions_command(commands: Any, command: Callable[..., argparse.ArgumentP
 
 def _regions(options: argparse.Namespace) -> None:
     from equipoise.detection import Detection
-    from equipoise.workflows.regions import Wish, find_regions
+    from equipoise.workflows.regions import RegionsRequest, find_regions
 
-    wish = Wish(options.detector, options.labels, options.model, options.vocabulary)
+    wish = RegionsRequest(options.detector, options.labels, options.model, options.vocabulary)
     settings = Detection(options.most, options.least_score, options.per_file, options.batch_size)
     find_regions(wish, options.data, options.set, options.split, options.out, settings)

@@ -28,8 +28,8 @@ def add_shift_command(commands: Any, command: Callable[..., argparse.ArgumentPar
 
 def _shift(options: argparse.Namespace) -> None:
     from equipoise.evaluation.shift_sweep import GRIDS as AMOUNTS
-    from equipoise.workflows.shift import Shifting, shift_model
+    from equipoise.workflows.shift import ShiftRequest, shift_model
 
     amounts = tuple(options.amounts or AMOUNTS[options.grid])
-    chosen = Shifting(amounts, options.metric, options.pairs, options.seed)
+    chosen = ShiftRequest(amounts, options.metric, options.pairs, options.seed)
     shift_model(options.model, options.data, options.set, options.out, chosen, options.device, options.typed)

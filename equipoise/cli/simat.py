@@ -29,14 +29,14 @@ def add_simat_command(commands: Any, command: Callable[..., argparse.ArgumentPar
 
 
 def _simat(options: argparse.Namespace) -> None:
-    from equipoise.data.scenes.simat_questions import Settings
+    from equipoise.data.scenes.simat_questions import SimatSettings
     from equipoise.evaluation.simat.sweep import LAMBDAS
     from equipoise.workflows.simat import transform
-    from equipoise.workflows.simat_data import Files
+    from equipoise.workflows.simat_data import SimatFiles
     from equipoise.workflows.subject import Subject
 
-    files = Files(options.files, options.images, options.crops, options.features, options.oracle)
-    settings = Settings(options.sources, options.seed)
+    files = SimatFiles(options.files, options.images, options.crops, options.features, options.oracle)
+    settings = SimatSettings(options.sources, options.seed)
     subject = Subject(options.model, options.data, options.set, "test", options.seed)
     lambdas = LAMBDAS if options.lambdas is None else tuple(options.lambdas)
     transform(subject, files, settings, lambdas, options.split, options.out, options.write, options.typed)

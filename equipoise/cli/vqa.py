@@ -31,13 +31,13 @@ def add_vqa_command(commands: Any, command: Callable[..., argparse.ArgumentParse
 
 
 def _vqa(options: argparse.Namespace) -> None:
-    from equipoise.evaluation.vqa.probe import Settings
+    from equipoise.evaluation.vqa.probe import VqaProbeSettings
     from equipoise.workflows.subject import Subject
     from equipoise.workflows.vqa import probe_questions
-    from equipoise.workflows.vqa_data import Files
+    from equipoise.workflows.vqa_data import VqaFiles
 
-    files = Files(options.questions, options.annotations, options.val_questions, options.val_annotations)
-    settings = Settings(
+    files = VqaFiles(options.questions, options.annotations, options.val_questions, options.val_annotations)
+    settings = VqaProbeSettings(
         options.answers, options.hidden, options.epochs, options.batch_size, options.learning_rate, seed=options.seed
     )
     subject = Subject(options.model, options.data, options.set, options.split, options.seed)

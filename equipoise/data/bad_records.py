@@ -44,7 +44,7 @@ class BadRecords(UserError):
         self.pixels, self.faults = pixels, dict(faults)  # by place among the pictures asked for
 
 
-class Tally:
+class BadRecordCount:
     """Counts records and faults, and ends the run where the faults are too many."""
 
     def __init__(self, max_bad: float):

@@ -17,12 +17,12 @@ from torch import Tensor
 
 from equipoise.data.augment import Augment, Draws
 from equipoise.data.bad_record_fallback import Cut, cut
-from equipoise.data.bad_records import Fault, Tally
+from equipoise.data.bad_records import BadRecordCount, Fault
 from equipoise.data.class_prompts import ClassPrompts
-from equipoise.data.prefetch import made_ahead
+from equipoise.data.prefetch import prefetch
 from equipoise.data.preprocess import Preprocess, crop_draws
 from equipoise.data.sample_views import WordChances, possible_views, with_changed, with_hidden
-from equipoise.data.sampling import Order, generator
+from equipoise.data.sampling import EpochSampler, generator
 from equipoise.data.side_data import side_data, tag_data
 from equipoise.data.source import (
     CLASS_PROMPTS,
@@ -34,7 +34,7 @@ from equipoise.data.source import (
     Pair,
     Source,
 )
-from equipoise.data.tokenizer import Tokens
+from equipoise.data.tokenizer import CaptionTokenizer
 from equipoise.types import Batch, UserError
 
 CROP = "crop"  # the first view of a picture, beside `IMAGE_VIEW2`
@@ -43,7 +43,7 @@ TOLD = 5  # bad records that are named while training; all of them are counted
 
 
 @dataclass(frozen=True)
-class Made:
+class LoaderBatch:
     """A batch as its maker leaves it."""
 
     batch: Batch  # images still uint8 where the source cut them, and without what is common to all
@@ -60,7 +60,7 @@ class Batches:
     def __init__(
         self,
         source: Source,
-        tokens: Tokens,
+        tokens: CaptionTokenizer,
         preprocess: Preprocess,
         *,
         batch_size: int,
@@ -73,10 +73,10 @@ class Batches:
         augment: Augment = Augment(),  # noqa: B008 (frozen)
     ):
         self.source, self.tokens, self.preprocess, self.augment = source, tokens, preprocess, augment
-        self.order = Order(len(source), batch_size, seed)
+        self.order = EpochSampler(len(source), batch_size, seed)
         self.seed, self.device = seed, torch.device(device)
         self.workers, self.timeout = workers, timeout
-        self.bad = Tally(source.max_bad if isinstance(source, CroppingSource) else 0.0)
+        self.bad = BadRecordCount(source.max_bad if isinstance(source, CroppingSource) else 0.0)
         self.part = _part(batch_size, *share)
         self.views = possible_views(views, source)
         self.prompts: ClassPrompts | None = None
@@ -97,18 +97,18 @@ class Batches:
         """Batches without end from `position` on, made ahead by a thread or by `workers` processes."""
         workers = self.workers if workers is None else workers
         make = self._make_elsewhere if workers else self._make_here
-        with closing(made_ahead(make, position, workers, self.timeout)) as stream:
+        with closing(prefetch(make, position, workers, self.timeout)) as stream:
             for made in stream:
                 self.tokens.truncated += made.shortened
                 yield self._received(made)
 
-    def make(self, position: int, device: torch.device | str) -> Made:
+    def make(self, position: int, device: torch.device | str) -> LoaderBatch:
         """The batch, on `device` or on the CPU; nothing is counted yet."""
         whole = self.order.batch(position)
         indices = whole[self.part]
         draws = torch.rand(len(whole), generator=generator(self.seed, "caption", position)).tolist()[self.part]
         if isinstance(self.source, BatchSource):
-            return Made(self.source.batch(indices, draws, self.tokens), position)
+            return LoaderBatch(self.source.batch(indices, draws, self.tokens), position)
         names = [CROP, *([IMAGE_VIEW2] if IMAGE_VIEW2 in self.views else [])]
         chances = [crop_draws(len(whole), generator(self.seed, name, position))[self.part] for name in names]
         used, crops, faults = self._crops(indices, chances, device)
@@ -118,7 +118,7 @@ class Batches:
         batch = self._with_words(replace(batch, side={**batch.side, **further}), draws, position)
         looks = {name: self._look(name, position, len(whole)) for name in names}
         looks[IMAGE_PARTNER] = self._look(CROP, position, len(whole), mirrored=True)
-        return Made(batch, position, faults, looks=looks)
+        return LoaderBatch(batch, position, faults, looks=looks)
 
     def _partners(self, whole: list[int], position: int, device: torch.device | str) -> dict[str, Tensor]:
         """Pictures of the batch read backwards, cut as they are at their own places; those of a batch that is here as a
@@ -159,10 +159,10 @@ class Batches:
         boxes = lambda places, sizes: self.preprocess.boxes(sizes, chance[list(places)])  # noqa: E731
         return cut(self.source, indices, self.preprocess.size, boxes)
 
-    def _make_here(self, position: int) -> Made:
+    def _make_here(self, position: int) -> LoaderBatch:
         return self.make(position, self.device)
 
-    def _make_elsewhere(self, position: int) -> Made:
+    def _make_elsewhere(self, position: int) -> LoaderBatch:
         """In a process of its own, which neither has the device nor shares the count of shortened captions."""
         before = self.tokens.truncated
         made = self.make(position, "cpu")
@@ -185,7 +185,7 @@ class Batches:
             batch = with_changed(batch, captions, [pair.key for pair in pairs], self.tokens, chance.changes)
         return batch if chance.hiding is None else with_hidden(batch, self.tokens, chance.hiding)
 
-    def _received(self, made: Made) -> Batch:
+    def _received(self, made: LoaderBatch) -> Batch:
         """Moved to the device, normalised, augmented, and its bad records counted."""
         told = len(self.bad.faults)
         for number, fault in enumerate(self.bad.add(len(made.batch), made.faults), start=told + 1):
@@ -201,7 +201,7 @@ class Batches:
         common = {name: tensor.to(self.device) for name, tensor in said.items()}
         return replace(batch, images=images, side={**batch.side, **seen}, common=common)
 
-    def _seen(self, images: Tensor, made: Made, name: str) -> Tensor:
+    def _seen(self, images: Tensor, made: LoaderBatch, name: str) -> Tensor:
         """What the encoder sees of a crop."""
         images = self.preprocess.normalised(images) if images.dtype == torch.uint8 else images
         look = made.looks.get(name)

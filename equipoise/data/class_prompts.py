@@ -14,13 +14,13 @@ from equipoise.data.files.classes import filled
 from equipoise.data.sampling import generator
 from equipoise.data.side_data import fingerprints
 from equipoise.data.source import CLASS_PROMPTS, CLASS_PROMPTS_MASK, CLASSES, LabelledSource
-from equipoise.data.tokenizer import Tokens
+from equipoise.data.tokenizer import CaptionTokenizer
 
 
 class ClassPrompts:
     """Prompts of all classes; too long a one is refused, for its end may be the class's name."""
 
-    def __init__(self, source: LabelledSource, tokens: Tokens, seed: int):
+    def __init__(self, source: LabelledSource, tokens: CaptionTokenizer, seed: int):
         names, templates = source.class_names, source.templates
         said = [filled((template,), name)[0] for template in templates for name in names]
         ids, mask = tokens(said, [f'the class "{name}"' for _ in templates for name in names], strict=True)

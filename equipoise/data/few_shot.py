@@ -31,7 +31,7 @@ import torch
 
 from equipoise.data.files import ClassShards, Folders
 from equipoise.data.files.classes import checked_templates, filled
-from equipoise.data.remap import Crops, View
+from equipoise.data.remap import Crops, RemappedSource
 from equipoise.data.sampling import generator
 from equipoise.data.scenes import Scenes
 from equipoise.data.source import CroppingSource, LabelledSource, Pair, Source
@@ -129,7 +129,7 @@ def labels(source: LabelledSource) -> dict[int, str]:
     return {index: label for index, label in named if label is not None}
 
 
-class ClassSet(View):
+class ClassSet(RemappedSource):
     """Some images of a labelled source, each with a class, of which its captions say nothing but the name."""
 
     class_names: tuple[str, ...]

@@ -37,9 +37,7 @@ class _Failed:
 Made = Generator[T | _Failed, None, None]
 
 
-def made_ahead(
-    make: Callable[[int], T], start: int, workers: int = 0, timeout: float = 0.0
-) -> Generator[T, None, None]:
+def prefetch(make: Callable[[int], T], start: int, workers: int = 0, timeout: float = 0.0) -> Generator[T, None, None]:
     """make(start), make(start + 1), ... without end; `timeout` seconds of waiting for one are too long, 0 is never."""
     source = _by_processes(make, start, workers, timeout) if workers else _by_thread(make, start, timeout)
     with closing(source):

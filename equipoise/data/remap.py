@@ -24,7 +24,7 @@ from equipoise.data.source import (
     RegionSource,
     Source,
 )
-from equipoise.data.tokenizer import Tokens
+from equipoise.data.tokenizer import CaptionTokenizer
 from equipoise.types import Batch
 
 TEXT_SIDE = ("caption", "text_vectors")  # side data that belongs to the texts, and goes with them
@@ -38,10 +38,10 @@ def subset(source: Source, indices: Sequence[int]) -> Source:
 def view(source: Source, images: Sequence[int], texts: Sequence[int]) -> Source:
     """A source whose pair i has the image of pair images[i] and the texts of pair texts[i]."""
     abilities = tuple(ability for offers, ability in ABILITIES if isinstance(source, offers))
-    return type("View", (*abilities, View), {})(source, list(images), list(texts))
+    return type("RemappedSource", (*abilities, RemappedSource), {})(source, list(images), list(texts))
 
 
-class View:
+class RemappedSource:
     source: Any
 
     def __init__(self, source: Source, images: list[int], texts: list[int]):
@@ -71,7 +71,7 @@ class View:
         return [self.text_numbers[index] for index in indices]
 
 
-class Crops(View):
+class Crops(RemappedSource):
     @property
     def max_bad(self) -> float:
         return self.source.max_bad
@@ -80,12 +80,12 @@ class Crops(View):
         return self.source.crops(self._images(indices), size, boxes)
 
 
-class _Judged(View):
+class _Judged(RemappedSource):
     def relevance(self, indices: Sequence[int], captions: Sequence[str]) -> np.ndarray:
         return self.source.relevance(self._images(indices), captions)
 
 
-class _Labelled(View):
+class _Labelled(RemappedSource):
     @property
     def class_names(self) -> tuple[str, ...]:
         return self.source.class_names
@@ -95,7 +95,7 @@ class _Labelled(View):
         return self.source.templates
 
 
-class _Regions(View):
+class _Regions(RemappedSource):
     @property
     def has_regions(self) -> bool:
         return self.source.has_regions
@@ -107,8 +107,8 @@ class _Regions(View):
         return self.source.tags(self.image_numbers[index])
 
 
-class _Batches(View):
-    def batch(self, indices: Sequence[int], draws: Sequence[float], tokens: Tokens) -> Batch:
+class _Batches(RemappedSource):
+    def batch(self, indices: Sequence[int], draws: Sequence[float], tokens: CaptionTokenizer) -> Batch:
         batch = self.source.batch(self._images(indices), draws, tokens)
         if self._images(indices) != self._texts(indices):
             other = self.source.batch(self._texts(indices), draws, tokens)
@@ -117,7 +117,7 @@ class _Batches(View):
         return replace(batch, index=torch.as_tensor(indices))
 
 
-class _Features(View):
+class _Features(RemappedSource):
     @property
     def image_width(self) -> int:
         return self.source.image_width
@@ -133,7 +133,7 @@ class _Features(View):
         return self.source.text_features(self._texts(indices), per_image)
 
 
-ABILITIES: tuple[tuple[Any, type[View]], ...] = (
+ABILITIES: tuple[tuple[Any, type[RemappedSource]], ...] = (
     (CroppingSource, Crops),
     (JudgedSource, _Judged),
     (LabelledSource, _Labelled),

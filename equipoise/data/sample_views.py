@@ -38,7 +38,7 @@ from equipoise.data.source import (
     LabelledSource,
     Source,
 )
-from equipoise.data.tokenizer import Tokens
+from equipoise.data.tokenizer import CaptionTokenizer
 from equipoise.types import Batch, UserError
 
 VIEWS = (IMAGE_VIEW2, IMAGE_PARTNER, TEXT_VIEW2, MASKED_WORDS, CLASS_PROMPTS)
@@ -55,7 +55,7 @@ class WordChances:
     hiding: Tensor | None  # [N, 3, context] uniform numbers, where words are to be hidden
 
     @classmethod
-    def of(cls, views: Sequence[str], size: int, tokens: Tokens, seed: int, position: int) -> WordChances:
+    def of(cls, views: Sequence[str], size: int, tokens: CaptionTokenizer, seed: int, position: int) -> WordChances:
         numbers = torch.randint(2**62, (size,), generator=generator(seed, TEXT_VIEW2, position)).tolist()
         return cls(
             numbers if TEXT_VIEW2 in views else [],
@@ -84,7 +84,7 @@ def possible_views(views: Sequence[str], source: Source) -> tuple[str, ...]:
 
 
 def with_changed(
-    batch: Batch, captions: Sequence[str], keys: Sequence[str], tokens: Tokens, seeds: Sequence[int]
+    batch: Batch, captions: Sequence[str], keys: Sequence[str], tokens: CaptionTokenizer, seeds: Sequence[int]
 ) -> Batch:
     """With a changed caption beside each."""
     before = tokens.truncated
@@ -94,7 +94,7 @@ def with_changed(
     return replace(batch, side={**batch.side, TEXT_VIEW2: ids, TEXT_VIEW2_MASK: mask})
 
 
-def with_hidden(batch: Batch, tokens: Tokens, draws: Tensor) -> Batch:
+def with_hidden(batch: Batch, tokens: CaptionTokenizer, draws: Tensor) -> Batch:
     """With some words of its captions hidden."""
     seen, hidden = hidden_words(batch.tokens, batch.mask, tokens, draws)
     return replace(batch, tokens=seen, side={**batch.side, HIDDEN: hidden, ANSWERS: batch.tokens})
@@ -113,15 +113,15 @@ def changed(caption: str, seed: int) -> str:
     return " ".join(kept or [chance.choice(words)])
 
 
-def mask_draws(count: int, tokens: Tokens, generator: Generator) -> Tensor:
+def mask_draws(count: int, tokens: CaptionTokenizer, generator: Generator) -> Tensor:
     """[count, 3, context] uniform numbers, all the chance there is in what is hidden; each row is one caption's own."""
     return torch.rand(count, 3, tokens.context, generator=generator, dtype=torch.double)
 
 
-def hidden_words(ids: Tensor, mask: Tensor, tokens: Tokens, draws: Tensor) -> tuple[Tensor, Tensor]:
+def hidden_words(ids: Tensor, mask: Tensor, tokens: CaptionTokenizer, draws: Tensor) -> tuple[Tensor, Tensor]:
     """Ids [N, L] with some words replaced, and which are to be guessed, bool [N, L]."""
     if tokens.mask_id is None:
-        raise UserError("the tokeniser has no mask token to hide words with; set tokens.mask to true")
+        raise UserError("the tokenizer has no mask token to hide words with; set tokens.mask to true")
     which, how, other = draws[..., : ids.shape[1]].to(ids.device).unbind(1)
     inside = mask & torch.cat([mask[:, 1:], torch.zeros_like(mask[:, :1])], dim=1)  # the end is no word
     inside[:, 0] = False  # nor is the start

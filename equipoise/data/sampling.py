@@ -16,7 +16,7 @@ def generator(*parts: int | str, device: torch.device | str = "cpu") -> Generato
     return Generator(device).manual_seed(int.from_bytes(digest, "big") >> 1)
 
 
-class Order:
+class EpochSampler:
     """Which samples make up batch `position` (from 0) when each epoch visits every sample once, shuffled.
 
     The samples left over at the end of an epoch, fewer than a batch, sit that epoch out.

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from equipoise.data.source import HAS, REGION_MASK, REGIONS, TAGS, TAGS_MASK, Pair, RegionSource, Source
-from equipoise.data.tokenizer import Tokens
+from equipoise.data.tokenizer import CaptionTokenizer
 
 NOTHING = "nothing"  # read where there are no tags, for a text tower has to read something
 
@@ -25,7 +25,7 @@ NOTHING = "nothing"  # read where there are no tags, for a text tower has to rea
 def side_data(
     source: Source, pairs: Sequence[Pair], captions: Sequence[str], indices: Sequence[int]
 ) -> dict[str, Tensor]:
-    """The side data that needs no tokeniser."""
+    """The side data that needs no tokenizer."""
     side = {"caption": fingerprints(captions), **names([pair.key for pair in pairs], [pair.label for pair in pairs])}
     if isinstance(source, RegionSource) and source.has_regions:
         side[REGIONS], side[REGION_MASK] = source.regions(indices)
@@ -39,7 +39,9 @@ def names(keys: Sequence[str], labels: Sequence[str | None]) -> dict[str, Tensor
     return {"key": fingerprints(keys), "label": fingerprints(known)}
 
 
-def tag_data(source: Source, pairs: Sequence[Pair], indices: Sequence[int], tokens: Tokens) -> dict[str, Tensor]:
+def tag_data(
+    source: Source, pairs: Sequence[Pair], indices: Sequence[int], tokens: CaptionTokenizer
+) -> dict[str, Tensor]:
     """The names of the regions as token ids."""
     if not isinstance(source, RegionSource) or not source.has_regions:
         return {}

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from equipoise.data.tokenizer import Tokens
+from equipoise.data.tokenizer import CaptionTokenizer
 from equipoise.types import Batch
 
 IMAGE_MASK = "image_mask"  # in a batch's `side`: bool [N, P], True where a token of an image is real
@@ -112,7 +112,7 @@ class RegionSource(Source, Protocol):
 class BatchSource(Source, Protocol):
     """A source that makes its batches itself, for it has no pictures to crop."""
 
-    def batch(self, indices: Sequence[int], draws: Sequence[float], tokens: Tokens) -> Batch:
+    def batch(self, indices: Sequence[int], draws: Sequence[float], tokens: CaptionTokenizer) -> Batch:
         """The samples, each with that one of its texts which its draw from [0, 1) picks."""
         ...
 

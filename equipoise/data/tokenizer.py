@@ -1,6 +1,6 @@
 """Captions to token ids: start token first, end token last, padded on the right.
 
-A tokeniser is learned from the captions at hand or read from files, and is saved with the model as one
+A tokenizer is learned from the captions at hand or read from files, and is saved with the model as one
 `tokenizer.json` that holds everything, the context too: `tokenizers` alone reads it and gives the same ids.
 
 No caption is lost in silence: one that is too long is cut and counted (or refused, if `strict`), an empty one is an
@@ -35,8 +35,8 @@ PADS = ("[PAD]", "<pad>", "<|pad|>")  # a vocabulary with none of these, as CLIP
 MASKS = ("[MASK]", "<mask>", "<|mask|>")
 
 
-class Tokens:
-    """A tokeniser with its context: `ids, mask = tokens(captions)`."""
+class CaptionTokenizer:
+    """A tokenizer with its context: `ids, mask = tokens(captions)`."""
 
     @dataclass(frozen=True)
     class Config:
@@ -54,7 +54,7 @@ class Tokens:
             if (self.kind == "file") != bool(self.file):
                 raise UserError(f"tokens.kind is {self.kind!r} and tokens.file is {self.file!r}; each needs the other.")
 
-        def beside(self, classes: int, prompts: int = 0) -> Tokens.Config:
+        def beside(self, classes: int, prompts: int = 0) -> CaptionTokenizer.Config:
             """The same with the room that class tokens leave, of which a caption's start token is one, and prompts."""
             further = classes - 1 + prompts
             room = self.context - further
@@ -69,59 +69,59 @@ class Tokens:
                 )
             return replace(self, context=room) if further else self
 
-    def __init__(self, tokeniser: Tokenizer, context: int = CLIP_CONTEXT):
+    def __init__(self, tokenizer: Tokenizer, context: int = CLIP_CONTEXT):
         from equipoise.data.tokenizer_training import start_and_end
 
         if context < 3:
             raise UserError(f"tokens.context is {context}; it must hold a start token, an end token and one between.")
-        tokeniser.no_truncation()
-        tokeniser.no_padding()
-        tokeniser.encode_special_tokens = True  # as plain text: a caption must not be able to write an end token
+        tokenizer.no_truncation()
+        tokenizer.no_padding()
+        tokenizer.encode_special_tokens = True  # as plain text: a caption must not be able to write an end token
         self.context = context
         self.truncated = 0  # captions cut so far
-        self.start, self.end = start_and_end(tokeniser)
-        self.pad = _first_known(tokeniser, PADS) or 0
-        self.mask_id = _first_known(tokeniser, MASKS)
-        self.size = max(tokeniser.get_vocab().values()) + 1
-        self._tokeniser = tokeniser
+        self.start, self.end = start_and_end(tokenizer)
+        self.pad = _first_known(tokenizer, PADS) or 0
+        self.mask_id = _first_known(tokenizer, MASKS)
+        self.size = max(tokenizer.get_vocab().values()) + 1
+        self._tokeniser = tokenizer
 
     @classmethod
-    def train(cls, captions: Iterable[str], config: Config) -> Tokens:
-        """A tokeniser learned from `captions`; the same captions always give the same tokeniser."""
+    def train(cls, captions: Iterable[str], config: Config) -> CaptionTokenizer:
+        """A tokenizer learned from `captions`; the same captions always give the same tokenizer."""
         from equipoise.data.tokenizer_training import train_bpe, train_wordpiece
 
         learn = {"bpe": train_bpe, "wordpiece": train_wordpiece}[config.kind]
         return cls(learn(_checked(captions), config.vocabulary), config.context)
 
     @classmethod
-    def load(cls, path: str | Path, context: int | None = None) -> Tokens:
-        """A tokeniser from a file or folder (see Config.file); without `context`, the file's own or CLIP's 77."""
+    def load(cls, path: str | Path, context: int | None = None) -> CaptionTokenizer:
+        """A tokenizer from a file or folder (see Config.file); without `context`, the file's own or CLIP's 77."""
         from equipoise.data.tokenizer_files import read_tokeniser
 
-        tokeniser = read_tokeniser(path)
-        own = (tokeniser.truncation or {}).get("max_length", CLIP_CONTEXT)
-        return cls(tokeniser, own if context is None else context)
+        tokenizer = read_tokeniser(path)
+        own = (tokenizer.truncation or {}).get("max_length", CLIP_CONTEXT)
+        return cls(tokenizer, own if context is None else context)
 
     @classmethod
-    def from_config(cls, config: Config, captions: Iterable[str]) -> Tokens:
+    def from_config(cls, config: Config, captions: Iterable[str]) -> CaptionTokenizer:
         """What the configuration asks for: learned from `captions`, or read from its file, or none."""
         if config.kind == "none":
-            return NoTokens()
+            return NoTokenizer()
         made = cls.load(config.file, config.context) if config.kind == "file" else cls.train(captions, config)
         return made.with_mask() if config.mask else made
 
-    def within(self, context: int) -> Tokens:
+    def within(self, context: int) -> CaptionTokenizer:
         """The same with another context."""
-        return Tokens(self._tokeniser, context)
+        return CaptionTokenizer(self._tokeniser, context)
 
-    def with_mask(self) -> Tokens:
+    def with_mask(self) -> CaptionTokenizer:
         """The same with a mask token, behind all others where there was none."""
         if self.mask_id is None:
             self._tokeniser.add_special_tokens([MASKS[-1]])
-        return Tokens(self._tokeniser, self.context)
+        return CaptionTokenizer(self._tokeniser, self.context)
 
     def save(self, folder: str | Path) -> None:
-        """Writes `tokenizer.json` into the folder; `Tokens.load(folder)` gives the same ids."""
+        """Writes `tokenizer.json` into the folder; `CaptionTokenizer.load(folder)` gives the same ids."""
         whole = type(self._tokeniser).from_str(self._tokeniser.to_str())
         whole.enable_truncation(self.context)
         whole.enable_padding(pad_id=self.pad, pad_token=whole.id_to_token(self.pad))
@@ -190,20 +190,20 @@ class Tokens:
         return torch.from_numpy(ids), torch.arange(width) < lengths[:, None]
 
 
-class NoTokens(Tokens):
-    """In the place of a tokeniser where a model reads no words. Leaves no file."""
+class NoTokenizer(CaptionTokenizer):
+    """In the place of a tokenizer where a model reads no words. Leaves no file."""
 
     def __init__(self) -> None:
         self.size = self.context = self.truncated = 0
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return NoTokens, ()
+        return NoTokenizer, ()
 
     def save(self, folder: str | Path) -> None:
         pass
 
     def __call__(self, captions: str | Sequence[str], *_: object, **__: object) -> NoReturn:
-        raise UserError("there is no tokeniser here to read words with; set tokens.kind to bpe, wordpiece or file")
+        raise UserError("there is no tokenizer here to read words with; set tokens.kind to bpe, wordpiece or file")
 
 
 def _words(encoding: Encoding, caption: str) -> list[str | None]:
@@ -217,10 +217,10 @@ def _words(encoding: Encoding, caption: str) -> list[str | None]:
     return [said[word] for word in encoding.word_ids]
 
 
-def _from_text(tokeniser: str, context: int) -> Tokens:
+def _from_text(tokenizer: str, context: int) -> CaptionTokenizer:
     from tokenizers import Tokenizer
 
-    return Tokens(Tokenizer.from_str(tokeniser), context)
+    return CaptionTokenizer(Tokenizer.from_str(tokenizer), context)
 
 
 def _checked(captions: Iterable[str]) -> Iterator[str]:
@@ -240,6 +240,6 @@ def _check(caption: object, name: str) -> None:
         raise UserError(f"{name} ({caption[:40]!r}...) holds half a character; mend its encoding.") from None
 
 
-def _first_known(tokeniser: Tokenizer, names: Sequence[str]) -> int | None:
-    known = (tokeniser.token_to_id(name) for name in names)
+def _first_known(tokenizer: Tokenizer, names: Sequence[str]) -> int | None:
+    known = (tokenizer.token_to_id(name) for name in names)
     return next((number for number in known if number is not None), None)

@@ -1,4 +1,4 @@
-"""Reading tokenisers from the files that others publish; like `tokenizer_training.py`, it needs `tokenizers`.
+"""Reading tokenizers from the files that others publish; like `tokenizer_training.py`, it needs `tokenizers`.
 
 A `tokenizer.json` says everything by itself. CLIP's vocab.json with merges.txt, and BERT's vocab.txt, hold only the
 pieces: how text is cut into them is known from the models they belong to. OpenAI's own file, a gzipped .txt, holds
@@ -31,7 +31,7 @@ WHOLE, CLIP_VOCABULARY, CLIP_MERGES, BERT_VOCABULARY = "tokenizer.json", "vocab.
 
 
 def read_tokeniser(path: str | Path) -> Tokenizer:
-    """A tokeniser from a file, or from a folder that holds one."""
+    """A tokenizer from a file, or from a folder that holds one."""
     file = _find(Path(path))
     try:
         if file.name in (CLIP_VOCABULARY, CLIP_MERGES):
@@ -42,7 +42,7 @@ def read_tokeniser(path: str | Path) -> Tokenizer:
     except UserError:
         raise
     except Exception as error:  # tokenizers raises plain Exception for whatever is wrong with a file
-        raise UserError(f"{file}: this cannot be read as a tokeniser ({error}); give it anew.") from None
+        raise UserError(f"{file}: this cannot be read as a tokenizer ({error}); give it anew.") from None
 
 
 def _find(path: Path) -> Path:
@@ -52,15 +52,15 @@ def _find(path: Path) -> Path:
         if file.is_file():
             return file
     if path.is_dir():
-        raise UserError(f"{path}: this folder holds no tokeniser; it needs one of {', '.join(names)}.")
-    raise UserError(f"{path}: there is no such tokeniser file; give a tokenizer.json, vocab.json or vocab.txt.")
+        raise UserError(f"{path}: this folder holds no tokenizer; it needs one of {', '.join(names)}.")
+    raise UserError(f"{path}: there is no such tokenizer file; give a tokenizer.json, vocab.json or vocab.txt.")
 
 
 def _read_clip(folder: Path) -> Tokenizer:
     vocabulary, merges = folder / CLIP_VOCABULARY, folder / CLIP_MERGES
     for file, other in ((vocabulary, merges), (merges, vocabulary)):
         if not file.is_file():
-            raise UserError(f"{file}: this file is missing; CLIP's tokeniser needs it beside {other.name}.")
+            raise UserError(f"{file}: this file is missing; CLIP's tokenizer needs it beside {other.name}.")
     _check_specials(json.loads(vocabulary.read_text(encoding="utf-8")), (START, END), vocabulary)
     return clip_tokeniser(*models.BPE.read_file(str(vocabulary), str(merges)))
 

@@ -1,4 +1,4 @@
-"""Making tokenisers: learned from captions, or read from the files others publish.
+"""Making tokenizers: learned from captions, or read from the files others publish.
 
 CLIP's scheme: lower-cased text cut into words, each word into bytes, the last of which is marked as the word's end;
 byte pairs are merged in the order learned. BERT's: lower-cased words cut greedily into the longest known pieces.
@@ -7,7 +7,7 @@ The trainers of `tokenizers` number the alphabet in the order of a randomised ha
 so two runs on the same captions disagree. We number the alphabet ourselves, before training: then nothing is left to
 chance. CLIP's order is kept (bytes, bytes that end a word, merges, start, end), so the end token has the highest id.
 
-This module needs `tokenizers`; `tokenizer.py` imports it when the first tokeniser is made.
+This module needs `tokenizers`; `tokenizer.py` imports it when the first tokenizer is made.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ CLIP_ALPHABET = [*BYTES, *(byte + WORD_END for byte in BYTES)]
 
 
 def train_bpe(captions: Iterable[str], vocabulary: int) -> Tokenizer:
-    """A byte-pair tokeniser like CLIP's, of at most `vocabulary` tokens."""
+    """A byte-pair tokenizer like CLIP's, of at most `vocabulary` tokens."""
     specials = (START, END)
     _check_room(vocabulary, len(CLIP_ALPHABET) + len(specials), "the bytes, the start and the end token")
     trainer = trainers.BpeTrainer(
@@ -47,7 +47,7 @@ def train_bpe(captions: Iterable[str], vocabulary: int) -> Tokenizer:
 
 
 def train_wordpiece(captions: Iterable[str], vocabulary: int) -> Tokenizer:
-    """A WordPiece tokeniser like BERT's, of at most `vocabulary` tokens."""
+    """A WordPiece tokenizer like BERT's, of at most `vocabulary` tokens."""
     words = _count_words(_bert_like(models.WordPiece(), lowercase=True), captions)
     letters = Counter[str]()
     for word, count in words.items():
@@ -75,66 +75,66 @@ def clip_pieces(merges: Sequence[tuple[str, str]]) -> tuple[dict[str, int], Sequ
 
 
 def clip_tokeniser(pieces: dict[str, int], merges: Sequence[tuple[str, str]]) -> Tokenizer:
-    """CLIP's tokeniser from the contents of its vocab.json and merges.txt."""
-    tokeniser = _clip_like(models.BPE(pieces, list(merges), end_of_word_suffix=WORD_END))
-    tokeniser.add_special_tokens([START, END])
-    wrap(tokeniser, START, END)
-    return tokeniser
+    """CLIP's tokenizer from the contents of its vocab.json and merges.txt."""
+    tokenizer = _clip_like(models.BPE(pieces, list(merges), end_of_word_suffix=WORD_END))
+    tokenizer.add_special_tokens([START, END])
+    wrap(tokenizer, START, END)
+    return tokenizer
 
 
 def bert_tokeniser(pieces: dict[str, int]) -> Tokenizer:
-    """BERT's tokeniser from its vocabulary; one that has capital letters keeps case, as cased BERTs do."""
+    """BERT's tokenizer from its vocabulary; one that has capital letters keeps case, as cased BERTs do."""
     lowercase = all(piece == piece.lower() for piece in pieces if piece not in BERT_SPECIALS)
     model = models.WordPiece(pieces, unk_token=UNKNOWN, continuing_subword_prefix=CONTINUED)
-    tokeniser = _bert_like(model, lowercase)
-    tokeniser.add_special_tokens([special for special in BERT_SPECIALS if special in pieces])
-    wrap(tokeniser, CLASS, SEPARATOR)
-    return tokeniser
+    tokenizer = _bert_like(model, lowercase)
+    tokenizer.add_special_tokens([special for special in BERT_SPECIALS if special in pieces])
+    wrap(tokenizer, CLASS, SEPARATOR)
+    return tokenizer
 
 
-def start_and_end(tokeniser: Tokenizer) -> tuple[int, int]:
-    """The ids put before and after every text; CLIP's are added to a tokeniser that has none."""
-    if len(tokeniser.encode("").ids) != 2:
-        tokeniser.add_special_tokens([START, END])
-        wrap(tokeniser, START, END)
-    start, end = tokeniser.encode("").ids
+def start_and_end(tokenizer: Tokenizer) -> tuple[int, int]:
+    """The ids put before and after every text; CLIP's are added to a tokenizer that has none."""
+    if len(tokenizer.encode("").ids) != 2:
+        tokenizer.add_special_tokens([START, END])
+        wrap(tokenizer, START, END)
+    start, end = tokenizer.encode("").ids
     return start, end
 
 
-def wrap(tokeniser: Tokenizer, start: str, end: str) -> None:
-    """Lets the tokeniser put `start` before and `end` after every text."""
-    numbered = [(special, tokeniser.token_to_id(special)) for special in (start, end)]
-    tokeniser.post_processor = processors.TemplateProcessing(single=f"{start} $A {end}", special_tokens=numbered)
+def wrap(tokenizer: Tokenizer, start: str, end: str) -> None:
+    """Lets the tokenizer put `start` before and `end` after every text."""
+    numbered = [(special, tokenizer.token_to_id(special)) for special in (start, end)]
+    tokenizer.post_processor = processors.TemplateProcessing(single=f"{start} $A {end}", special_tokens=numbered)
 
 
 def _clip_like(model: models.Model) -> Tokenizer:
-    tokeniser = Tokenizer(model)
+    tokenizer = Tokenizer(model)
     straight_quotes = [  # CLIP was trained on text whose quotes had been straightened
         normalizers.Replace(Regex("[\u02bc\u2018-\u201b]"), "'"),
         normalizers.Replace(Regex("[\u201c-\u201f]"), '"'),
     ]
-    tokeniser.normalizer = normalizers.Sequence([normalizers.NFC(), *straight_quotes, normalizers.Lowercase()])
+    tokenizer.normalizer = normalizers.Sequence([normalizers.NFC(), *straight_quotes, normalizers.Lowercase()])
     words = pre_tokenizers.Split(Regex(CLIP_WORDS), behavior="removed", invert=True)
     to_bytes = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
-    tokeniser.pre_tokenizer = pre_tokenizers.Sequence([words, to_bytes])
-    return tokeniser
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([words, to_bytes])
+    return tokenizer
 
 
 def _bert_like(model: models.Model, lowercase: bool) -> Tokenizer:
-    tokeniser = Tokenizer(model)
-    tokeniser.normalizer = normalizers.BertNormalizer(lowercase=lowercase)
-    tokeniser.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    return tokeniser
+    tokenizer = Tokenizer(model)
+    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=lowercase)
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    return tokenizer
 
 
-def _count_words(tokeniser: Tokenizer, captions: Iterable[str]) -> Counter[str]:
-    """How often each word occurs, as the tokeniser normalises text and cuts it into words."""
+def _count_words(tokenizer: Tokenizer, captions: Iterable[str]) -> Counter[str]:
+    """How often each word occurs, as the tokenizer normalises text and cuts it into words."""
     chunks = Counter[str]()
     for caption in captions:
-        chunks.update(caption.split())  # no word spans a space, so the tokeniser need see each chunk only once
+        chunks.update(caption.split())  # no word spans a space, so the tokenizer need see each chunk only once
     words = Counter[str]()
     for chunk, count in chunks.items():
-        for word, _ in tokeniser.pre_tokenizer.pre_tokenize_str(tokeniser.normalizer.normalize_str(chunk)):
+        for word, _ in tokenizer.pre_tokenizer.pre_tokenize_str(tokenizer.normalizer.normalize_str(chunk)):
             words[word] += count
     if not words:
         raise UserError("There are no words to learn a vocabulary from; check that the data has captions.")
@@ -142,10 +142,10 @@ def _count_words(tokeniser: Tokenizer, captions: Iterable[str]) -> Counter[str]:
 
 
 def _train_on_words(words: Counter[str], model: models.Model, trainer: trainers.Trainer) -> Tokenizer:
-    tokeniser = Tokenizer(model)
-    tokeniser.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-    tokeniser.train_from_iterator((" ".join(repeat(word, count)) for word, count in words.items()), trainer)
-    return tokeniser
+    tokenizer = Tokenizer(model)
+    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    tokenizer.train_from_iterator((" ".join(repeat(word, count)) for word, count in words.items()), trainer)
+    return tokenizer
 
 
 def _letters(word: str) -> Iterator[str]:

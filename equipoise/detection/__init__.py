@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
-from equipoise.detection.detect import Detection, Looking, detect
+from equipoise.detection.detect import Detection, DetectionRequest, detect
 from equipoise.detection.detector import Detector, Found, Given, Salient
 from equipoise.detection.external import open_detector
 from equipoise.detection.phrases import Phrases
 
-__all__ = ["Detection", "Detector", "Found", "Given", "Looking", "Phrases", "Salient", "detect", "open_detector"]
+__all__ = [
+    "Detection",
+    "DetectionRequest",
+    "Detector",
+    "Found",
+    "Given",
+    "Phrases",
+    "Salient",
+    "detect",
+    "open_detector",
+]

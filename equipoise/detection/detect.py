@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from equipoise.data.bad_records import BadRecord, Tally
+from equipoise.data.bad_records import BadRecord, BadRecordCount
 from equipoise.data.encoded_image import Encoded, encoded
 from equipoise.data.files.records import Records
 from equipoise.data.files.regions import BOX
@@ -47,7 +47,7 @@ class Detection:
 
 
 @dataclass(frozen=True)
-class Looking:
+class DetectionRequest:
     """Who finds, describes and names."""
 
     detector: Detector
@@ -56,13 +56,18 @@ class Looking:
 
 
 def detect(
-    records: Records, looking: Looking, folder: Path, note: Mapping[str, Any], settings: Detection, max_bad: float
+    records: Records,
+    looking: DetectionRequest,
+    folder: Path,
+    note: Mapping[str, Any],
+    settings: Detection,
+    max_bad: float,
 ) -> list[Path]:
     """Writes the files that are not there yet; gives the paths of all."""
     _require_one_each(records)
     kept = {name: value for name, value in vars(settings).items() if name != "batch_size"}  # which changes nothing
     claim(folder, {**note, "records": len(records), **kept}, NOTE)
-    bad = Tally(max_bad)
+    bad = BadRecordCount(max_bad)
 
     def fill(path: Path, batches: Iterator[range]) -> None:
         file = _File()
@@ -101,7 +106,9 @@ class _File:
         write_arrays(path, {**tensors, "ends": torch.tensor(self.ends, dtype=torch.long)}, self.words)
 
 
-def _look(records: Records, batch: range, looking: Looking, settings: Detection, file: _File, bad: Tally) -> None:
+def _look(
+    records: Records, batch: range, looking: DetectionRequest, settings: Detection, file: _File, bad: BadRecordCount
+) -> None:
     pictures: dict[int, Tensor] = {}
     pairs = {index: records.pair(index) for index in batch}
     for index in batch:
@@ -118,7 +125,7 @@ def _look(records: Records, batch: range, looking: Looking, settings: Detection,
 
 
 def _described(
-    pair: Pair, image: Tensor | None, found: Found | None, looking: Looking
+    pair: Pair, image: Tensor | None, found: Found | None, looking: DetectionRequest
 ) -> tuple[tuple[str, ...], Found | None, Tensor | None]:
     if image is None or found is None:
         return (), None, None

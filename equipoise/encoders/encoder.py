@@ -1,7 +1,7 @@
 """What every encoder answers: `width`, `prepare` (from what people give to what `forward` reads), and `forward`, which
 gives `Features`; told `classes_only`, it may leave out those of tokens, where that saves work.
 
-Most read pictures or words, prepared by the preprocessing and the tokeniser that travel with the model; an encoder that
+Most read pictures or words, prepared by the preprocessing and the tokenizer that travel with the model; an encoder that
 reads something else says so in `reads` and prepares its input itself.
 """
 
@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 from torch import Tensor, nn
 
 from equipoise.data.preprocess import Preprocess
-from equipoise.data.tokenizer import Tokens
+from equipoise.data.tokenizer import CaptionTokenizer
 from equipoise.types import Features, UserError
 
 Prompts = Callable[[], Sequence[Tensor]]  # learned tokens [n, w], one set for each of the first blocks
@@ -75,7 +75,7 @@ class TakesPrompts(Protocol):
 class TextEncoder(Encoder):
     reads: ClassVar[str] = "words"
 
-    def prepare(self, texts: Any, mask: Tensor | None, tokens: Tokens) -> tuple[Tensor, Tensor]:
+    def prepare(self, texts: Any, mask: Tensor | None, tokens: CaptionTokenizer) -> tuple[Tensor, Tensor]:
         """What is given to `encode_text`, a mask where it has one, to what `forward` reads."""
         return tokens(texts)
 

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from equipoise.data.preprocess import Preprocess
-from equipoise.data.tokenizer import Tokens
+from equipoise.data.tokenizer import CaptionTokenizer
 from equipoise.encoders.encoder import Encoder, ImageEncoder, TextEncoder, mean_of_real
 from equipoise.encoders.transformer import check_sizes
 from equipoise.types import Features, UserError
@@ -107,7 +107,7 @@ class PrecomputedText(Precomputed, TextEncoder):
             self.require("text", classes)
             return PrecomputedText(self)
 
-    def prepare(self, texts: Any, mask: Tensor | None, tokens: Tokens) -> tuple[Tensor, Tensor]:
+    def prepare(self, texts: Any, mask: Tensor | None, tokens: CaptionTokenizer) -> tuple[Tensor, Tensor]:
         features = self.checked(texts)
         if mask is None:
             mask = torch.ones(len(features), 1 if features.ndim == 2 else features.shape[1], dtype=torch.bool)

@@ -239,4 +239,4 @@ def _load(model: nn.Module, weights: dict[str, Tensor], name: str) -> None:
 
 def _require_room(name: str, what: str, wanted: int, there: int) -> None:
     if wanted > there:
-        raise UserError(f"{name} has {there} {what}, but {wanted} are wanted; use its own tokeniser and a fit context")
+        raise UserError(f"{name} has {there} {what}, but {wanted} are wanted; use its own tokenizer and a fit context")

@@ -64,7 +64,7 @@ class Swin(ImageEncoder):
         for stage, (side, width) in enumerate(zip(sides, widths, strict=True)):
             self.parts.extend([Merge(widths[stage - 1])] if stage else [])
             for number in range(config.layers[stage]):
-                self.parts.append(Block(config, width, config.heads[stage], side, shifted=number % 2 == 1))
+                self.parts.append(SwinBlock(config, width, config.heads[stage], side, shifted=number % 2 == 1))
         self.ln_post = nn.LayerNorm(self.width)
         self.apply(_initialise)
 
@@ -85,7 +85,7 @@ class Swin(ImageEncoder):
         return Features(classes, tokens, torch.ones(tokens.shape[:2], dtype=torch.bool, device=tokens.device))
 
 
-class Block(nn.Module):
+class SwinBlock(nn.Module):
     seen: Tensor | None
 
     def __init__(self, config: Swin.Config, width: int, heads: int, side: int, shifted: bool):
@@ -155,6 +155,6 @@ def _initialise(module: nn.Module) -> None:
         nn.init.trunc_normal_(module.weight, std=0.02)
         if module.bias is not None:
             nn.init.zeros_(module.bias)
-    if isinstance(module, Block):
+    if isinstance(module, SwinBlock):
         nn.init.zeros_(module.ln_1.weight)
         nn.init.zeros_(module.ln_2.weight)

@@ -82,7 +82,7 @@ class Attention(BareAttention):
         return self.out(super().read(x, layout))
 
 
-class Block(nn.Module):
+class TransformerBlock(nn.Module):
     def __init__(self, width: int, heads: int, mlp_ratio: float, act: str):
         super().__init__()
         hidden = int(width * mlp_ratio)
@@ -110,13 +110,13 @@ class Transformer(nn.Module):
     def __init__(self, width: int, layers: int, heads: int, mlp_ratio: float = 4.0, act: str = "gelu"):
         super().__init__()
         self.recompute = False
-        self.blocks = nn.ModuleList(Block(width, heads, mlp_ratio, act) for _ in range(layers))
+        self.blocks = nn.ModuleList(TransformerBlock(width, heads, mlp_ratio, act) for _ in range(layers))
         self._initialise(width, layers)
 
     def _initialise(self, width: int, layers: int) -> None:
         into_residual = width**-0.5 * (2 * layers) ** -0.5
         for module in self.blocks:
-            assert isinstance(module, Block)
+            assert isinstance(module, TransformerBlock)
             nn.init.normal_(module.attention.qkv.weight, std=width**-0.5)
             nn.init.normal_(module.attention.out.weight, std=into_residual)
             nn.init.normal_(module.mlp_in.weight, std=(2 * width) ** -0.5)

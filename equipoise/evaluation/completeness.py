@@ -21,7 +21,7 @@ import torch
 
 from equipoise.data.source import Source
 from equipoise.evaluation.evaluate import Captions, encode_some
-from equipoise.models.compatibility import require_fit
+from equipoise.models.compatibility import require_compatible
 from equipoise.models.model import Model
 from equipoise.types import UserError
 
@@ -30,7 +30,7 @@ IMAGES = 256  # at once
 
 
 @dataclass(frozen=True)
-class Contrast:
+class SentencePair:
     """A picture with a sentence that says all of it and one that does not."""
 
     image: int
@@ -60,7 +60,7 @@ def listed(names: Sequence[str]) -> str:
     return f"{', '.join(names[:-1])}, and {names[-1]}"
 
 
-def left_out(image: int, names: Sequence[str], template: str = TEMPLATE) -> list[Contrast]:
+def left_out(image: int, names: Sequence[str], template: str = TEMPLATE) -> list[SentencePair]:
     """All pairs of sentences of a picture: one for each object, none where there are fewer than two."""
     if "{}" not in template:
         raise UserError(f'the template "{template}" has no place for the objects: write {{}} where they belong')
@@ -70,13 +70,14 @@ def left_out(image: int, names: Sequence[str], template: str = TEMPLATE) -> list
     matched = template.replace("{}", listed(names))
     rests = [names[:number] + names[number + 1 :] for number in range(len(names))]
     return [
-        Contrast(image, "object left out", matched, template.replace("{}", listed(rest)), len(names)) for rest in rests
+        SentencePair(image, "object left out", matched, template.replace("{}", listed(rest)), len(names))
+        for rest in rests
     ]
 
 
-def judged(model: Model, source: Source, contrasts: Sequence[Contrast]) -> list[bool]:
+def judged(model: Model, source: Source, contrasts: Sequence[SentencePair]) -> list[bool]:
     """Whether the matched sentence is the closer one, for each."""
-    require_fit(model, source)
+    require_compatible(model, source)
     if not contrasts:
         raise UserError("no picture of this data has two known objects, so there is nothing to leave out")
     right: list[bool] = []
@@ -97,7 +98,7 @@ def _points(model: Model, texts: list[str]) -> torch.Tensor:
     return Captions(texts, torch.arange(len(texts))).points(model)
 
 
-def completeness(contrasts: Sequence[Contrast], right: Sequence[bool]) -> list[Completeness]:
+def completeness(contrasts: Sequence[SentencePair], right: Sequence[bool]) -> list[Completeness]:
     """By kind, over all pictures and by the number of their objects."""
     found = []
     for kind in dict.fromkeys(one.kind for one in contrasts):

@@ -19,13 +19,13 @@ from equipoise.data.scenes.language.naming import with_article
 from equipoise.data.scenes.language.vocabulary import COLOURS, SHAPES, TEXTURES
 from equipoise.data.scenes.rng import dice
 from equipoise.data.source import Pair
-from equipoise.evaluation.completeness import Contrast, left_out, listed
+from equipoise.evaluation.completeness import SentencePair, left_out, listed
 
 TEMPLATE = "a picture of {}"
 Thing = Mapping[str, Any]
 
 
-def scene_contrasts(image: int, pair: Pair, seed: int = 0) -> list[Contrast]:
+def scene_contrasts(image: int, pair: Pair, seed: int = 0) -> list[SentencePair]:
     """All pairs of sentences of one scene."""
     things: Sequence[Thing] = pair.truth["scene"]["things"]
     names = list(dict.fromkeys(map(named, things)))
@@ -35,7 +35,7 @@ def scene_contrasts(image: int, pair: Pair, seed: int = 0) -> list[Contrast]:
     for thing in things:
         for kind, other in _others(thing, things, rng).items():
             changed = list(dict.fromkeys(other if name == named(thing) else name for name in names))
-            contrasts.append(Contrast(image, kind, matched, TEMPLATE.replace("{}", listed(changed)), len(names)))
+            contrasts.append(SentencePair(image, kind, matched, TEMPLATE.replace("{}", listed(changed)), len(names)))
     return contrasts
 
 

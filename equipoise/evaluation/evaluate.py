@@ -25,8 +25,8 @@ from equipoise.evaluation.chance import geometry_chance, retrieval_chance, zero_
 from equipoise.evaluation.geometry import geometry
 from equipoise.evaluation.retrieval import retrieval
 from equipoise.evaluation.zeroshot import AVERAGES, confusion, fill, zero_shot
-from equipoise.models.code_features import by_weights
-from equipoise.models.compatibility import require_fit
+from equipoise.models.code_features import with_code_features
+from equipoise.models.compatibility import require_compatible
 from equipoise.models.model import Model
 from equipoise.spaces import Space
 from equipoise.types import UserError
@@ -56,7 +56,7 @@ class Evaluation:
 
 
 @dataclass(frozen=True)
-class Finding:
+class EvalResult:
     """What one protocol found, beside what guessing would."""
 
     metrics: dict[str, float]
@@ -74,7 +74,7 @@ class Captions:
     features: tuple[Tensor, Tensor | None] | None = None  # [M, w], or [M, L, w] with a mask
 
     def points(self, model: Model) -> Tensor:
-        return model.spread(len(self.image_of_text), TEXTS_AT_ONCE, lambda some: self._encode_some(model, some))
+        return model.encode_all(len(self.image_of_text), TEXTS_AT_ONCE, lambda some: self._encode_some(model, some))
 
     def _encode_some(self, model: Model, some: range) -> Tensor:
         chosen = slice(some.start, some.stop)
@@ -84,9 +84,9 @@ class Captions:
         return model.encode_text(values[chosen], TEXTS_AT_ONCE, None if mask is None else mask[chosen])
 
 
-def evaluate(model: Model, source: Source, settings: Evaluation) -> dict[str, Finding]:
+def evaluate(model: Model, source: Source, settings: Evaluation) -> dict[str, EvalResult]:
     """All protocols the source allows, by name."""
-    model = by_weights(model) if settings.features == "weights" else model
+    model = with_code_features(model) if settings.features == "weights" else model
     if isinstance(source, ClassSet):
         return classified(model, source, settings)
     images = encode_images(model, source, settings.batch_size)
@@ -97,7 +97,7 @@ def evaluate(model: Model, source: Source, settings: Evaluation) -> dict[str, Fi
     if isinstance(source, LabelledSource) and any(source.pair(index).label for index in range(len(source))):
         findings["zero_shot"] = _zero_shot(model, images, source, settings)
     if lie := said.geometry(images, model.space):
-        findings["geometry"] = Finding(lie, geometry_chance())
+        findings["geometry"] = EvalResult(lie, geometry_chance())
     return findings
 
 
@@ -119,7 +119,7 @@ def validation_metrics(source: Source) -> list[str]:
     return list(retrieval_chance(1, torch.zeros(1, dtype=torch.long), truth))
 
 
-def classified(model: Model, source: ClassSet, settings: Evaluation) -> dict[str, Finding]:
+def classified(model: Model, source: ClassSet, settings: Evaluation) -> dict[str, EvalResult]:
     """Accuracy on a set of classes and, where it has any, on its shifted sets."""
     found = {name: _accuracy(model, one, settings) for name, one in (("", source), *source.shifts.items())}
     own = found.pop("")
@@ -130,18 +130,18 @@ def classified(model: Model, source: ClassSet, settings: Evaluation) -> dict[str
     )
     for numbers in (metrics, chance):
         numbers[f"acc1_{SHIFTED}"] = sum(numbers.values()) / len(numbers)
-    return {"zero_shot": own, "shifts": Finding(metrics, chance)}
+    return {"zero_shot": own, "shifts": EvalResult(metrics, chance)}
 
 
-def _accuracy(model: Model, source: ClassSet, settings: Evaluation) -> Finding:
+def _accuracy(model: Model, source: ClassSet, settings: Evaluation) -> EvalResult:
     return _zero_shot(model, encode_images(model, source, settings.batch_size), source, settings)
 
 
 def encode_images(model: Model, source: Source, batch_size: int, limit: int | None = None) -> Tensor:
     """Points of every image (or the first `limit`) [N, d], encoded a batch at a time."""
-    require_fit(model, source)
+    require_compatible(model, source)
     total = len(source) if limit is None else min(limit, len(source))
-    return model.spread(total, batch_size, lambda some: encode_some(model, source, some, batch_size))
+    return model.encode_all(total, batch_size, lambda some: encode_some(model, source, some, batch_size))
 
 
 def encode_some(model: Model, source: Source, indices: Sequence[int], batch_size: int = 256) -> Tensor:
@@ -185,31 +185,31 @@ class _Said:
         return geometry(images[owners[first].to(images.device)], texts, space)
 
 
-def _retrieval(model: Model, images: Tensor, said: _Said, source: Source, settings: Evaluation) -> Finding:
+def _retrieval(model: Model, images: Tensor, said: _Said, source: Source, settings: Evaluation) -> EvalResult:
     texts = said.captions.texts
     truth = source.relevance(range(len(source)), texts) if isinstance(source, JudgedSource) else None
     return _ranked(model, images, said, truth, settings.chunk)
 
 
-def _matching(model: Model, images: Tensor, source: JudgedSource, settings: Evaluation) -> Finding:
+def _matching(model: Model, images: Tensor, source: JudgedSource, settings: Evaluation) -> EvalResult:
     said = _Said.of(model, source, 0)
     truth = source.relevance(range(len(source)), said.captions.texts)
     return _ranked(model, images, said, truth, settings.chunk)
 
 
-def _ranked(model: Model, images: Tensor, said: _Said, truth: np.ndarray | None, chunk: int) -> Finding:
+def _ranked(model: Model, images: Tensor, said: _Said, truth: np.ndarray | None, chunk: int) -> EvalResult:
     owners = said.captions.image_of_text
     metrics = retrieval(images, said.points, model.similarity, owners, truth, chunk)
-    return Finding(metrics, retrieval_chance(len(images), owners, truth))
+    return EvalResult(metrics, retrieval_chance(len(images), owners, truth))
 
 
-def _zero_shot(model: Model, images: Tensor, source: LabelledSource, settings: Evaluation) -> Finding:
+def _zero_shot(model: Model, images: Tensor, source: LabelledSource, settings: Evaluation) -> EvalResult:
     labelled, truth = labels(source)
     points = prompt_points(model, source)
     arguments = (images[labelled], truth, points, model.space, settings.average, settings.chunk)
     counts = confusion(*arguments).cpu().numpy()
     classes = source.class_names
-    return Finding(zero_shot(*arguments), zero_shot_chance(len(classes)), counts, tuple(classes))
+    return EvalResult(zero_shot(*arguments), zero_shot_chance(len(classes)), counts, tuple(classes))
 
 
 def labels(source: LabelledSource) -> tuple[list[int], Tensor]:

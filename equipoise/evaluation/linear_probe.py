@@ -46,7 +46,7 @@ class Labelled(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Probe:
+class LinearProbe:
     metrics: dict[str, float]
     chosen: float | None = None  # C, where it was swept
     sweep: tuple[tuple[float, float], ...] = ()  # C and accuracy on validation, by C
@@ -63,7 +63,7 @@ class SGD:
 
 def probe_lbfgs(
     train: Labelled, validation: Labelled, test: Labelled, told: Callable[[], object] = lambda: None
-) -> Probe:
+) -> LinearProbe:
     """The regression whose C does best on validation, on test data; `told` after every fit."""
     _check(train, validation, test)
 
@@ -78,7 +78,7 @@ def probe_lbfgs(
     scores = _regression(both, 10**best)(test.features)
     told()
     sweep = tuple((10**exponent, found[exponent]) for exponent in sorted(found))
-    return Probe(measured(scores, test.classes), 10**best, sweep)
+    return LinearProbe(measured(scores, test.classes), 10**best, sweep)
 
 
 def search(accuracy: Callable[[float], float]) -> dict[float, float]:
@@ -94,26 +94,26 @@ def search(accuracy: Callable[[float], float]) -> dict[float, float]:
     return tried
 
 
-def probe_sgd(train: Labelled, test: Labelled, settings: SGD = SGD()) -> Probe:  # noqa: B008 (frozen)
+def probe_sgd(train: Labelled, test: Labelled, settings: SGD = SGD()) -> LinearProbe:  # noqa: B008 (frozen)
     """A linear layer trained by SGD on the training features."""
     _check(train, test)
     chance, size = generator(settings.seed, "probe"), min(settings.batch_size, len(train.classes))
     layer = nn.Linear(train.features.shape[1], _count(train, test))
     nn.init.normal_(layer.weight, std=0.01, generator=chance)
     nn.init.zeros_(layer.bias)
-    optimiser = torch.optim.SGD(layer.parameters(), lr=settings.learning_rate)
+    optimizer = torch.optim.SGD(layer.parameters(), lr=settings.learning_rate)
     batches = len(train.classes) // size
     for epoch in range(settings.epochs):
         order = torch.randperm(len(train.classes), generator=chance)
         for number in range(batches):
-            optimiser.param_groups[0]["lr"] = rate(epoch + number / batches, settings)
+            optimizer.param_groups[0]["lr"] = rate(epoch + number / batches, settings)
             chosen = order[number * size : (number + 1) * size]
             loss = F.cross_entropy(layer(train.features[chosen].float()), train.classes[chosen])
-            optimiser.zero_grad()
+            optimizer.zero_grad()
             loss.backward()
-            optimiser.step()
+            optimizer.step()
     with torch.no_grad():
-        return Probe(measured(layer(test.features.float()), test.classes))
+        return LinearProbe(measured(layer(test.features.float()), test.classes))
 
 
 def rate(epoch: float, settings: SGD) -> float:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from equipoise.data.few_shot import SHIFTED
-from equipoise.evaluation.evaluate import Finding
+from equipoise.evaluation.evaluate import EvalResult
 from equipoise.evaluation.results import percent
 from equipoise.types import UserError
 
@@ -29,7 +29,7 @@ COLUMNS = ("set", "chance", "before", "after", "gained", "forgotten")
 
 
 @dataclass(frozen=True)
-class Change:
+class AccuracyChange:
     """Of one set."""
 
     chance: float
@@ -47,7 +47,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Robustness:
-    sets: Mapping[str, Change]  # in distribution first, then every shift, then their mean
+    sets: Mapping[str, AccuracyChange]  # in distribution first, then every shift, then their mean
 
     def numbers(self) -> dict[str, float]:
         """Named numbers: `in distribution/before`, `texture/forgotten`, ..."""
@@ -73,7 +73,7 @@ class Robustness:
         return table
 
 
-def robustness(before: Mapping[str, Finding], after: Mapping[str, Finding]) -> Robustness:
+def robustness(before: Mapping[str, EvalResult], after: Mapping[str, EvalResult]) -> Robustness:
     """From what `evaluate` found of the model before and after, on the same data."""
     sides = [_accuracies(findings) for findings in (before, after)]
     if sides[0].keys() != sides[1].keys() or not sides[0]:
@@ -82,10 +82,10 @@ def robustness(before: Mapping[str, Finding], after: Mapping[str, Finding]) -> R
             f"before and after must be accuracies on the same sets, not on {told}; evaluate both on the same data"
         )
     chance = _accuracies(after, "chance")
-    return Robustness({name: Change(chance[name], sides[0][name], sides[1][name]) for name in sides[0]})
+    return Robustness({name: AccuracyChange(chance[name], sides[0][name], sides[1][name]) for name in sides[0]})
 
 
-def _accuracies(findings: Mapping[str, Finding], part: str = "metrics") -> dict[str, float]:
+def _accuracies(findings: Mapping[str, EvalResult], part: str = "metrics") -> dict[str, float]:
     own, shifts = (getattr(findings[name], part) if name in findings else {} for name in ("zero_shot", "shifts"))
     found = {IN_DISTRIBUTION: own["acc1"]} if own else {}
     named = {name.removeprefix("acc1_"): value for name, value in shifts.items()}
@@ -96,5 +96,5 @@ def _signed(share: float) -> str:
     return f"{100 * share:+.1f}"
 
 
-def _lost(change: Change) -> str:
+def _lost(change: AccuracyChange) -> str:
     return f"{100 * change.forgotten:.1f}" if change.forgotten else ""

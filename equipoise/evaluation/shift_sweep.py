@@ -24,7 +24,7 @@ from equipoise.evaluation.chance import retrieval_chance
 from equipoise.evaluation.evaluate import Evaluation, captions, encode_images, encode_some, labels, prompt_points
 from equipoise.evaluation.retrieval import retrieval
 from equipoise.evaluation.zeroshot import zero_shot
-from equipoise.models.compatibility import require_fit
+from equipoise.models.compatibility import require_compatible
 from equipoise.models.embedding_shift import require_vectors, shifted
 from equipoise.models.model import Model
 from equipoise.types import UserError
@@ -43,7 +43,7 @@ def _silent(done: int) -> None: ...
 
 
 @dataclass(frozen=True)
-class Sweep:
+class ShiftSweep:
     direction: Tensor  # [d]
     gap: float  # between the means, before
     pairs: int  # that they were taken of
@@ -63,7 +63,7 @@ class Sweep:
 @torch.no_grad()
 def measure_direction(model: Model, source: Source, batch_size: int, tell: Told = _silent) -> tuple[Tensor, float]:
     """g [d] and the length of the gap, of all images and the first caption of each."""
-    require_fit(model, source)
+    require_compatible(model, source)
     total = torch.zeros(2, model.space.dim, dtype=torch.float64)
     for start in range(0, len(source), AT_ONCE):
         some = subset(source, range(start, min(start + AT_ONCE, len(source))))
@@ -89,7 +89,7 @@ def sweep_shift(
     amounts: Sequence[float] = GRIDS["paper"],
     metric: str = "mean_recall",
     tell: Told = _silent,
-) -> Sweep:
+) -> ShiftSweep:
     """The direction of `train`, and what each amount makes of `held_out`; 0 is always among the amounts."""
     require_shiftable(model)
     score = _Score.of(metric, held_out)
@@ -101,7 +101,7 @@ def sweep_shift(
         u, v = (shifted(x, direction, amount, tower, model.space) for x, tower in ((images, "image"), (texts, "text")))
         return score(model, u, v, settings)
 
-    return Sweep(direction, gap, len(train), metric, tried, tuple(map(value, tried)))
+    return ShiftSweep(direction, gap, len(train), metric, tried, tuple(map(value, tried)))
 
 
 def require_shiftable(model: Model) -> None:

@@ -24,7 +24,7 @@ DATAS = ("data", "shuffle", "augment", "evaluation")
 FOLDER = BUILT_IN / METHOD_FOLDER
 
 
-def tuning_layers(
+def finetuning_layers(
     start: str, settings: Mapping[str, Any], data: PathLike, method: str, overrides: Sequence[str]
 ) -> tuple[Layer, ...]:
     """`settings` are those of the model at `start`, resolved."""

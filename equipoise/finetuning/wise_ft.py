@@ -17,16 +17,16 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from equipoise.models.warm_start import is_trainings_own
+from equipoise.models.warm_start import is_training_only
 from equipoise.types import UserError
 
 
-def between(start: Mapping[str, Tensor], end: Mapping[str, Tensor], share: float) -> dict[str, Tensor]:
+def interpolate_weights(start: Mapping[str, Tensor], end: Mapping[str, Tensor], share: float) -> dict[str, Tensor]:
     """θ at `share` of the way, under the names of both."""
     if set(start) != set(end):
         other = sorted(set(start) ^ set(end))
         raise UserError(f"weights of two different models cannot be mixed: they differ in {', '.join(other[:3])}")
     return {
-        name: torch.lerp(start[name], last, share) if last.is_floating_point() and not is_trainings_own(name) else last
+        name: torch.lerp(start[name], last, share) if last.is_floating_point() and not is_training_only(name) else last
         for name, last in end.items()
     }

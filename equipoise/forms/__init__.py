@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from equipoise.forms.cross_entropy import CrossEntropy
 from equipoise.forms.divergence import DIVERGENCES, Divergence
-from equipoise.forms.form import Form, SingleSweep, Statistics
-from equipoise.forms.on_hard_target import Unsoftened
+from equipoise.forms.form import ClosedFormGrad, Form, Statistics
+from equipoise.forms.on_hard_target import OnHardTarget
 from equipoise.forms.sigmoid import Sigmoid
-from equipoise.forms.stacked import Together
+from equipoise.forms.stacked import StackedForms
 
 FORMS: dict[str, Form | type[Form]] = {
     "cross_entropy": CrossEntropy,
@@ -23,12 +23,12 @@ FORMS: dict[str, Form | type[Form]] = {
 __all__ = [
     "DIVERGENCES",
     "FORMS",
+    "ClosedFormGrad",
     "CrossEntropy",
     "Divergence",
     "Form",
+    "OnHardTarget",
     "Sigmoid",
-    "SingleSweep",
+    "StackedForms",
     "Statistics",
-    "Together",
-    "Unsoftened",
 ]

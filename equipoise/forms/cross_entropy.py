@@ -20,7 +20,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from equipoise.forms.form import LOG_SUM_EXP, SUM, Reduction, SingleSweep, Statistics
+from equipoise.forms.form import LOG_SUM_EXP, SUM, ClosedFormGrad, Reduction, Statistics
 from equipoise.targets import TargetBlock
 from equipoise.types import UserError
 
@@ -28,7 +28,7 @@ SHARES = {"both": (0.5, 0.5), "rows": (1.0, 0.0), "cols": (0.0, 1.0)}  # of the 
 
 
 @dataclass(frozen=True)
-class CrossEntropy(SingleSweep):
+class CrossEntropy(ClosedFormGrad):
     cites: ClassVar[tuple[str, ...]] = ("oord2018cpc", "radford2021clip")
     reductions: ClassVar[Mapping[str, Reduction]] = {"lse": LOG_SUM_EXP, "hit": SUM, "mass": SUM}
     divisible: ClassVar[bool] = True
@@ -39,7 +39,7 @@ class CrossEntropy(SingleSweep):
         if self.direction not in SHARES:
             raise UserError(f"direction must be one of {', '.join(SHARES)}, not {self.direction!r}")
 
-    def partial(self, logits: Tensor, target: TargetBlock, norms: Statistics | None = None) -> Statistics:
+    def partial(self, logits: Tensor, target: TargetBlock, normalizers: Statistics | None = None) -> Statistics:
         rows, cols = _reduce(logits, target.by_row, dim=1), _reduce(logits, target.by_col, dim=0)
         return Statistics(rows, cols, (logits.shape[0], logits.shape[1]))
 

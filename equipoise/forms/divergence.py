@@ -65,7 +65,7 @@ class Divergence(Form):
             raise UserError(f"among must be one of {', '.join(AMONG)}, not {self.among!r}")
 
     @property
-    def norm_names(self) -> tuple[str, ...]:  # type: ignore[override]
+    def normalizer_names(self) -> tuple[str, ...]:  # type: ignore[override]
         return ("logits",) if self.among == "all" else ("logits", "scores")
 
     def check(self, target: Target) -> None:
@@ -73,7 +73,7 @@ class Divergence(Form):
             what = "the divergence among negatives" if self.among == "negatives" else "the symmetric KL"
             raise UserError(f"{what} needs a target that gives everybody a share; choose a smoothed or softened one")
 
-    def norms(self, logits: Tensor, scores: Scores | None) -> Statistics:
+    def normalizers(self, logits: Tensor, scores: Scores | None) -> Statistics:
         shape = (logits.shape[0], logits.shape[1])
         if self.among == "all":
             return Statistics({"logits": torch.logsumexp(logits, 1)}, {"logits": torch.logsumexp(logits, 0)}, shape)
@@ -83,10 +83,10 @@ class Divergence(Form):
         cols = {"logits": torch.logsumexp(rest, 0), "scores": _log_sum(scores.by_col, scores.positive, 0)}
         return Statistics(rows, cols, shape)
 
-    def partial(self, logits: Tensor, target: TargetBlock, norms: Statistics | None = None) -> Statistics:
-        assert norms is not None
-        log_q = logits - norms.rows["logits"][:, None], logits - norms.cols["logits"]
-        log_p = target.log_shares(logits) if self.among == "all" else _among_negatives(target.scores, norms)
+    def partial(self, logits: Tensor, target: TargetBlock, normalizers: Statistics | None = None) -> Statistics:
+        assert normalizers is not None
+        log_q = logits - normalizers.rows["logits"][:, None], logits - normalizers.cols["logits"]
+        log_p = target.log_shares(logits) if self.among == "all" else _among_negatives(target.scores, normalizers)
         positive = target.scores.positive if self.among == "negatives" and target.scores else None
         known = _known(target.scores)
         rows, cols = (
@@ -122,6 +122,6 @@ def _log_sum(values: Tensor, left_out: Tensor | None, dim: int) -> Tensor:
     return torch.logsumexp(_without(values, left_out), dim)
 
 
-def _among_negatives(scores: Scores | None, norms: Statistics) -> tuple[Tensor, Tensor]:
+def _among_negatives(scores: Scores | None, normalizers: Statistics) -> tuple[Tensor, Tensor]:
     assert scores is not None
-    return scores.by_row - norms.rows["scores"][:, None], scores.by_col - norms.cols["scores"]
+    return scores.by_row - normalizers.rows["scores"][:, None], scores.by_col - normalizers.cols["scores"]

@@ -2,15 +2,16 @@
 
 A form reduces each block to a few numbers a row and a column (`partial`), blocks combine by known rules (`merge`),
 and the loss follows from the combined numbers (`finish`). A form that compares distributions must know their
-normalisers before it can look at any entry; it names them (`norm_names`), and they are added up first (`norms`):
+normalisers before it can look at any entry; it names them (`normalizer_names`), and they are added up first
+(`normalizers`):
 
-    norms = log-sums over whole rows and columns of what norms(logits, scores) gives for every block
+    normalizers = log-sums over whole rows and columns of what normalizers(logits, scores) gives for every block
     statistics = start(N, M)
-    for every block:  statistics[rows, cols] = merge(statistics[rows, cols], partial(logits, target, norms[rows, cols]))
-    loss = finish(statistics)
+    for every block:  statistics[rows, cols] = merge(statistics[rows, cols], partial(logits, target, normalizers[rows,
+    cols])) loss = finish(statistics)
 
 All of them are differentiable, so one block over everything under autograd is the eager path, and the gradient of a
-tile is that of its own few numbers. A form that needs no norms may know its gradient (`SingleSweep.grad`):
+tile is that of its own few numbers. A form that needs no normalizers may know its gradient (`ClosedFormGrad.grad`):
 
     for every block:  d loss / d logits = grad(logits, target, statistics[rows, cols])
 """
@@ -58,7 +59,7 @@ class Statistics:
 
 class Form(ABC):
     reductions: ClassVar[Mapping[str, Reduction]]
-    norm_names: ClassVar[tuple[str, ...]] = ()
+    normalizer_names: ClassVar[tuple[str, ...]] = ()
     tileable: ClassVar[bool] = True  # False: its `partial` must see all logits at once, so it is computed eagerly alone
     divisible: ClassVar[bool] = False  # whether the loss is a mean over rows, over columns or over both: that of parts
     # of them, each with as large a part of the rows as of the columns, then averages to that of the whole
@@ -83,21 +84,22 @@ class Form(ABC):
         """Refuse, in a sentence, a target that makes no sense with this form."""
         return
 
-    def norms(self, logits: Tensor, scores: Scores | None) -> Statistics:
-        """The logarithms of this block's part in each of `norm_names`."""
+    def normalizers(self, logits: Tensor, scores: Scores | None) -> Statistics:
+        """The logarithms of this block's part in each of `normalizer_names`."""
         return Statistics({}, {}, (logits.shape[0], logits.shape[1]))
 
     @abstractmethod
-    def partial(self, logits: Tensor, target: TargetBlock, norms: Statistics | None = None) -> Statistics:
-        """The statistics of one block of logits [R, C], given the whole matrix's norms of its rows and columns."""
+    def partial(self, logits: Tensor, target: TargetBlock, normalizers: Statistics | None = None) -> Statistics:
+        """The statistics of one block of logits [R, C], given the whole matrix's normalizers of its rows and
+        columns."""
 
     @abstractmethod
     def finish(self, statistics: Statistics) -> Tensor:
         """The loss, from the statistics of the whole matrix."""
 
 
-class SingleSweep(Form):
-    """A form without norms that knows its gradient, which spares a tiled run half of its work."""
+class ClosedFormGrad(Form):
+    """A form without normalizers that knows its gradient, which spares a tiled run half of its work."""
 
     @abstractmethod
     def grad(self, logits: Tensor, target: TargetBlock, statistics: Statistics) -> Tensor:

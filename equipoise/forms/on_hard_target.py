@@ -2,7 +2,7 @@
 
 Gao et al. 2024 (SoftCLIP), Eq. 16: L_CLIP stands beside the softened terms, of the same logits.
 
-    Together((Divergence(), Unsoftened(CrossEntropy())))
+    Together((Divergence(), OnHardTarget(CrossEntropy())))
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from equipoise.targets import TargetBlock
 
 
 @dataclass(frozen=True)
-class Unsoftened(Form):
-    form: Form  # one that needs no norms
+class OnHardTarget(Form):
+    form: Form  # one that needs no normalizers
 
     @property
     def reductions(self) -> Mapping[str, Reduction]:  # type: ignore[override]
@@ -28,7 +28,7 @@ class Unsoftened(Form):
     def divisible(self) -> bool:  # type: ignore[override]
         return self.form.divisible
 
-    def partial(self, logits: Tensor, target: TargetBlock, norms: Statistics | None = None) -> Statistics:
+    def partial(self, logits: Tensor, target: TargetBlock, normalizers: Statistics | None = None) -> Statistics:
         return self.form.partial(logits, target.hard)
 
     def finish(self, statistics: Statistics) -> Tensor:

@@ -18,12 +18,12 @@ from typing import ClassVar
 from torch import Tensor
 from torch.nn import functional as F
 
-from equipoise.forms.form import SUM, Reduction, SingleSweep, Statistics
+from equipoise.forms.form import SUM, ClosedFormGrad, Reduction, Statistics
 from equipoise.targets import TargetBlock
 
 
 @dataclass(frozen=True)
-class Sigmoid(SingleSweep):
+class Sigmoid(ClosedFormGrad):
     cites: ClassVar[tuple[str, ...]] = ("zhai2023siglip",)
     reductions: ClassVar[Mapping[str, Reduction]] = {"cost": SUM}
     divisible: ClassVar[bool] = True
@@ -35,7 +35,7 @@ class Sigmoid(SingleSweep):
     def learned_bias(self) -> float | None:
         return self.bias if self.learned else None
 
-    def partial(self, logits: Tensor, target: TargetBlock, norms: Statistics | None = None) -> Statistics:
+    def partial(self, logits: Tensor, target: TargetBlock, normalizers: Statistics | None = None) -> Statistics:
         x = logits + self._fixed
         rows, cols = (_cost(x, p).sum(dim) for p, dim in ((target.by_row, 1), (target.by_col, 0)))
         return Statistics({"cost": rows}, {"cost": cols}, (logits.shape[0], logits.shape[1]))

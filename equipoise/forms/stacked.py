@@ -13,12 +13,12 @@ from equipoise.targets import Scores, Target, TargetBlock
 
 
 @dataclass(frozen=True)
-class Together(Form):
+class StackedForms(Form):
     forms: tuple[Form, ...]
 
     @property
-    def norm_names(self) -> tuple[str, ...]:  # type: ignore[override]
-        return tuple(f"{i}/{name}" for i, form in enumerate(self.forms) for name in form.norm_names)
+    def normalizer_names(self) -> tuple[str, ...]:  # type: ignore[override]
+        return tuple(f"{i}/{name}" for i, form in enumerate(self.forms) for name in form.normalizer_names)
 
     @property
     def reductions(self) -> Mapping[str, Reduction]:  # type: ignore[override]
@@ -32,12 +32,12 @@ class Together(Form):
         for form in self.forms:
             form.check(target)
 
-    def norms(self, logits: Tensor, scores: Scores | None) -> Statistics:
-        return _joined([form.norms(logits, scores) for form in self.forms])
+    def normalizers(self, logits: Tensor, scores: Scores | None) -> Statistics:
+        return _joined([form.normalizers(logits, scores) for form in self.forms])
 
-    def partial(self, logits: Tensor, target: TargetBlock, norms: Statistics | None = None) -> Statistics:
+    def partial(self, logits: Tensor, target: TargetBlock, normalizers: Statistics | None = None) -> Statistics:
         parts = enumerate(self.forms)
-        return _joined([form.partial(logits, target, norms and _part(norms, i)) for i, form in parts])
+        return _joined([form.partial(logits, target, normalizers and _part(normalizers, i)) for i, form in parts])
 
     def finish(self, statistics: Statistics) -> Tensor:
         return torch.stack([form.finish(_part(statistics, i)) for i, form in enumerate(self.forms)])

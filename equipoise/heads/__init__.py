@@ -7,10 +7,10 @@ They are saved with the model, so that training can go on; `encode_image` and `e
 from __future__ import annotations
 
 from equipoise.heads.head import Head, HeadConfig, Seen, Sizes
-from equipoise.heads.logit_scale import OwnScale
-from equipoise.heads.mlm import MaskedWords
-from equipoise.heads.simclr import Projector
-from equipoise.heads.simsiam import Twins
-from equipoise.heads.text_queue import Nearest
+from equipoise.heads.logit_scale import LogitScaleHead
+from equipoise.heads.mlm import MLMHead
+from equipoise.heads.simclr import SimCLRHead
+from equipoise.heads.simsiam import SimSiamHead
+from equipoise.heads.text_queue import TextQueue
 
-__all__ = ["Head", "HeadConfig", "MaskedWords", "Nearest", "OwnScale", "Projector", "Seen", "Sizes", "Twins"]
+__all__ = ["Head", "HeadConfig", "LogitScaleHead", "MLMHead", "Seen", "SimCLRHead", "SimSiamHead", "Sizes", "TextQueue"]

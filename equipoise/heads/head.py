@@ -47,11 +47,11 @@ class Head(nn.Module):
         """Its roles, one row a sample."""
         raise NotImplementedError
 
-    def remember(self, embeddings: Embeddings) -> None:
+    def update_memory(self, embeddings: Embeddings) -> None:
         """What the next batches are to know of this one, which comes whole, from all processes. Once a batch."""
 
-    def bring_back(self) -> None:
-        """After an optimiser step: parameters beyond their bounds return to them, in place."""
+    def clamp_(self) -> None:
+        """After an optimizer step: parameters beyond their bounds return to them, in place."""
 
     def memory(self) -> dict[str, Tensor]:
         """What was remembered: buffers by name, the same in every process."""

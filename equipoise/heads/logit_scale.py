@@ -23,7 +23,7 @@ from equipoise.types import UserError
 MAX_SCALE = 100.0
 
 
-class OwnScale(Head):
+class LogitScaleHead(Head):
     roles: ClassVar[tuple[str, ...]] = ("m2_log_scale",)
 
     @dataclass(frozen=True)
@@ -34,8 +34,8 @@ class OwnScale(Head):
             if not 0 < self.scale <= MAX_SCALE:
                 raise UserError(f"scale must be above 0 and at most {MAX_SCALE:g}, not {self.scale}")
 
-        def build(self, sizes: Sizes) -> OwnScale:
-            return OwnScale(self)
+        def build(self, sizes: Sizes) -> LogitScaleHead:
+            return LogitScaleHead(self)
 
     def __init__(self, config: Config):
         super().__init__()
@@ -46,5 +46,5 @@ class OwnScale(Head):
         return {self.roles[0]: t.expand(len(seen.points("image")), 1)}
 
     @torch.no_grad()
-    def bring_back(self) -> None:
+    def clamp_(self) -> None:
         self.log_scale.clamp_(max=math.log(MAX_SCALE))

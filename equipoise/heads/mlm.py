@@ -27,14 +27,14 @@ from equipoise.types import UserError
 AT_ONCE = 2048  # words whose logits exist at the same time
 
 
-class MaskedWords(Head):
+class MLMHead(Head):
     roles: ClassVar[tuple[str, ...]] = ("words_cost",)
     reads_tokens: ClassVar[tuple[str, ...]] = ("text",)
 
     @dataclass(frozen=True)
     class Config:
-        def build(self, sizes: Sizes) -> MaskedWords:
-            return MaskedWords(sizes)
+        def build(self, sizes: Sizes) -> MLMHead:
+            return MLMHead(sizes)
 
     def __init__(self, sizes: Sizes):
         super().__init__()

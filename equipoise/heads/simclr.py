@@ -18,7 +18,7 @@ from equipoise.heads.head import Head, Seen, Sizes
 from equipoise.heads.mlp import mlp
 
 
-class Projector(Head):
+class SimCLRHead(Head):
     roles: ClassVar[tuple[str, ...]] = ("image_projected", "image_projected2")
 
     @dataclass(frozen=True)
@@ -26,8 +26,8 @@ class Projector(Head):
         hidden: int = 4096
         width: int = 256
 
-        def build(self, sizes: Sizes) -> Projector:
-            return Projector(self, sizes)
+        def build(self, sizes: Sizes) -> SimCLRHead:
+            return SimCLRHead(self, sizes)
 
     def __init__(self, config: Config, sizes: Sizes):
         super().__init__()

@@ -20,7 +20,7 @@ from equipoise.heads.head import Head, Seen, Sizes
 from equipoise.heads.mlp import mlp
 
 
-class Twins(Head):
+class SimSiamHead(Head):
     roles: ClassVar[tuple[str, ...]] = ("image_projected", "image_projected2", "image_predicted", "image_predicted2")
 
     @dataclass(frozen=True)
@@ -28,8 +28,8 @@ class Twins(Head):
         width: int = 1024
         bottleneck: int = 512
 
-        def build(self, sizes: Sizes) -> Twins:
-            return Twins(self, sizes)
+        def build(self, sizes: Sizes) -> SimSiamHead:
+            return SimSiamHead(self, sizes)
 
     def __init__(self, config: Config, sizes: Sizes):
         super().__init__()

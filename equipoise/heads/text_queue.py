@@ -25,7 +25,7 @@ from equipoise.types import Embeddings, UserError
 AT_ONCE = 256  # texts that are compared with the whole queue at the same time
 
 
-class Nearest(Head):
+class TextQueue(Head):
     roles: ClassVar[tuple[str, ...]] = ("text_nearest", "text_view2_nearest")
     queue: Tensor  # [size, d]
     place: Tensor  # where the next text goes
@@ -39,8 +39,8 @@ class Nearest(Head):
             if self.size < 1:
                 raise UserError(f"queue must be at least 1, not {self.size}")
 
-        def build(self, sizes: Sizes) -> Nearest:
-            return Nearest(self, sizes)
+        def build(self, sizes: Sizes) -> TextQueue:
+            return TextQueue(self, sizes)
 
     def __init__(self, config: Config, sizes: Sizes):
         super().__init__()
@@ -63,7 +63,7 @@ class Nearest(Head):
         return known[torch.cat(parts)].to(points.dtype)
 
     @torch.no_grad()
-    def remember(self, embeddings: Embeddings) -> None:
+    def update_memory(self, embeddings: Embeddings) -> None:
         assert embeddings.text_view2 is not None
         size = len(self.queue)
         new = torch.cat([embeddings.text_view2, embeddings.text])[-size:]

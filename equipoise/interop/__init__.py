@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from equipoise.interop.export import left_out, write_open_clip, write_transformers
-from equipoise.interop.foreign_model import Asked, Foreign
+from equipoise.interop.foreign_model import Foreign, ImportRequest
 from equipoise.interop.load import is_foreign, read_foreign
 from equipoise.interop.onnx import write_onnx
 from equipoise.models.model import Model
@@ -17,4 +17,4 @@ EXPORTS: dict[str, Callable[[Model, Path], None]] = {
     "onnx": write_onnx,
 }
 
-__all__ = ["EXPORTS", "Asked", "Foreign", "is_foreign", "left_out", "read_foreign"]
+__all__ = ["EXPORTS", "Foreign", "ImportRequest", "is_foreign", "left_out", "read_foreign"]

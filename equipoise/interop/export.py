@@ -1,6 +1,6 @@
 """A plain CLIP of ours as a folder of open_clip, or of transformers. Nothing is uploaded.
 
-Both folders are complete: weights (safetensors), settings, preprocessing, tokeniser. A tokeniser that is not CLIP's own
+Both folders are complete: weights (safetensors), settings, preprocessing, tokenizer. A tokenizer that is not CLIP's own
 travels with its files, which open_clip finds by `hf_tokenizer_name`.
 """
 
@@ -13,13 +13,13 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
-from equipoise.data.tokenizer import Tokens
+from equipoise.data.tokenizer import CaptionTokenizer
 from equipoise.encoders import ViT
 from equipoise.interop.key_mapping import Names, to_theirs
 from equipoise.interop.load import IMAGES, OPEN_CLIP, OPEN_CLIP_WEIGHTS, TRANSFORMERS, TRANSFORMERS_WEIGHTS
 from equipoise.interop.open_clip import config as open_clip_config
 from equipoise.interop.open_clip import keys as open_clip_keys
-from equipoise.interop.plain_clip import Plain
+from equipoise.interop.plain_clip import PlainCLIP
 from equipoise.interop.strict_fields import Fields
 from equipoise.interop.tokenizer import is_clips
 from equipoise.interop.transformers import config as transformers_config
@@ -30,7 +30,7 @@ POOL_BIAS = "visual.attnpool.c_proj.bias"
 
 
 def write_open_clip(model: Model, folder: Path) -> None:
-    plain, tokens = Plain.of(model, "open_clip"), model.tokens
+    plain, tokens = PlainCLIP.of(model, "open_clip"), model.tokens
     own = "" if is_clips(tokens) else folder.name
     config = open_clip_config.write_config(plain, tokens.end, own)
     names = open_clip_keys.names_for(plain.image)
@@ -41,7 +41,7 @@ def write_open_clip(model: Model, folder: Path) -> None:
 
 
 def write_transformers(model: Model, folder: Path) -> None:
-    plain, tokens = Plain.of(model, "transformers"), model.tokens
+    plain, tokens = PlainCLIP.of(model, "transformers"), model.tokens
     config, images = transformers_config.write_config(plain, tokens.start, tokens.end, tokens.pad)
     _write_json(folder / TRANSFORMERS, config)
     _write_json(folder / IMAGES, images)
@@ -64,7 +64,7 @@ def _write_weights(path: Path, tensors: dict[str, Tensor]) -> None:
     path.chmod(path.parent.stat().st_mode & 0o666)  # safetensors keeps its files to their owner
 
 
-def _write_tokeniser(folder: Path, tokens: Tokens) -> None:
+def _write_tokeniser(folder: Path, tokens: CaptionTokenizer) -> None:
     """tokenizer.json says everything; transformers' CLIP classes want vocab.json and merges.txt too."""
     tokens.save(folder)
     about, clips = tokens.description(), is_clips(tokens)

@@ -6,20 +6,20 @@ from dataclasses import dataclass
 
 import torch
 
-from equipoise.data.tokenizer import Tokens
+from equipoise.data.tokenizer import CaptionTokenizer
 from equipoise.interop.key_mapping import Names, State, listed, to_ours, to_theirs
-from equipoise.interop.plain_clip import Plain
+from equipoise.interop.plain_clip import PlainCLIP
 from equipoise.models.folder import differences
 from equipoise.models.model import Model
 from equipoise.types import UserError
 
 
 @dataclass(frozen=True)
-class Asked:
+class ImportRequest:
     """What a person says beside the path."""
 
     model: str = ""  # open_clip's name for the model, or a .json file of its settings
-    tokenizer: str = ""  # a tokeniser's file or folder
+    tokenizer: str = ""  # a tokenizer's file or folder
     preprocess: str = ""  # a .json file, as open_clip's preprocess_cfg
 
 
@@ -28,8 +28,8 @@ class Foreign:
     """A model as another library keeps it."""
 
     where: str
-    plain: Plain
-    tokens: Tokens
+    plain: PlainCLIP
+    tokens: CaptionTokenizer
     names: Names
     state: State  # under their names
 

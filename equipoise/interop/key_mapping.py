@@ -1,6 +1,6 @@
 """Names of tensors here and in another library, one row a tensor, read in both directions.
 
-    "image_encoder.transformer.blocks.*.ln_1.weight": Row(("visual.transformer.resblocks.*.ln_1.weight",))
+    "image_encoder.transformer.blocks.*.ln_1.weight": KeyRule(("visual.transformer.resblocks.*.ln_1.weight",))
 
 `*` is the number of a block, the first number of a name. Some tensors are laid out in another way too: transposed, or
 cut into several. Every way is undone exactly: no number is ever changed, so a round trip is the same bit for bit.
@@ -36,17 +36,17 @@ THIRDS = Way(
 
 
 @dataclass(frozen=True)
-class Row:
+class KeyRule:
     theirs: tuple[str, ...]
     way: Way = SAME
 
 
-Names = Mapping[str, Row]  # by our name
+Names = Mapping[str, KeyRule]  # by our name
 
 
-def same(*pairs: tuple[str, str]) -> dict[str, Row]:
+def same(*pairs: tuple[str, str]) -> dict[str, KeyRule]:
     """Rows of tensors that differ in their names alone."""
-    return {ours: Row((theirs,)) for ours, theirs in pairs}
+    return {ours: KeyRule((theirs,)) for ours, theirs in pairs}
 
 
 def to_theirs(state: State, names: Names) -> dict[str, Tensor]:

@@ -1,7 +1,7 @@
 """What lies at a path that another library wrote: an open_clip folder, a transformers folder, or weights alone.
 
-    open_clip_config.json    settings and preprocessing of open_clip, weights and perhaps a tokeniser beside it
-    config.json              of transformers' CLIPModel, with preprocessor_config.json and a tokeniser
+    open_clip_config.json    settings and preprocessing of open_clip, weights and perhaps a tokenizer beside it
+    config.json              of transformers' CLIPModel, with preprocessor_config.json and a tokenizer
     a file                   weights; the settings are those of --model, or what OpenAI's own files say
     hf-hub:ORG/NAME          one of the folders, fetched first
 
@@ -14,13 +14,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from equipoise.interop.checkpoint import read_checkpoint
-from equipoise.interop.foreign_model import Asked, Foreign
+from equipoise.interop.foreign_model import Foreign, ImportRequest
 from equipoise.interop.hub import HUB, fetched
 from equipoise.interop.infer_config import QUICK, inferred_config, is_openai, likely_name, named_config
 from equipoise.interop.key_mapping import State
 from equipoise.interop.open_clip import config as open_clip_config
 from equipoise.interop.open_clip import keys as open_clip_keys
-from equipoise.interop.plain_clip import Plain
+from equipoise.interop.plain_clip import PlainCLIP
 from equipoise.interop.strict_fields import Fields, read_json
 from equipoise.interop.tokenizer import find_tokens, require_fit
 from equipoise.interop.transformers import config as transformers_config
@@ -52,8 +52,8 @@ def is_foreign(path: str | Path) -> bool:
     return path.is_file() or (theirs and not (path / CONFIG).is_file())
 
 
-def read_foreign(path: str | Path, asked: Asked | None = None) -> Foreign:
-    asked = asked or Asked()
+def read_foreign(path: str | Path, asked: ImportRequest | None = None) -> Foreign:
+    asked = asked or ImportRequest()
     place = fetched(str(path)) if str(path).startswith(HUB) else Path(path)
     if place.is_file():
         return _file(place, asked)
@@ -68,7 +68,7 @@ def read_foreign(path: str | Path, asked: Asked | None = None) -> Foreign:
     )
 
 
-def _open_clip(folder: Path, weights: Path, asked: Asked) -> Foreign:
+def _open_clip(folder: Path, weights: Path, asked: ImportRequest) -> Foreign:
     if asked.model:
         raise UserError(f"{folder / OPEN_CLIP} says what the model is; leave out --model {asked.model}")
     plain, named = open_clip_config.read_config(read_json(folder / OPEN_CLIP), str(folder / OPEN_CLIP))
@@ -79,7 +79,7 @@ def _open_clip(folder: Path, weights: Path, asked: Asked) -> Foreign:
     return Foreign(str(weights), plain, tokens, open_clip_keys.names_for(plain.image), state)
 
 
-def _transformers(folder: Path, asked: Asked) -> Foreign:
+def _transformers(folder: Path, asked: ImportRequest) -> Foreign:
     if asked.model:
         raise UserError(f"{folder / TRANSFORMERS} says what the model is; leave out --model {asked.model}")
     config = read_json(folder / TRANSFORMERS)
@@ -95,7 +95,7 @@ def _transformers(folder: Path, asked: Asked) -> Foreign:
     return Foreign(str(weights), plain, tokens, transformers_keys.NAMES, state)
 
 
-def _file(path: Path, asked: Asked) -> Foreign:
+def _file(path: Path, asked: ImportRequest) -> Foreign:
     """Weights alone, or those of the folder they lie in."""
     if not asked.model and path.name in OPEN_CLIP_WEIGHTS and (path.parent / OPEN_CLIP).is_file():
         return _open_clip(path.parent, path, asked)
@@ -133,7 +133,7 @@ def _settings_of(state: State, model: str, path: Path) -> Fields:
     return config
 
 
-def _prepared(plain: Plain, asked: Asked) -> Plain:
+def _prepared(plain: PlainCLIP, asked: ImportRequest) -> PlainCLIP:
     if not asked.preprocess:
         return plain
     fields = read_json(Path(asked.preprocess))

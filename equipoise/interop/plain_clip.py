@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from equipoise.data.preprocess import Preprocess
-from equipoise.data.tokenizer import NoTokens
+from equipoise.data.tokenizer import NoTokenizer
 from equipoise.encoders import IMAGE_ENCODERS, TEXT_ENCODERS, ResNet, TextTransformer, ViT
 from equipoise.interop.key_mapping import State
 from equipoise.models.model import Model
@@ -24,7 +24,7 @@ ROUNDING = 1e-3
 
 
 @dataclass(frozen=True)
-class Plain:
+class PlainCLIP:
     image: ViT.Config | ResNet.Config
     text: TextTransformer.Config
     dim: int
@@ -35,7 +35,7 @@ class Plain:
     bias: float | None = None  # added to logits, where the loss was SigLIP's
 
     @classmethod
-    def of(cls, model: Model, format: str) -> Plain:
+    def of(cls, model: Model, format: str) -> PlainCLIP:
         """What there is to say of a model of ours; one that is more than a plain CLIP is refused."""
         image, text, readout = model.image_encoder, model.text_encoder, model.image_readout
         reasons = {
@@ -45,7 +45,7 @@ class Plain:
             f"its text tower is a {type(text).__name__}": type(text) is not TextTransformer,
             "its text tower is not causal": type(text) is TextTransformer and not text.config.causal,
             f"its readout is a {type(readout).__name__}": type(readout) is not ClassToken,
-            "it has no tokeniser": isinstance(model.tokens, NoTokens),
+            "it has no tokenizer": isinstance(model.tokens, NoTokenizer),
             "its points are shifted": model.shift is not None,
             "its towers have prompts": model.prompts is not None,
         }

@@ -8,8 +8,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from equipoise.forms import CrossEntropy, Divergence, Form, Sigmoid, Together
-from equipoise.kernels.sharding.shards import Parts
+from equipoise.forms import CrossEntropy, Divergence, Form, Sigmoid, StackedForms
+from equipoise.kernels.sharding.shards import ShardedColumns
 from equipoise.kernels.triton.euclidean import fused_straight
 from equipoise.kernels.triton.geodesic import fused_arcs
 from equipoise.kernels.triton.infonce import fused
@@ -18,7 +18,7 @@ from equipoise.kernels.triton.lazy import trial
 from equipoise.kernels.triton.sigmoid import fused_sigmoid
 from equipoise.kernels.triton.softclip import fused_softened
 from equipoise.kernels.triton.softclip_weights import has_weights
-from equipoise.ops.triton_support import hindrance
+from equipoise.ops.triton_support import why_unavailable
 from equipoise.spaces import Euclidean, ProductSphere, Space, Sphere
 from equipoise.targets import OneHot, Target
 from equipoise.targets.softened import SoftenedBy
@@ -36,7 +36,9 @@ class Kernel(NamedTuple):
         return MEASURED[self.name]
 
 
-def kernel_for(points: Tensor, space: Space, target: Target, form: Form, parts: Parts | None = None) -> Kernel | str:
+def select_kernel(
+    points: Tensor, space: Space, target: Target, form: Form, parts: ShardedColumns | None = None
+) -> Kernel | str:
     """The kernel of this contrast or, in a few words, why there is none; `parts` if it is divided among processes."""
     found = _softened(points, space, target, form) if isinstance(target, SoftenedBy) else _hard(space, target, form)
     if isinstance(found, str):
@@ -47,7 +49,7 @@ def kernel_for(points: Tensor, space: Space, target: Target, form: Form, parts: 
         found = Kernel("inner", lambda u, v, t, _b: fused_in_parts(u, v, t, form, parts))
     if points.dtype not in {torch.bfloat16, torch.float32}:
         return f"there are kernels for bfloat16 and float32 points, not for {points.dtype}"
-    return hindrance(points, trial) or found
+    return why_unavailable(points, trial) or found
 
 
 def _hard(space: Space, target: Target, form: Form) -> Kernel | str:
@@ -83,7 +85,7 @@ def _softened(points: Tensor, space: Space, target: SoftenedBy, form: Form) -> K
     for wrong, kernels in problems:
         if wrong:
             return f"softened targets have kernels only {kernels}"
-    for part in form.forms if isinstance(form, Together) else (form,):
+    for part in form.forms if isinstance(form, StackedForms) else (form,):
         if not has_weights(part):
             what = f"{part.kind} divergence" if isinstance(part, Divergence) else f"form {type(part).__name__}"
             return f"the {what} has no kernel yet with softened targets (there are kernels for kl and symmetric_kl)"

@@ -6,14 +6,14 @@ means, whatever computes it,
 
     logits = exp(t) * space.similarity(u, v);  form.finish(form.partial(logits, target.block(all rows, all columns)))
 
-with b added to the logits where the form learns a bias, and the norms of whole rows and columns found first where form
-or target need them. `impl="eager"` does just that under autograd and stores N × M matrices. `impl="tiled"` visits
+with b added to the logits where the form learns a bias, and the normalizers of whole rows and columns found first where
+form or target need them. `impl="eager"` does just that under autograd and stores N × M matrices. `impl="tiled"` visits
 blocks, keeps a few numbers a row and a column, and recomputes each block for the gradient: memory is linear in N.
 `impl="fused"` does the same at the speed of a GPU's matrix products, for the combinations that have kernels (see
-`backends.py`). `"auto"` takes eager while its matrices are small; beyond, fused where it can and tiled elsewhere.
-Where the target is made of tensors (a guide's points), they get their gradients too. Points that are not finite are
-refused in a sentence on the processor; on a GPU, which would have to be waited for, the loss is NaN. Several processes
-may share the work (`sharding/context.py`): then u and v are a part of the batch, and the loss is that of the whole.
+`backends.py`). `"auto"` takes eager while its matrices are small; beyond, fused where it can and tiled elsewhere. Where
+the target is made of tensors (a guide's points), they get their gradients too. Points that are not finite are refused
+in a sentence on the processor; on a GPU, which would have to be waited for, the loss is NaN. Several processes may
+share the work (`sharding/context.py`): then u and v are a part of the batch, and the loss is that of the whole.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from equipoise.forms import Form, SingleSweep
-from equipoise.kernels.backends import Kernel, kernel_for
+from equipoise.forms import ClosedFormGrad, Form
+from equipoise.kernels.backends import Kernel, select_kernel
 from equipoise.kernels.finite import require_finite
-from equipoise.kernels.sharding.columns import Columns, Here
+from equipoise.kernels.sharding.columns import Columns, Local
 from equipoise.kernels.sharding.context import division, whole_target
-from equipoise.kernels.sharding.shards import Parts
+from equipoise.kernels.sharding.shards import ShardedColumns
 from equipoise.kernels.tiled import Tiles, tiled
 from equipoise.kernels.tiled_normalized import swept
 from equipoise.kernels.tiled_normalized_block import Sweeps, known_block, norms_of
@@ -85,18 +85,18 @@ def _computed(
     form: Form,
     impl: str,
     tile: int | None,
-    parts: Parts | None,
+    parts: ShardedColumns | None,
 ) -> Tensor:
     if impl == "eager" and parts is not None:
         return _in_tiles(rows, cols, log_scale, bias, space, target, form, max(parts.sizes), parts)
     if impl == "eager":
         return _eager(rows, cols, log_scale, bias, space, target, form)
     if impl == "fused":
-        kernel = kernel_for(rows, space, target, form, parts)
+        kernel = select_kernel(rows, space, target, form, parts)
         if isinstance(kernel, str):
             raise UserError(f'impl="fused" is not possible: {kernel}; choose impl="tiled" or "auto"')
         return kernel.compute(rows, cols, log_scale, bias)
-    return _in_tiles(rows, cols, log_scale, bias, space, target, form, tile, parts or Here(len(rows), len(cols)))
+    return _in_tiles(rows, cols, log_scale, bias, space, target, form, tile, parts or Local(len(rows), len(cols)))
 
 
 def _in_tiles(
@@ -110,7 +110,7 @@ def _in_tiles(
     tile: int | None,
     columns: Columns,
 ) -> Tensor:
-    if isinstance(form, SingleSweep) and not target.guided:
+    if isinstance(form, ClosedFormGrad) and not target.guided:
         tile = tile or _side(TILE, rows)
         return tiled(rows, cols, log_scale, bias, Tiles(space, target, form, tile, columns))
     most = _side(SWEPT_TILE, rows)
@@ -121,10 +121,10 @@ def _side(of_device: dict[str, int], points: Tensor) -> int:
     return of_device["cuda" if points.is_cuda else "cpu"]
 
 
-def _chosen(rows: Tensor, cols: Tensor, space: Space, target: Target, form: Form, parts: Parts | None) -> str:
+def _chosen(rows: Tensor, cols: Tensor, space: Space, target: Target, form: Form, parts: ShardedColumns | None) -> str:
     if len(rows) * len(cols) <= EAGER_LIMIT or not form.tileable:
         return "eager"
-    kernel = kernel_for(rows, space, target, form, parts) if rows.is_cuda else ""
+    kernel = select_kernel(rows, space, target, form, parts) if rows.is_cuda else ""
     return "fused" if isinstance(kernel, Kernel) and kernel.measured else "tiled"
 
 
@@ -134,8 +134,8 @@ def _eager(
     everything = range(len(rows)), range(len(cols))
     logits = form.shifted(log_scale.exp() * space.similarity(rows, cols), bias)
     scores = target.scores(*everything, logits)
-    norms = norms_of(form, target, logits, scores)
-    return form.finish(form.partial(logits, known_block(target, *everything, logits, scores, norms), norms))
+    normalizers = norms_of(form, target, logits, scores)
+    return form.finish(form.partial(logits, known_block(target, *everything, logits, scores, normalizers), normalizers))
 
 
 def _check_bias(form: Form, bias: Tensor | float | None) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from equipoise.forms import SingleSweep, Statistics
+from equipoise.forms import ClosedFormGrad, Statistics
 from equipoise.forms.form import SUM
 from equipoise.kernels.sharding.columns import Columns
 from equipoise.kernels.tiling import blocks, moved
@@ -30,7 +30,7 @@ class Tiles:
 
     space: Space
     target: Target
-    form: SingleSweep
+    form: ClosedFormGrad
     tile: int
     columns: Columns
 

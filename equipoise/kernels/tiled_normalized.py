@@ -2,8 +2,8 @@
 
 Where a form compares distributions, or a guide makes the target, normalisers come before everything else:
 
-    forward    1. norms of whole rows and columns    2. statistics, given the norms      -> loss
-    backward   3. d loss / d norms, block by block   4. d loss / d points, log_scale and guides, block by block
+    forward    1. normalizers of whole rows and columns    2. statistics, given the normalizers      -> loss
+    backward   3. d loss / d normalizers, block by block   4. d loss / d points, log_scale and guides, block by block
 
 In a block, autograd differentiates the block's own few numbers; how these enter those of the whole is known: a sum
 passes the gradient on, a log-sum-exp passes it on times the block's part in it. A form with a gradient of its own and
@@ -22,10 +22,10 @@ from torch import Tensor
 
 from equipoise.forms.form import SUM, Reduction, Statistics, empty
 from equipoise.kernels.sharding.columns import Visit
-from equipoise.kernels.tiled_normalized_block import Block, Sweeps, named, values
+from equipoise.kernels.tiled_normalized_block import NormalizedBlock, Sweeps, named, values
 from equipoise.targets.target import COLS, ROWS, SHARED
 
-Add = Callable[[Block, range, range, Statistics], None]
+Add = Callable[[NormalizedBlock, range, range, Statistics], None]
 
 
 def swept(rows: Tensor, cols: Tensor, log_scale: Tensor, bias: Tensor, work: Sweeps) -> Tensor:
@@ -36,10 +36,10 @@ class _Swept(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, work: Sweeps, *tensors: Tensor) -> Tensor:
         sweep = _Sweep(work, tensors)
-        norms = sweep.around(work.norm_rules, Block.add_norms)
-        statistics = sweep.around(work.form.reductions, Block.add_statistics, norms)
+        normalizers = sweep.around(work.norm_rules, NormalizedBlock.add_norms)
+        statistics = sweep.around(work.form.reductions, NormalizedBlock.add_statistics, normalizers)
         ctx.work, ctx.count = work, len(tensors)
-        ctx.save_for_backward(*tensors, *values(norms), *values(statistics))
+        ctx.save_for_backward(*tensors, *values(normalizers), *values(statistics))
         return work.columns.total(sweep.part_of_loss(statistics))
 
     @staticmethod
@@ -49,12 +49,12 @@ class _Swept(torch.autograd.Function):
         work: Sweeps = ctx.work
         sweep = _Sweep(work, tensors)
         between = ctx.count + 2 * len(work.norm_rules)
-        norms = named(work.norm_rules, saved[ctx.count : between], sweep.shape)
+        normalizers = named(work.norm_rules, saved[ctx.count : between], sweep.shape)
         statistics = named(work.form.reductions, saved[between:], sweep.shape)
         wanted = sweep.wanted_of(statistics, upstream[0])
         sums = dict.fromkeys(work.norm_rules, SUM)
-        norms_wanted = sweep.around(sums, Block.add_norms_wanted, norms, statistics, wanted)
-        grads = sweep.grads(ctx.needs_input_grad[1:], norms, statistics, wanted, norms_wanted)
+        norms_wanted = sweep.around(sums, NormalizedBlock.add_norms_wanted, normalizers, statistics, wanted)
+        grads = sweep.grads(ctx.needs_input_grad[1:], normalizers, statistics, wanted, norms_wanted)
         return None, *(g if g is None else g.to(x.dtype) for g, x in zip(grads, tensors, strict=True))
 
 
@@ -65,7 +65,9 @@ class _Sweep:
         self.work, self.form, self.columns, self.tensors = work, work.form, work.columns, tensors
         self.shape = work.columns.shape
         self.sides = (ROWS, COLS, SHARED, SHARED, *work.target.sides())
-        self.like = tensors[2].new_empty(0)  # of log_scale's type, float32 at least: that of logits, norms and sums
+        self.like = tensors[2].new_empty(
+            0
+        )  # of log_scale's type, float32 at least: that of logits, normalizers and sums
 
     def around(self, rules: Mapping[str, Reduction], add: Add, *known: Statistics) -> Statistics:
         """What `add` adds up over all blocks: of the rows and the columns that are at home here, as is `known`."""
@@ -123,9 +125,9 @@ class _Sweep:
         points = [x for x, side in zip(self.tensors, self.sides, strict=True) if side == COLS]
         return self.columns.round(points, [x for part in known for x in part.cols.values()], visit, rules)
 
-    def _block(self, start: int, come: Sequence[Tensor], known: Sequence[Statistics]) -> Block:
+    def _block(self, start: int, come: Sequence[Tensor], known: Sequence[Statistics]) -> NormalizedBlock:
         """The block of columns that have come: their part of the tensors, and then what is known of them."""
         parts = iter(come)
         tensors = tuple(next(parts) if side == COLS else x for x, side in zip(self.tensors, self.sides, strict=True))
         here = [Statistics(part.rows, {name: next(parts) for name in part.cols}, self.shape) for part in known]
-        return Block(self.work, start, tensors, here)
+        return NormalizedBlock(self.work, start, tensors, here)

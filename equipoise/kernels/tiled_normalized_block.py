@@ -1,4 +1,4 @@
-"""A block of a contrast with norms: what each of the four rounds of `tiled_normalized.py` makes of its tiles."""
+"""A block of a contrast with normalizers: what each of the four rounds of `tiled_normalized.py` makes of its tiles."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from equipoise.kernels.tiling import blocks, moved
 from equipoise.spaces import Space
 from equipoise.targets import Scores, Target, TargetBlock
 
-GUIDE = "guide"  # the name of a guided target's own norms
+GUIDE = "guide"  # the name of a guided target's own normalizers
 
 
 @dataclass(frozen=True)
@@ -29,13 +29,13 @@ class Sweeps:
 
     @property
     def norm_rules(self) -> dict[str, Reduction]:
-        names = (*self.form.norm_names, *((GUIDE,) if self.target.guided else ()))
+        names = (*self.form.normalizer_names, *((GUIDE,) if self.target.guided else ()))
         return dict.fromkeys(names, LOG_SUM_EXP)
 
 
 def norms_of(form: Form, target: Target, logits: Tensor, scores: Scores | None) -> Statistics:
-    """What a block adds to the norms of its rows and columns, the form's and the target's."""
-    found = form.norms(logits, scores)
+    """What a block adds to the normalizers of its rows and columns, the form's and the target's."""
+    found = form.normalizers(logits, scores)
     if not target.guided:
         return found
     assert scores is not None
@@ -44,17 +44,17 @@ def norms_of(form: Form, target: Target, logits: Tensor, scores: Scores | None) 
 
 
 def known_block(
-    target: Target, rows: range, cols: range, like: Tensor, scores: Scores | None, norms: Statistics
+    target: Target, rows: range, cols: range, like: Tensor, scores: Scores | None, normalizers: Statistics
 ) -> TargetBlock:
-    """The target's block, once the norms of its rows and columns are known."""
+    """The target's block, once the normalizers of its rows and columns are known."""
     if scores is not None and target.guided:
-        scores = scores._replace(row_norms=norms.rows[GUIDE], col_norms=norms.cols[GUIDE])
+        scores = scores._replace(row_norms=normalizers.rows[GUIDE], col_norms=normalizers.cols[GUIDE])
     return target.block(rows, cols, like, scores)
 
 
-class Block:
+class NormalizedBlock:
     """The rows that are here against some columns, of which the first is number `start`. Known of both, as far as the
-    rounds have come: norms, statistics, what is wanted of statistics, what is wanted of norms."""
+    rounds have come: normalizers, statistics, what is wanted of statistics, what is wanted of normalizers."""
 
     def __init__(self, work: Sweeps, start: int, tensors: tuple[Tensor, ...], known: Sequence[Statistics]):
         self.work, self.form, self.start, self.tensors, self.known = work, work.form, start, tensors, known
@@ -71,12 +71,12 @@ class Block:
         self.form.merge(into, self._partial(r, c, *self._entries(r, c), self.known[0].at(r, c)))
 
     def add_norms_wanted(self, r: range, c: range, into: Statistics) -> None:
-        """This block's part in d loss / d norms."""
-        norms, statistics, wanted = (part.at(r, c) for part in self.known)
+        """This block's part in d loss / d normalizers."""
+        normalizers, statistics, wanted = (part.at(r, c) for part in self.known)
         logits, scores = self._entries(r, c)
         with torch.enable_grad():
-            leaves = [x.detach().requires_grad_() for x in values(norms)]
-            found = self._partial(r, c, logits, scores, named(self.work.norm_rules, leaves, norms.shape))
+            leaves = [x.detach().requires_grad_() for x in values(normalizers)]
+            found = self._partial(r, c, logits, scores, named(self.work.norm_rules, leaves, normalizers.shape))
         outputs, weights = _weighted(self.form.reductions, found, statistics, wanted)
         for total, grad in zip(
             values(into), torch.autograd.grad(outputs, leaves, weights, allow_unused=True), strict=True
@@ -86,16 +86,16 @@ class Block:
 
     def add_grads(self, r: range, c: range, grads: Sequence[Tensor | None]) -> None:
         """This block's part in d loss / d tensors."""
-        norms, statistics, wanted, norms_wanted = (part.at(r, c) for part in self.known)
+        normalizers, statistics, wanted, norms_wanted = (part.at(r, c) for part in self.known)
         leaves = tuple(
             x.detach().requires_grad_() if grad is not None else x for x, grad in zip(self.tensors, grads, strict=True)
         )
-        block = Block(self.work, self.start, leaves, self.known)
+        block = NormalizedBlock(self.work, self.start, leaves, self.known)
         with torch.enable_grad():
             logits, scores = block._entries(r, c)
             first = norms_of(self.form, block.target, logits, scores)
-            second = block._partial(r, c, logits, scores, norms)
-        outputs, weights = _weighted(self.work.norm_rules, first, norms, norms_wanted)
+            second = block._partial(r, c, logits, scores, normalizers)
+        outputs, weights = _weighted(self.work.norm_rules, first, normalizers, norms_wanted)
         more = _weighted(self.form.reductions, second, statistics, wanted)
         sought = [(x, grad) for x, grad in zip(leaves, grads, strict=True) if grad is not None]
         found = torch.autograd.grad(
@@ -112,8 +112,12 @@ class Block:
         logits = self.form.shifted(log_scale.exp() * similarity.to(log_scale.dtype), bias)
         return logits, self.target.scores(*self._place(r, c), logits)
 
-    def _partial(self, r: range, c: range, logits: Tensor, scores: Scores | None, norms: Statistics) -> Statistics:
-        return self.form.partial(logits, known_block(self.target, *self._place(r, c), logits, scores, norms), norms)
+    def _partial(
+        self, r: range, c: range, logits: Tensor, scores: Scores | None, normalizers: Statistics
+    ) -> Statistics:
+        return self.form.partial(
+            logits, known_block(self.target, *self._place(r, c), logits, scores, normalizers), normalizers
+        )
 
     def _place(self, r: range, c: range) -> tuple[range, range]:
         return moved(r, self.origin[0]), moved(c, self.origin[1])

@@ -17,7 +17,7 @@ from equipoise.spaces import Sphere
 from equipoise.types import Features, UserError
 
 
-class Weights(Readout):
+class CodeWeights(Readout):
     """The shares that a code book's readout makes its vector of."""
 
     reads_tokens = True
@@ -32,7 +32,7 @@ class Weights(Readout):
         return self.readout.weights(features, shared)
 
 
-def by_weights(model: Model) -> Model:
+def with_code_features(model: Model) -> Model:
     """The same model, its parameters shared, whose points are code weights on a sphere."""
     image, text = model.image_readout, model.text_readout
     if not (isinstance(image, CodeBookReadout) and isinstance(text, CodeBookReadout)):
@@ -41,7 +41,7 @@ def by_weights(model: Model) -> Model:
         )
     assert isinstance(model.shared, CodeBook)
     seen = copy.copy(model)
-    seen._modules = {**model._modules, "image_readout": Weights(image), "text_readout": Weights(text)}
+    seen._modules = {**model._modules, "image_readout": CodeWeights(image), "text_readout": CodeWeights(text)}
     seen.shift = None  # which is one of points
     seen.space = Sphere(len(model.shared.codes))
     return seen

@@ -8,7 +8,7 @@ from equipoise.models.model import Model
 from equipoise.types import UserError
 
 
-def require_fit(model: Model, source: Source) -> None:
+def require_compatible(model: Model, source: Source) -> None:
     """Refuse, in a sentence, a model whose encoders read something else than the source gives."""
     image, text = (source.image_width, source.text_width) if isinstance(source, FeatureSource) else (None, None)
     _require("image", "pictures", model.image_encoder, image)

@@ -2,7 +2,7 @@
 
     config.toml          every setting of the run, resolved
     model.safetensors    the weights
-    tokenizer.json ...   the tokeniser's files
+    tokenizer.json ...   the tokenizer's files
     preprocess.json      how images are prepared
     metrics.json         what was measured
     README.md            the card: what it is, how it was made, how to load it
@@ -23,7 +23,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from equipoise.data.preprocess import Preprocess
-from equipoise.data.tokenizer import NoTokens, Tokens
+from equipoise.data.tokenizer import CaptionTokenizer, NoTokenizer
 from equipoise.io.atomic import replacing, write_text
 from equipoise.models.model import Model, count_parameters
 from equipoise.types import UserError
@@ -101,13 +101,13 @@ def step_number(checkpoint: Path) -> int:
     return int(checkpoint.name.removeprefix(STEP))
 
 
-def read_parts(folder: Path) -> tuple[Tokens, Preprocess]:
+def read_parts(folder: Path) -> tuple[CaptionTokenizer, Preprocess]:
     path = folder / PREPROCESS
     try:
         preprocess = Preprocess.from_json(json.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UserError(f"cannot read {path}: {error}") from error
-    tokens = Tokens.load(folder) if (folder / TOKENISER).is_file() else NoTokens()
+    tokens = CaptionTokenizer.load(folder) if (folder / TOKENISER).is_file() else NoTokenizer()
     return tokens, preprocess
 
 

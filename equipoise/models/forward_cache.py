@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 TOWER_OF = {"image": "image", IMAGE_VIEW2: "image", IMAGE_MIXED: "image", "text": "text", TEXT_VIEW2: "text"}
 
 
-class Reading:
+class ForwardCache:
     """`tokens` names the towers whose patches or words are read beside class tokens."""
 
     def __init__(self, model: Model, batch: Batch, tokens: frozenset[str]):

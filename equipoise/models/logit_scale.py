@@ -1,4 +1,5 @@
-"""Temperature: how far similarities are stretched. Stored as CLIP does, as t = log(scale); logits are exp(t)·s(u, v).
+"""The logit scale: how far similarities are stretched. Stored as CLIP does, as t = log(scale); logits are exp(t)·s(u,
+v).
 
 Radford et al. 2021, §2.5: t starts at ln(1/0.07), is learned, and exp(t) is kept below 100. Sun & Li 2024, §4.2: on a
 product of m spheres similarities reach m times as far, so exp(t) is kept below 100/m (`per_sphere`; their Table 5
@@ -6,7 +7,7 @@ says 3.95 for m = 16 instead of 6.25, which is `max_scale = 3.95`).
 
 A bound must let the gradient back in: clamping inside the loss gives zero gradient above the bound, so a temperature
 that starts or lands there stays for ever. Here the bound is applied straight through (the value is bounded, the
-gradient passes), and after every optimiser step the parameter itself is brought back to the bound.
+gradient passes), and after every optimizer step the parameter itself is brought back to the bound.
 
 Adam moves t by no more than the learning rate a step. In a run of some hundred steps that may be too little to get
 from a start to anywhere: `speed` multiplies the learning rate of t alone. Weight decay never touches it.
@@ -25,7 +26,7 @@ from equipoise.types import UserError
 
 
 @dataclass(frozen=True)
-class Temperature:
+class LogitScale:
     init: float = math.log(1 / 0.07)  # t, not exp(t)
     learnable: bool = True
     max_scale: float = 100.0  # upper bound on exp(t)
@@ -43,7 +44,7 @@ class Temperature:
     def cites(self) -> tuple[str, ...]:
         return ("radford2021clip", *(("sun2024temperature",) if self.per_sphere else ()))
 
-    def within(self, space: Space) -> Temperature:
+    def within(self, space: Space) -> LogitScale:
         """The same with the bound that holds in `space`."""
         return replace(self, max_scale=self.max_scale / space.factors, per_sphere=False) if self.per_sphere else self
 
@@ -59,9 +60,12 @@ class Temperature:
         return log_scale + (log_scale.clamp(max=self.max_log_scale) - log_scale).detach()
 
     @torch.no_grad()
-    def bring_back(self, log_scale: Tensor) -> None:
-        """After an optimiser step: a parameter beyond the bound returns to it, in place."""
+    def clamp_(self, log_scale: Tensor) -> None:
+        """After an optimizer step: a parameter beyond the bound returns to it, in place."""
         log_scale.clamp_(max=self.max_log_scale)
 
     def at_bound(self, log_scale: Tensor) -> bool:
         return bool(log_scale.detach() >= self.max_log_scale - 1e-6)
+
+
+Temperature = LogitScale  # the public name, `eq.Temperature`

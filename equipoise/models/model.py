@@ -1,4 +1,4 @@
-"""A model: two encoders, two readouts, what these share, one space, one temperature; tokeniser and preprocessing too.
+"""A model: two encoders, two readouts, what these share, one space, one temperature; tokenizer and preprocessing too.
 
     images --image encoder--> Features --readout--> vectors --space.project, shift--> points
     texts  --text encoder---> Features --readout--> vectors --space.project, shift--> points
@@ -18,16 +18,16 @@ from PIL import Image
 from torch import Tensor, nn
 
 from equipoise.data.preprocess import Preprocess
-from equipoise.data.tokenizer import NoTokens, Tokens
+from equipoise.data.tokenizer import CaptionTokenizer, NoTokenizer
 from equipoise.encoders import ImageConfig, TextConfig, TextTransformer
 from equipoise.heads import Head, HeadConfig, Sizes
 from equipoise.models.class_prompts import pivot_points
 from equipoise.models.embedding_shift import Shift
-from equipoise.models.encode_chunks import Spread, in_turn
-from equipoise.models.forward_cache import TOWER_OF, Reading, widened
-from equipoise.models.logit_scale import Temperature
+from equipoise.models.encode_chunks import EncodeAll, encode_in_chunks
+from equipoise.models.forward_cache import TOWER_OF, ForwardCache, widened
+from equipoise.models.logit_scale import LogitScale
 from equipoise.models.prompts import Prompts
-from equipoise.models.region_branch import Regions, tags_of
+from equipoise.models.region_branch import RegionBranch, tags_of
 from equipoise.readouts import Readout, ReadoutConfig
 from equipoise.spaces import Space
 from equipoise.types import Batch, Embeddings, Features, UserError
@@ -36,7 +36,7 @@ ImageLike = Image.Image | str | Path
 
 
 class Model(nn.Module):
-    spread: Spread = staticmethod(in_turn)  # who encodes a whole data set; several processes share it
+    encode_all: EncodeAll = staticmethod(encode_in_chunks)  # who encodes a whole data set; several processes share it
 
     def __init__(
         self,
@@ -45,10 +45,10 @@ class Model(nn.Module):
         text: TextConfig,
         readout: ReadoutConfig,
         space: Space,
-        temperature: Temperature,
+        temperature: LogitScale,
         preprocess: Preprocess,
-        tokens: Tokens,
-        regions: Regions.Config | None = None,
+        tokens: CaptionTokenizer,
+        regions: RegionBranch.Config | None = None,
         bias: float | None = None,
         heads: Mapping[str, HeadConfig] | None = None,
         shift: Shift.Config | None = None,
@@ -62,12 +62,12 @@ class Model(nn.Module):
         learned = prompts or Prompts.Config()
         context = tokens.context + classes - 1 + learned.length  # texts start with one class token
         self.text_encoder = text.build(tokens.size, context, classes)
-        if self.text_encoder.reads == "words" and isinstance(tokens, NoTokens):
-            raise UserError("this model's texts are words, but it has no tokeniser; give tokens.kind or tokenizer.json")
+        if self.text_encoder.reads == "words" and isinstance(tokens, NoTokenizer):
+            raise UserError("this model's texts are words, but it has no tokenizer; give tokens.kind or tokenizer.json")
         self.image_readout = readout.build(self.image_encoder.width, space, "image")
         self.text_readout = readout.build(self.text_encoder.width, space, "text")
         self.shared = readout.shared(space)
-        self.regions = (regions or Regions.Config()).build(self.image_encoder)
+        self.regions = (regions or RegionBranch.Config()).build(self.image_encoder)
         self.shift = (shift or Shift.Config()).build(space)
         self.logit_scale = temperature.parameter()
         self.logit_bias = None if bias is None else nn.Parameter(torch.tensor(bias))  # of an objective that learns one
@@ -78,7 +78,7 @@ class Model(nn.Module):
     def forward(self, batch: Batch, needs: Sequence[str] = ("image", "text")) -> Embeddings:
         """The roles an objective needs, and no more."""
         heads = [head for head in self.all_heads() if set(head.roles) & set(needs)]
-        reading = Reading(self, batch, self._towers_read_whole(heads))
+        reading = ForwardCache(self, batch, self._towers_read_whole(heads))
         makers: dict[str, Callable[[], Tensor]] = {
             **{view: partial(reading.points, view) for view in TOWER_OF},
             **({"regions": lambda: self._region_points(batch)} if self.regions else {}),
@@ -104,16 +104,16 @@ class Model(nn.Module):
         by_readouts = {tower for tower, readout in readouts.items() if readout.reads_tokens}
         return frozenset(by_readouts.union(*(head.reads_tokens for head in heads)))
 
-    def remember(self, embeddings: Embeddings) -> None:
+    def update_memory(self, embeddings: Embeddings) -> None:
         """What heads keep of a batch, once it has been compared: the whole of it, from all processes."""
         for head in self.all_heads():
-            head.remember(embeddings)
+            head.update_memory(embeddings)
 
-    def bring_back(self) -> None:
-        """After an optimiser step: what has left its bounds returns to them."""
-        self.temperature.bring_back(self.logit_scale)
+    def clamp_(self) -> None:
+        """After an optimizer step: what has left its bounds returns to them."""
+        self.temperature.clamp_(self.logit_scale)
         for head in self.all_heads():
-            head.bring_back()
+            head.clamp_()
 
     def memory(self) -> dict[str, Tensor]:
         """What heads have kept, by the names of the buffers: part of a run's state, not of the model's."""

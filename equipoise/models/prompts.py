@@ -9,7 +9,7 @@ Khattak et al. 2023, "MaPLe: Multi-modal Prompt Learning", §3.
     before block k = 2 ... depth, what became of the tokens at P's places gives way to P_k, or P̃_k
 
 n = `length` (2 in the paper), depth 9 of 12 blocks. Deeper blocks see what became of the last ones. P_1 starts from the
-embeddings of the first n tokens of "a photo of a", by the model's own tokeniser, where the weights come from a trained
+embeddings of the first n tokens of "a photo of a", by the model's own tokenizer, where the weights come from a trained
 model and the phrase has as many; all else starts from N(0, 0.02), and all A_k of k > 1 from the same numbers, as the
 authors' copies do. Nothing but this is to be trained (`training.trains = "added"`).
 
@@ -28,7 +28,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from equipoise.data.tokenizer import Tokens
+from equipoise.data.tokenizer import CaptionTokenizer
 from equipoise.encoders.encoder import Encoder, TakesPrompts
 from equipoise.types import UserError
 
@@ -88,7 +88,7 @@ class Prompts(nn.Module):
         return [coupled(tokens) for coupled, tokens in zip(self.maps, self.tokens, strict=True)]
 
     @torch.no_grad()
-    def start_from(self, words: nn.Embedding, tokens: Tokens) -> None:
+    def start_from(self, words: nn.Embedding, tokens: CaptionTokenizer) -> None:
         """P_1 from the embeddings of words, where there are enough of them."""
         ids, mask = tokens(WORDS)
         inside = ids[0, mask[0]][1:-1]  # without start and end

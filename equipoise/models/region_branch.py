@@ -24,7 +24,7 @@ from equipoise.encoders.encoder import HasRear, ImageEncoder
 from equipoise.types import Batch, Features, UserError
 
 
-class Regions(nn.Module):
+class RegionBranch(nn.Module):
     @dataclass(frozen=True)
     class Config:
         width: int = 0  # of the regions' features; 0: no branch
@@ -38,7 +38,7 @@ class Regions(nn.Module):
             if self.width < 0 or self.blocks < 0:
                 raise UserError(f"width and blocks must be at least 0, not {self.width} and {self.blocks}")
 
-        def build(self, encoder: ImageEncoder) -> Regions | None:
+        def build(self, encoder: ImageEncoder) -> RegionBranch | None:
             if not self.width:
                 return None
             if not isinstance(encoder, HasRear):
@@ -46,7 +46,7 @@ class Regions(nn.Module):
                     f"{type(encoder).__name__} cannot read regions, a ViT or a ResNet can; set regions.width to 0"
                 )
             encoder.check_rear(self.blocks)
-            return Regions(self, encoder)
+            return RegionBranch(self, encoder)
 
     def __init__(self, config: Config, encoder: HasRear):
         super().__init__()

@@ -13,16 +13,16 @@ from equipoise.types import UserError
 OWN = ("heads.", "logit_bias")  # of an objective: they take no part in what a model answers
 
 
-def begin_with(model: Model, weights: Mapping[str, Tensor], whose: str) -> None:
+def load_start_weights(model: Model, weights: Mapping[str, Tensor], whose: str) -> None:
     """Load weights of the start model `whose`. Heads, bias and what was added may be new, and former heads may go;
     anything else that does not fit is said, and nothing is loaded."""
     wanted = model.state_dict()
     fitting = {
         name: tensor
         for name, tensor in weights.items()
-        if not is_trainings_own(name) or (name in wanted and wanted[name].shape == tensor.shape)
+        if not is_training_only(name) or (name in wanted and wanted[name].shape == tensor.shape)
     }
-    new = _added(model) | {name for name in wanted if is_trainings_own(name)}
+    new = _added(model) | {name for name in wanted if is_training_only(name)}
     required = {name: tensor for name, tensor in wanted.items() if name in fitting or name not in new}
     if problems := differences(required, fitting):
         more = f"; and {len(problems) - SAID} more" if len(problems) > SAID else ""
@@ -33,7 +33,7 @@ def begin_with(model: Model, weights: Mapping[str, Tensor], whose: str) -> None:
     model.load_state_dict(fitting, strict=False)
 
 
-def is_trainings_own(name: str) -> bool:
+def is_training_only(name: str) -> bool:
     return name.startswith(OWN)
 
 

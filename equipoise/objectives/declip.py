@@ -26,7 +26,7 @@ from torch import Tensor
 
 from equipoise.data.source import HIDDEN, IMAGE_VIEW2, MASKED_WORDS, TEXT_VIEW2
 from equipoise.forms import FORMS, CrossEntropy, Form
-from equipoise.heads import Head, HeadConfig, MaskedWords, Nearest, Twins
+from equipoise.heads import Head, HeadConfig, MLMHead, SimSiamHead, TextQueue
 from equipoise.kernels import contrast
 from equipoise.objectives.clip import CLIP
 from equipoise.objectives.objective import Objective
@@ -37,9 +37,9 @@ from equipoise.targets import TARGETS, OneHot, Target
 from equipoise.types import Batch, Embeddings, Loss, UserError
 
 TERMS: dict[str, type[Head]] = {
-    "simsiam": Twins,
-    "words": MaskedWords,
-    "nearest": Nearest,
+    "simsiam": SimSiamHead,
+    "words": MLMHead,
+    "nearest": TextQueue,
 }  # those that a head makes, and which
 
 
@@ -81,7 +81,7 @@ class DeCLIP(Objective):
 
     @property
     def trains(self) -> tuple[str, ...]:
-        still = {"image_projected", "image_projected2", *Nearest.roles, *self._clip().needs}
+        still = {"image_projected", "image_projected2", *TextQueue.roles, *self._clip().needs}
         return (*self._clip().trains, *(role for role in self.needs if role not in still))
 
     @property
@@ -91,9 +91,9 @@ class DeCLIP(Objective):
     @property
     def heads(self) -> Mapping[str, HeadConfig]:
         made: dict[str, HeadConfig] = {
-            "simsiam": Twins.Config(self.width, self.bottleneck),
-            "words": MaskedWords.Config(),
-            "nearest": Nearest.Config(self.queue),
+            "simsiam": SimSiamHead.Config(self.width, self.bottleneck),
+            "words": MLMHead.Config(),
+            "nearest": TextQueue.Config(self.queue),
         }
         return {term: made[term] for term in self._terms()}
 
@@ -123,13 +123,13 @@ class DeCLIP(Objective):
 
         terms = {"contrastive": _mean(clip(i, t) for i, t in product(images, texts))}
         if self.simsiam_weight:
-            first, second, foretold, foretold2 = (further[role] for role in Twins.roles)
+            first, second, foretold, foretold2 = (further[role] for role in SimSiamHead.roles)
             terms["simsiam"] = simsiam((first, second), (foretold, foretold2))
         if self.words_weight:
             assert batch is not None
             terms["words"] = further["words_cost"].sum() / batch.side[HIDDEN].sum().clamp(min=1)
         if self.nearest_weight:
-            known = [further[role] for role in Nearest.roles]
+            known = [further[role] for role in TextQueue.roles]
             terms["nearest"] = _mean(nearest(i, t) for i, t in product(images, known))
         weights = {"contrastive": self.clip_weight, **{term: getattr(self, f"{term}_weight") for term in TERMS}}
         return Loss(torch.stack([weights[name] * term for name, term in terms.items()]).sum(), terms)

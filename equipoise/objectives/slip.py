@@ -18,7 +18,7 @@ from torch import Tensor
 
 from equipoise.data.source import IMAGE_VIEW2
 from equipoise.forms import FORMS, Form
-from equipoise.heads import HeadConfig, Projector
+from equipoise.heads import HeadConfig, SimCLRHead
 from equipoise.objectives.clip import CLIP
 from equipoise.objectives.objective import Objective
 from equipoise.objectives.simclr import simclr
@@ -54,11 +54,11 @@ class SLIP(Objective):
 
     @property
     def needs(self) -> tuple[str, ...]:
-        return (*self._clip().needs, *Projector.roles)
+        return (*self._clip().needs, *SimCLRHead.roles)
 
     @property
     def trains(self) -> tuple[str, ...]:
-        return (*self._clip().trains, *Projector.roles)
+        return (*self._clip().trains, *SimCLRHead.roles)
 
     @property
     def views(self) -> tuple[str, ...]:
@@ -66,7 +66,7 @@ class SLIP(Objective):
 
     @property
     def heads(self) -> Mapping[str, HeadConfig]:
-        return {"simclr": Projector.Config(self.hidden, self.width)}
+        return {"simclr": SimCLRHead.Config(self.hidden, self.width)}
 
     def __call__(
         self,
@@ -78,6 +78,6 @@ class SLIP(Objective):
         bias: Tensor | float | None = None,
     ) -> Loss:
         clip = self._clip()(embeddings, batch, log_scale=log_scale, space=space, bias=bias).total
-        first, second = (embeddings.further[role] for role in Projector.roles)
+        first, second = (embeddings.further[role] for role in SimCLRHead.roles)
         self_supervised = simclr(first, second, self.self_temperature)
         return Loss(clip + self.self_weight * self_supervised, {"contrastive": clip, "simclr": self_supervised})

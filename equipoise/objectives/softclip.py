@@ -22,7 +22,7 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from equipoise.forms import CrossEntropy, Divergence, Form, Together, Unsoftened
+from equipoise.forms import CrossEntropy, Divergence, Form, OnHardTarget, StackedForms
 from equipoise.kernels import contrast
 from equipoise.objectives.objective import Objective
 from equipoise.settings.choice import choice
@@ -108,8 +108,8 @@ class SoftCLIP(Objective):
             raise UserError(f"gamma must be from 0 to 1, not {self.gamma}")
         return [(weight, Softened(self.beta, self.match, guide)) for weight, guide in both if weight]
 
-    def _form(self, *, with_matches: bool) -> Together:
+    def _form(self, *, with_matches: bool) -> StackedForms:
         """The soft terms of one guide and, once, the hard one: all of the same logits."""
         relation = (Divergence(self.divergence, among="negatives"),) if self.relation_weight else ()
-        hard = (Unsoftened(CrossEntropy()),) if with_matches and self.clip_weight else ()
-        return Together((Divergence(self.divergence), *relation, *hard))
+        hard = (OnHardTarget(CrossEntropy()),) if with_matches and self.clip_weight else ()
+        return StackedForms((Divergence(self.divergence), *relation, *hard))

@@ -1,6 +1,6 @@
 """The code book's work by Triton kernels: no score but the best of each sample and code is ever written.
 
-forward    best token of every sample and code, 2NPCw in bfloat16, or three times that for float32 (`halves`)
+forward    best token of every sample and code, 2NPCw in bfloat16, or three times that for float32 (`split_bf16`)
 backward   Σ over the entries of the gradient that are not zero, sorted by token and by code: nnz·w twice, no atomics
 """
 
@@ -12,8 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from equipoise.ops.split_bf16 import halves
-from equipoise.ops.triton_support import hindrance
+from equipoise.ops.split_bf16 import split_bf16
+from equipoise.ops.triton_support import why_unavailable
 
 TOKENS, CODES, DEEP, WARPS = 128, 128, 64, 8  # what a program has of each at a time
 LONGEST = 1 << 16  # a row of scores stays in one program's registers
@@ -22,7 +22,7 @@ LONGEST = 1 << 16  # a row of scores stays in one program's registers
 def usable(numbers: Tensor) -> bool:
     """Whether the kernels are the way to go here: on a GPU that runs them."""
     kinds = {torch.bfloat16, torch.float32}
-    return numbers.is_cuda and numbers.dtype in kinds and hindrance(numbers, _trial) is None
+    return numbers.is_cuda and numbers.dtype in kinds and why_unavailable(numbers, _trial) is None
 
 
 def best_tokens(queries: Tensor, mask: Tensor, codes: Tensor) -> tuple[Tensor, Tensor]:
@@ -33,7 +33,7 @@ def best_tokens(queries: Tensor, mask: Tensor, codes: Tensor) -> tuple[Tensor, T
     best = torch.empty(samples, count, dtype=torch.int32, device=queries.device)
     cut = {"BT": min(TOKENS, max(16, 1 << (tokens - 1).bit_length())), "BC": CODES, "BK": DEEP, "num_warps": WARPS}
     grid = (samples, -(-count // CODES))
-    flat = halves(queries.reshape(-1, width)), mask.to(torch.int8).contiguous(), halves(codes)
+    flat = split_bf16(queries.reshape(-1, width)), mask.to(torch.int8).contiguous(), split_bf16(codes)
     with torch.cuda.device_of(queries):
         _tiles().best_tokens[grid](*flat, pooled, best, tokens, count, W=width, PRODUCTS=products, **cut)
     return pooled.to(queries.dtype), best

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 
-def halves(points: Tensor) -> Tensor:
+def split_bf16(points: Tensor) -> Tensor:
     """bfloat16 points as they are; float32 points [N, d] as [N, 2d]: the rounded ones, then what rounding lost."""
     if points.dtype == torch.bfloat16:
         return points.contiguous()

@@ -16,7 +16,7 @@ def interpreted() -> bool:
     return os.environ.get("TRITON_INTERPRET", "0") not in {"", "0"}
 
 
-def hindrance(points: Tensor, trial: Callable[[torch.device], None]) -> str | None:
+def why_unavailable(points: Tensor, trial: Callable[[torch.device], None]) -> str | None:
     """In a few words, why no Triton kernel can run on these points; nothing if one can. `trial` runs a small one."""
     if find_spec("triton") is None:
         return "Triton is not installed (it comes with torch for GPUs)"

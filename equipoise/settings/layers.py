@@ -1,8 +1,8 @@
 """A table of settings as layers that remember where each key was written.
 
-A recipe, the recipe it extends and the command line are each a `Layer`; a `Table` stacks them, oldest first, and the
-newest layer that has a key wins. They are not merged on reading, because only the dataclass that a table describes (see
-`resolve.py`) knows which keys belong together: when a newer layer chooses another component by `name`, what older
+A recipe, the recipe it extends and the command line are each a `Layer`; a `LayeredTable` stacks them, oldest first, and
+the newest layer that has a key wins. They are not merged on reading, because only the dataclass that a table describes
+(see `resolve.py`) knows which keys belong together: when a newer layer chooses another component by `name`, what older
 layers wrote for the former component must go.
 """
 
@@ -32,7 +32,7 @@ class Layer:
 
 
 @dataclass(frozen=True)
-class Table:
+class LayeredTable:
     """One table as its layers wrote it, oldest first."""
 
     layers: tuple[Layer, ...]
@@ -47,7 +47,7 @@ class Table:
     def __getitem__(self, name: str) -> Any:
         return next(layer.values[name] for layer in reversed(self.layers) if name in layer.values)
 
-    def child(self, name: str) -> Table:
+    def child(self, name: str) -> LayeredTable:
         """The sub-table `name`, empty where it was not written."""
         for layer in self.layers:
             value = layer.values.get(name, {})
@@ -55,9 +55,11 @@ class Table:
                 hint = f'; to choose one write {self.full(name)}.name = "..."' if isinstance(value, str) else ""
                 message = f'"{self.full(name)}" must be a table of keys, found {shown(value)}{hint}'
                 raise self._only(layer).error(message, name)
-        return Table(tuple(layer.narrowed(layer.values.get(name, {})) for layer in self.layers), (*self.key, name))
+        return LayeredTable(
+            tuple(layer.narrowed(layer.values.get(name, {})) for layer in self.layers), (*self.key, name)
+        )
 
-    def chosen(self, default: str) -> tuple[str, Table]:
+    def chosen(self, default: str) -> tuple[str, LayeredTable]:
         """The choice in force by `name`, and the other keys, without those written for a former choice."""
         current = default
         kept: list[Layer] = []
@@ -68,7 +70,7 @@ class Table:
             kept = kept if name == current else []
             kept.append(layer.narrowed({key: value for key, value in layer.values.items() if key != "name"}))
             current = name
-        return current, Table(tuple(kept), self.key)
+        return current, LayeredTable(tuple(kept), self.key)
 
     def full(self, name: str) -> str:
         return ".".join((*self.key, name))
@@ -85,8 +87,8 @@ class Table:
     def error(self, message: str, *names: str) -> UserError:
         return UserError(f"{self.where(*names)}: {message}")
 
-    def _only(self, layer: Layer) -> Table:
-        return Table((layer,), self.key)
+    def _only(self, layer: Layer) -> LayeredTable:
+        return LayeredTable((layer,), self.key)
 
 
 def parse(text: str, source: str) -> Layer:

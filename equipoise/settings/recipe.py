@@ -19,7 +19,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
-from equipoise.settings.layers import Layer, Table, parse, shown
+from equipoise.settings.layers import Layer, LayeredTable, parse, shown
 from equipoise.settings.toml import Key, key_lines
 from equipoise.types import UserError
 
@@ -29,10 +29,10 @@ PathLike = str | os.PathLike[str]
 SAID = 5  # recipes named in an error
 
 
-def read_recipe(name_or_path: PathLike, overrides: Sequence[str] = ()) -> Table:
+def read_recipe(name_or_path: PathLike, overrides: Sequence[str] = ()) -> LayeredTable:
     """A built-in recipe by name or a recipe file by path, over its ancestors and under the `--set` overrides."""
     layers = recipe_layers(name_or_path)
-    return Table((*layers, command_line(overrides, source=layers[-1].source)))
+    return LayeredTable((*layers, command_line(overrides, source=layers[-1].source)))
 
 
 def recipe_layers(name_or_path: PathLike) -> tuple[Layer, ...]:
@@ -40,10 +40,10 @@ def recipe_layers(name_or_path: PathLike) -> tuple[Layer, ...]:
     return _with_ancestors(find_recipe(name_or_path), heirs=())
 
 
-def read_table(path: PathLike, overrides: Sequence[str] = ()) -> Table:
+def read_table(path: PathLike, overrides: Sequence[str] = ()) -> LayeredTable:
     """A stored, resolved table such as a model folder's `config.toml`: one file, no parent."""
     stored = parse(_text(Path(path)), os.fspath(path))
-    return Table((stored, command_line(overrides, source=stored.source)))
+    return LayeredTable((stored, command_line(overrides, source=stored.source)))
 
 
 def find_recipe(name_or_path: PathLike) -> Path:

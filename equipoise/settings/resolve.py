@@ -20,7 +20,7 @@ from operator import attrgetter
 from typing import Any, TypeVar, get_type_hints
 
 from equipoise.settings.choice import CHOICES, DEFAULT, MANY
-from equipoise.settings.layers import Table, shown, suggestion
+from equipoise.settings.layers import LayeredTable, shown, suggestion
 from equipoise.settings.values import Mismatch, alternatives, convert
 from equipoise.types import UserError
 
@@ -28,12 +28,12 @@ T = TypeVar("T")
 FULL_NAME = re.compile(r"\w+(\.\w+)*:\w+(\.\w+)*")  # package.module:attribute
 
 
-def resolve(cls: type[T], table: Table) -> tuple[T, dict[str, Any]]:
+def resolve(cls: type[T], table: LayeredTable) -> tuple[T, dict[str, Any]]:
     """The object a table describes, and the same table with every key filled in."""
     return _build(cls, None, table)
 
 
-def _build(cls: type[T], preset: T | None, table: Table) -> tuple[T, dict[str, Any]]:
+def _build(cls: type[T], preset: T | None, table: LayeredTable) -> tuple[T, dict[str, Any]]:
     """One dataclass, with the values of `preset`, where there is one, as defaults."""
     parts = {part.name: part for part in fields(cls) if part.init}  # type: ignore[arg-type]
     for name in table.names():
@@ -49,7 +49,7 @@ def _build(cls: type[T], preset: T | None, table: Table) -> tuple[T, dict[str, A
     return _construct(cls, values, table), full
 
 
-def _part(part: Field[Any], hint: Any, preset: Any, table: Table) -> tuple[Any, Any]:
+def _part(part: Field[Any], hint: Any, preset: Any, table: LayeredTable) -> tuple[Any, Any]:
     """The value of one field, and its entry in the full table."""
     if MANY in part.metadata:
         return _chosen_many(part, table.child(part.name))
@@ -63,7 +63,7 @@ def _part(part: Field[Any], hint: Any, preset: Any, table: Table) -> tuple[Any, 
     return value, list(value) if isinstance(value, tuple) else value
 
 
-def _plain(name: str, hint: Any, default: Any, table: Table) -> Any:
+def _plain(name: str, hint: Any, default: Any, table: LayeredTable) -> Any:
     if name not in table:
         if default is MISSING:
             raise table.error(f'the key "{table.full(name)}" is missing; it has no default')
@@ -80,7 +80,7 @@ def _default(part: Field[Any], preset: Any) -> Any:
     return part.default if part.default_factory is MISSING else part.default_factory()
 
 
-def _chosen(part: Field[Any], preset: Any, table: Table) -> tuple[Any, dict[str, Any]]:
+def _chosen(part: Field[Any], preset: Any, table: LayeredTable) -> tuple[Any, dict[str, Any]]:
     """The component a choice's `name` picks, built from the other keys of its table."""
     options = part.metadata[CHOICES]
     usual = None if preset is None else getattr(preset, part.name)
@@ -92,7 +92,7 @@ def _chosen(part: Field[Any], preset: Any, table: Table) -> tuple[Any, dict[str,
     return value, {"name": name, **full}
 
 
-def _chosen_many(part: Field[Any], table: Table) -> tuple[dict[str, Any], dict[str, Any]]:
+def _chosen_many(part: Field[Any], table: LayeredTable) -> tuple[dict[str, Any], dict[str, Any]]:
     """A component for each sub-table, by the name of that."""
     options, default = part.metadata[CHOICES], part.metadata[DEFAULT]
     values, full = {}, {}
@@ -103,7 +103,7 @@ def _chosen_many(part: Field[Any], table: Table) -> tuple[dict[str, Any], dict[s
     return values, full
 
 
-def _component(option: Any, table: Table) -> tuple[Any, dict[str, Any]]:
+def _component(option: Any, table: LayeredTable) -> tuple[Any, dict[str, Any]]:
     """A dataclass, or a preset with some of its values changed."""
     return _build(option, None, table) if isinstance(option, type) else _build(type(option), option, table)
 
@@ -115,7 +115,7 @@ def _name_of(value: Any, options: Mapping[str, Any]) -> str:
     return (same + kind + [f"{type(value).__module__}:{type(value).__qualname__}"])[0]
 
 
-def _option(name: str, options: Mapping[str, Any], table: Table) -> Any:
+def _option(name: str, options: Mapping[str, Any], table: LayeredTable) -> Any:
     """The dataclass or preset that a name stands for."""
     if name in options:
         return _schema(options[name])
@@ -138,7 +138,7 @@ def _schema(option: Any) -> Any:
     return option if is_dataclass(option) else getattr(option, "Config", None)
 
 
-def _construct(cls: type[T], values: Mapping[str, Any], table: Table) -> T:
+def _construct(cls: type[T], values: Mapping[str, Any], table: LayeredTable) -> T:
     try:
         return cls(**values)
     except ValueError as error:

@@ -1,1 +1,1 @@
-"""The loop, the optimiser and its schedule, checkpoints, metrics."""
+"""The loop, the optimizer and its schedule, checkpoints, metrics."""

@@ -10,7 +10,7 @@ from functools import partial
 from torch import Tensor
 
 from equipoise.kernels.finite import NotFinitePoints
-from equipoise.kernels.sharding.context import divided
+from equipoise.kernels.sharding.context import sharded_batch
 from equipoise.kernels.sharding.gather import gather_batch, gather_points
 from equipoise.kernels.sharding.hard_negatives import hardness_in_parts
 from equipoise.models.model import Model
@@ -27,7 +27,7 @@ class NotFinite(ArithmeticError):
 
 
 @dataclass(frozen=True)
-class Comparing:
+class BatchLoss:
     """An objective, and the way (`distributed/loss_sharding.py`) in which it comes by the points of all ranks."""
 
     model: Model
@@ -45,13 +45,13 @@ class Comparing:
             {role: points if role in COMMON else gather_points(points) for role, points in roles.items()}
         )
         loss = self._loss(whole, gather_batch(batch))
-        self.model.remember(whole)
+        self.model.update_memory(whole)
         return replace(loss, facts=partial(_facts, loss, whole, partial(_means, self.model.space)))
 
     def _divided(self, roles: Mapping[str, Tensor], batch: Batch) -> Loss:
         """Nobody sees the whole batch: the objective says `divisible`, so it only contrasts, and has no heads."""
         mine = Embeddings.of(roles)
-        with divided(self.exchange, len(batch)) as parts:
+        with sharded_batch(self.exchange, len(batch)) as parts:
             loss = self._loss(mine, batch)
         return replace(loss, facts=partial(_facts, loss, mine, partial(hardness_in_parts, self.model.space, parts)))
 

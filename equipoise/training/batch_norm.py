@@ -19,7 +19,7 @@ from equipoise.training.settings import Training
 from equipoise.types import UserError
 
 
-def prepare_statistics(model: nn.Module, settings: Training, ranks: Ranks) -> None:
+def prepare_batch_norm(model: nn.Module, settings: Training, ranks: Ranks) -> None:
     """Join the layers of all ranks; refuse micro-batches too small or too uneven to have statistics."""
     norms = [norm for norm in batch_norms(model) if norm.training]
     if ranks.world > 1:

@@ -16,10 +16,10 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
-from equipoise.training.distributed.dtensors import copy_parts, own_part
+from equipoise.training.distributed.dtensors import copy_local, local_part
 
 
-class Average:
+class EMA:
     """Every rank averages what it holds of the weights."""
 
     def __init__(self, model: nn.Module, decay: float):
@@ -30,14 +30,14 @@ class Average:
     def update(self, model: nn.Module, step: int) -> None:
         decay = min(self.decay, (1 + step) / (10 + step))
         for name, tensor in model.state_dict().items():
-            average, new = own_part(self.weights[name]), own_part(tensor)
+            average, new = local_part(self.weights[name]), local_part(tensor)
             if tensor.is_floating_point():
                 average.lerp_(new, 1 - decay)
             else:  # a counter of batch norm: there is no such thing as half a batch
                 average.copy_(new)
 
     def put_into(self, model: nn.Module) -> None:
-        copy_parts(model.state_dict(), self.weights)
+        copy_local(model.state_dict(), self.weights)
 
     @contextmanager
     def applied_to(self, model: nn.Module) -> Iterator[None]:
@@ -47,7 +47,7 @@ class Average:
             self.put_into(model)
             yield
         finally:
-            copy_parts(model.state_dict(), own)
+            copy_local(model.state_dict(), own)
 
 
 def _copied(model: nn.Module) -> dict[str, Tensor]:

@@ -7,7 +7,7 @@
     added      modules that say `added = True` of themselves: adapters, prompts, and the like
 
 An objective's heads and its bias are training's own and train always; the temperature goes by its own settings. What is
-frozen has no gradient, no weight decay and no optimiser state, and its batch norms keep their statistics.
+frozen has no gradient, no weight decay and no optimizer state, and its batch norms keep their statistics.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def freeze_all_but(model: Model, *trains: str) -> None:
             parameter.requires_grad_(False)
 
 
-class Parts:
+class TwoPhase:
     """A run in two parts: which of the parameters that ever train rest in a step."""
 
     def __init__(self, model: Model, first: str, then: str, first_steps: int):
@@ -59,8 +59,8 @@ class Parts:
 
 
 @contextmanager
-def at_rest(parameters: Sequence[nn.Parameter], spared: bool) -> Iterator[None]:
-    """Parameters that have no gradient in a step: the optimiser then leaves them and their moments alone. It is not
+def frozen(parameters: Sequence[nn.Parameter], spared: bool) -> Iterator[None]:
+    """Parameters that have no gradient in a step: the optimizer then leaves them and their moments alone. It is not
     even computed where they are `spared`; several processes wait for it, and it is dropped."""
     for parameter in parameters if spared else ():
         parameter.requires_grad_(False)
@@ -90,7 +90,7 @@ def added_modules(model: nn.Module) -> list[nn.Module]:
     return [module for module in model.modules() if getattr(module, "added", False)]
 
 
-def kept_norms(model: nn.Module, all_of_them: bool) -> list[_BatchNorm]:
+def frozen_norms(model: nn.Module, all_of_them: bool) -> list[_BatchNorm]:
     """Batch norms whose statistics are to stay: those of frozen parts, or all."""
     return [norm for norm in batch_norms(model) if all_of_them or _is_frozen(norm.parameters())]
 

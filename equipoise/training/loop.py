@@ -15,24 +15,24 @@ from equipoise.models.model import Model
 from equipoise.objectives import Objective
 from equipoise.training.batch_loss import NotFinite
 from equipoise.training.checkpoint.checkpoints import Checkpoints, is_due
-from equipoise.training.checkpoint.state import Position, State
+from equipoise.training.checkpoint.state import RunProgress, TrainingState
 from equipoise.training.distributed.ranks import Ranks
-from equipoise.training.distributed.sharded_encoding import Sharing
-from equipoise.training.distributed.wrap import own_device
-from equipoise.training.ema import Average
+from equipoise.training.distributed.sharded_encoding import ShardedEncoder
+from equipoise.training.distributed.wrap import device_of_rank
+from equipoise.training.ema import EMA
 from equipoise.training.logging.metrics import MetricsLog
-from equipoise.training.logging.null import Silence
-from equipoise.training.logging.throughput import Clock
+from equipoise.training.logging.null import NullLogger
+from equipoise.training.logging.throughput import Throughput
 from equipoise.training.settings import Training
-from equipoise.training.signals import Interrupt
-from equipoise.training.step import Step, StepFacts
-from equipoise.types import Batch, Moment, UserError
+from equipoise.training.signals import SignalHandler
+from equipoise.training.step import Step, StepResult
+from equipoise.types import Batch, StepInfo, UserError
 
 Evaluate = Callable[[Model], dict[str, float]]
 
 
 @dataclass(frozen=True)
-class Outcome:
+class TrainResult:
     records: list[dict[str, float]]  # what metrics.jsonl holds
     step: int  # steps done
     seconds: float  # of training, evaluation and checkpoints left out
@@ -51,7 +51,7 @@ def train(
     evaluate: Evaluate | None = None,
     resume: bool = False,
     ranks: Ranks | None = None,
-) -> Outcome:
+) -> TrainResult:
     """Train `model` in place on `batches` for `settings.steps`; metrics and checkpoints go to `folder`.
 
     With `resume`, the newest checkpoint in `folder` is loaded and the run goes on as if it had never stopped.
@@ -59,20 +59,22 @@ def train(
     Several `ranks` call this together, each with its share of the batches; the first one writes.
     """
     ranks = ranks or Ranks()
-    device = own_device(settings.torch_device(), ranks)
+    device = device_of_rank(settings.torch_device(), ranks)
     step = Step(model.to(device).train(), objective, settings, device, ranks)
-    state = State(model, step, Average(model, settings.ema) if settings.ema else None, ranks)
+    state = TrainingState(model, step, EMA(model, settings.ema) if settings.ema else None, ranks)
     checkpoints = Checkpoints(folder, config, settings, ranks)
     position = checkpoints.start(state, resume)
     _require_same_data(position, len(batches.source), folder)
     with (
-        MetricsLog(folder, position.records, position.step) if ranks.leads else Silence() as log,
-        Progress(settings.steps, already=position.step) if ranks.leads else Silence() as progress,
-        Interrupt(ranks) as interrupt,
+        MetricsLog(folder, position.records, position.step) if ranks.is_main else NullLogger() as log,
+        Progress(settings.steps, already=position.step) if ranks.is_main else NullLogger() as progress,
+        SignalHandler(ranks) as interrupt,
     ):
         if ranks.world > 1:
-            model.spread = Sharing(ranks, between=interrupt.give_up_together)
-        run = _Run(state, settings, evaluate, position, checkpoints, log, progress, interrupt, Clock(position.seconds))
+            model.encode_all = ShardedEncoder(ranks, between=interrupt.give_up_together)
+        run = _Run(
+            state, settings, evaluate, position, checkpoints, log, progress, interrupt, Throughput(position.seconds)
+        )
         try:
             run.go(batches)
         except NotFinite as error:
@@ -85,10 +87,10 @@ def train(
                 raise UserError(f"{sentence} ({checkpoints.last()})") from error
             raise
     if ranks.world > 1:
-        model.spread = Sharing(ranks)
+        model.encode_all = ShardedEncoder(ranks)
     if state.average and not interrupt:
         state.average.put_into(model)
-    return Outcome(log.records, position.step, run.clock.seconds(), _epoch(batches, settings), interrupt.signal)
+    return TrainResult(log.records, position.step, run.clock.seconds(), _epoch(batches, settings), interrupt.signal)
 
 
 def _epoch(batches: Batches, settings: Training) -> int:
@@ -100,33 +102,33 @@ def _epoch(batches: Batches, settings: Training) -> int:
 class _Run:
     """One run under way."""
 
-    state: State
+    state: TrainingState
     settings: Training
     evaluate: Evaluate | None
-    position: Position
+    position: RunProgress
     checkpoints: Checkpoints
-    log: MetricsLog | Silence
-    progress: Progress | Silence
-    interrupt: Interrupt
-    clock: Clock
+    log: MetricsLog | NullLogger
+    progress: Progress | NullLogger
+    interrupt: SignalHandler
+    clock: Throughput
 
     def go(self, batches: Batches) -> None:
         self._evaluate_if_due()  # the run may have been stopped before it could
         stream = batches.starting_at(self.position.step)
         while self.position.step < self.settings.steps:
-            batch = self.interrupt.attempt(lambda: next(stream, None))
-            stopped, clock_says_save = self.interrupt.agreed(self.checkpoints.is_due_by_clock())
+            batch = self.interrupt.interruptible(lambda: next(stream, None))
+            stopped, clock_says_save = self.interrupt.consensus(self.checkpoints.is_due_by_clock())
             if stopped or batch is None:
                 break
             if clock_says_save and self.position.step:
                 self._save()
             self._step(replace(batch, moment=self._moment(batches)))
-        if self.interrupt.agreed()[0] and self.position.step:
+        if self.interrupt.consensus()[0] and self.position.step:
             self._save()
 
-    def _moment(self, batches: Batches) -> Moment:
+    def _moment(self, batches: Batches) -> StepInfo:
         """Of the next step."""
-        return Moment(batches.seed, self.position.step + 1, self.settings.steps, _epoch(batches, self.settings))
+        return StepInfo(batches.seed, self.position.step + 1, self.settings.steps, _epoch(batches, self.settings))
 
     def _step(self, batch: Batch) -> None:
         number = self.position.step + 1
@@ -140,7 +142,7 @@ class _Run:
         if is_due(number, self.settings.checkpoint_every, self.settings.steps):
             self._save()
 
-    def _log_if_due(self, facts: StepFacts) -> None:
+    def _log_if_due(self, facts: StepResult) -> None:
         step = self.position.step
         if is_due(step, self.settings.log_every, self.settings.steps):
             values = _values(facts, self.state.model, self.clock)
@@ -155,10 +157,10 @@ class _Run:
         if not self.evaluate or not due or position.evaluated == position.step:
             return
         with self.clock.paused(), average.applied_to(model) if average else nullcontext():
-            found = self.interrupt.attempt_together(partial(self.evaluate, model))
+            found = self.interrupt.interruptible_together(partial(self.evaluate, model))
             if found is None:
                 return
-            position.validation = self.interrupt.ranks.first(lambda: found)
+            position.validation = self.interrupt.ranks.on_main(lambda: found)
             self.checkpoints.offer(self.state, position)
         position.evaluated = position.step
         self.log.write(position.step, {f"validation/{name}": value for name, value in position.validation.items()})
@@ -175,7 +177,7 @@ class _Run:
             self.checkpoints.save(self.state, position, last_chance=is_last)
 
 
-def _require_same_data(position: Position, samples: int, folder: Path) -> None:
+def _require_same_data(position: RunProgress, samples: int, folder: Path) -> None:
     if position.step and position.samples != samples:
         raise UserError(
             f"the training data has {samples:,} samples, but had {position.samples:,} when the run in {folder} was "
@@ -184,7 +186,7 @@ def _require_same_data(position: Position, samples: int, folder: Path) -> None:
     position.samples = samples
 
 
-def _values(facts: StepFacts, model: Model, clock: Clock) -> dict[str, float]:
+def _values(facts: StepResult, model: Model, clock: Throughput) -> dict[str, float]:
     terms = {f"loss/{name}": value.item() for name, value in facts.loss.terms.items()}
     return {
         "loss": facts.loss.total.item(),

@@ -23,7 +23,7 @@ TEMPERATURE = "logit_scale"
 UNDECAYED = ("class_token", "positions", "position_bias.hidden.weight", "position_bias.to_heads.weight", TEMPERATURE)
 
 
-def make_optimiser(model: nn.Module, settings: Training) -> torch.optim.AdamW:
+def make_optimizer(model: nn.Module, settings: Training) -> torch.optim.AdamW:
     """Weight decay on matrices of linear maps, convolutions and embeddings; none on the rest. A group's `speed`
     multiplies its learning rate."""
     trained = [(name, p) for name, p in model.named_parameters() if p.requires_grad]

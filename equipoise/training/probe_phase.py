@@ -21,7 +21,7 @@ from equipoise.types import UserError
 
 
 @dataclass(frozen=True)
-class Probe:
+class ProbePhase:
     share: float = 0.0  # of the steps; 0: everything from the start
     learning_rate: float = 1e-3
 

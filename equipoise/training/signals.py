@@ -22,7 +22,7 @@ from collections.abc import Callable
 from types import FrameType, TracebackType
 from typing import TypeVar
 
-from equipoise.training.distributed.process_group import outlive_the_launcher
+from equipoise.training.distributed.process_group import ignore_sigterm
 from equipoise.training.distributed.ranks import Ranks
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
@@ -36,7 +36,7 @@ class Abandoned(BaseException):
     """Raised inside attempted work; not an Exception, so that nothing on the way swallows it."""
 
 
-class Interrupt:
+class SignalHandler:
     """While in it, `if interrupt:` says whether a signal came, and `interrupt.signal` which (0: none)."""
 
     def __init__(self, ranks: Ranks | None = None) -> None:
@@ -50,7 +50,7 @@ class Interrupt:
     def __bool__(self) -> bool:
         return self.signal != 0
 
-    def __enter__(self) -> Interrupt:
+    def __enter__(self) -> SignalHandler:
         if threading.current_thread() is threading.main_thread():  # signals come to no other
             former = {number: signal.getsignal(number) for number in SIGNALS}
             # one that is ignored (nohup), or handled outside Python, stays so
@@ -63,9 +63,9 @@ class Interrupt:
         for number, handler in self._before.items():
             signal.signal(number, handler)
         if self._before and error is not None and self.ranks.world > 1:
-            outlive_the_launcher()
+            ignore_sigterm()
 
-    def agreed(self, *questions: bool) -> list[bool]:
+    def consensus(self, *questions: bool) -> list[bool]:
         """Whether a signal came to any rank, and whether any answers yes to each question: the same on all ranks."""
         orphaned = self.ranks.world > 1 and os.getppid() != self._launcher
         number, *answers = self.ranks.highest(self.signal or (signal.SIGTERM if orphaned else 0), *questions)
@@ -74,10 +74,10 @@ class Interrupt:
 
     def give_up_together(self) -> None:
         """Inside `attempt`, on all ranks at once: the place where work of several ranks can be given up."""
-        if self.ranks.world > 1 and self.agreed()[0]:
+        if self.ranks.world > 1 and self.consensus()[0]:
             raise Abandoned
 
-    def attempt(self, work: Callable[[], T]) -> T | None:
+    def interruptible(self, work: Callable[[], T]) -> T | None:
         """What `work` of this rank gives, which can be given up at any point; None if a signal has come or comes."""
         if self:
             return None
@@ -91,10 +91,10 @@ class Interrupt:
         finally:
             self._can_abandon = False
 
-    def attempt_together(self, work: Callable[[], T]) -> T | None:
+    def interruptible_together(self, work: Callable[[], T]) -> T | None:
         """The same of work that the ranks do together, so that none may leave it but where all do."""
         if self.ranks.world == 1:
-            return self.attempt(work)
+            return self.interruptible(work)
         try:
             self.give_up_together()
             return work()

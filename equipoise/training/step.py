@@ -1,4 +1,4 @@
-"""One optimiser step: embed, compare, differentiate, clip, update."""
+"""One optimizer step: embed, compare, differentiate, clip, update."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from torch import Tensor, nn
 from equipoise.encoders.batch_norm import leaving_statistics
 from equipoise.models.model import Model, evaluating
 from equipoise.objectives import Objective
-from equipoise.training.batch_loss import Comparing, NotFinite
-from equipoise.training.batch_norm import prepare_statistics
-from equipoise.training.distributed.dtensors import is_spread, own_part, own_rows
-from equipoise.training.distributed.loss_sharding import chosen_exchange
+from equipoise.training.batch_loss import BatchLoss, NotFinite
+from equipoise.training.batch_norm import prepare_batch_norm
+from equipoise.training.distributed.dtensors import is_sharded, local_part, local_rows
+from equipoise.training.distributed.loss_sharding import choose_loss_sharding
 from equipoise.training.distributed.ranks import Ranks
-from equipoise.training.distributed.stored_tensors import Stored
-from equipoise.training.distributed.wrap import alone, same_stretch, together
-from equipoise.training.ema import Average
-from equipoise.training.freezing import READOUTS, Parts, at_rest, freeze_all_but, kept_norms
+from equipoise.training.distributed.stored_tensors import CheckpointReader
+from equipoise.training.distributed.wrap import broadcast_scale_grads, no_sync, wrap_model
+from equipoise.training.ema import EMA
+from equipoise.training.freezing import READOUTS, TwoPhase, freeze_all_but, frozen, frozen_norms
 from equipoise.training.grad_cache import cached_backward, micro_batches
-from equipoise.training.optimizer import learning_rate, make_optimiser
+from equipoise.training.optimizer import learning_rate, make_optimizer
 from equipoise.training.settings import Training
 from equipoise.types import COMMON, MOMENTUM, Batch, Embeddings, Loss
 
 
 @dataclass(frozen=True)
-class StepFacts:
+class StepResult:
     loss: Loss
     learning_rate: float
     grad_norm: float
@@ -46,58 +46,58 @@ class Step:
         for tower in (model.image_encoder, model.text_encoder):
             tower.recompute_activations(settings.recompute_activations)
         self.ranks = ranks or Ranks()
-        way = chosen_exchange(settings, objective, self.ranks, model.space.dim)
-        self.compare = Comparing(model, objective, way)
+        way = choose_loss_sharding(settings, objective, self.ranks, model.space.dim)
+        self.compare = BatchLoss(model, objective, way)
         if model.regions is not None and "regions" not in objective.trains:
             model.regions.requires_grad_(False)  # else DDP waits for a gradient that never comes
         probing = settings.probe.steps_of(settings.steps)
         freeze_all_but(model, settings.trains, *((READOUTS,) if probing else ()))
-        self.kept = kept_norms(model, settings.keep_statistics or probing > 0)
+        self.kept = frozen_norms(model, settings.keep_statistics or probing > 0)
         self._keep_statistics()
-        prepare_statistics(model, settings, self.ranks)
-        self.module = together(model, self.ranks, settings.parallel, device)
+        prepare_batch_norm(model, settings, self.ranks)
+        self.module = wrap_model(model, self.ranks, settings.parallel, device)
         self.parts = (
-            Parts(model, READOUTS, settings.trains, probing) if probing else None
+            TwoPhase(model, READOUTS, settings.trains, probing) if probing else None
         )  # FSDP has made parameters new
-        self.optimiser = make_optimiser(model, settings)
+        self.optimizer = make_optimizer(model, settings)
         self.forward = torch.compile(self.module) if settings.compile else self.module
 
-    def __call__(self, batch: Batch, number: int, average: Average | None = None) -> StepFacts:
+    def __call__(self, batch: Batch, number: int, average: EMA | None = None) -> StepResult:
         """Step `number` from 1; `average` is that of the weights so far, for an objective that it teaches."""
         rate = learning_rate(number - 1, self.settings)
-        for group in self.optimiser.param_groups:
+        for group in self.optimizer.param_groups:
             group["lr"] = rate * group["speed"]
-        self.optimiser.zero_grad(set_to_none=True)
+        self.optimizer.zero_grad(set_to_none=True)
         resting = self.parts.resting(number) if self.parts else []
-        with at_rest(resting, spared=self.ranks.world == 1):
+        with frozen(resting, spared=self.ranks.world == 1):
             loss = self._backward(batch, average)
-        same_stretch(self.model, self.ranks)
+        broadcast_scale_grads(self.model, self.ranks)
         grad_norm = _total(nn.utils.clip_grad_norm_(self.model.parameters(), self.settings.clip_norm or math.inf))
         if not math.isfinite(grad_norm):
             raise NotFinite(f"the gradient became {grad_norm}")
-        self.optimiser.step()
-        self.model.bring_back()
-        return StepFacts(loss, rate, grad_norm)
+        self.optimizer.step()
+        self.model.clamp_()
+        return StepResult(loss, rate, grad_norm)
 
     def state(self) -> dict[str, Tensor]:
-        """The optimiser's moments as `moment/parameter`: a flat table that does not depend on any order."""
+        """The optimizer's moments as `moment/parameter`: a flat table that does not depend on any order."""
         names: dict[Tensor, str] = {parameter: name for name, parameter in self.model.named_parameters()}
-        moments = self.optimiser.state.items()
+        moments = self.optimizer.state.items()
         return {f"{kind}/{names[p]}": moment for p, kinds in moments for kind, moment in kinds.items()}
 
-    def load_state(self, stored: Stored, part: str = "") -> None:
+    def load_state(self, stored: CheckpointReader, part: str = "") -> None:
         """Take over what `state` gave, stored under names that begin with `part`; torch sees to devices and types."""
-        parameters = [p for group in self.optimiser.param_groups for p in group["params"]]
+        parameters = [p for group in self.optimizer.param_groups for p in group["params"]]
         place = {parameter: number for number, parameter in enumerate(parameters)}
         named = {name: p for name, p in self.model.named_parameters() if p in place}
         moments: dict[int, dict[str, Tensor]] = {}
         for full in stored.names(part):
             kind, _, name = full.partition("/")
             moments.setdefault(place[named[name]], {})[kind] = _like(named[name], stored, part + full)
-        groups = self.optimiser.state_dict()["param_groups"]
-        self.optimiser.load_state_dict({"state": moments, "param_groups": groups})
+        groups = self.optimizer.state_dict()["param_groups"]
+        self.optimizer.load_state_dict({"state": moments, "param_groups": groups})
 
-    def _backward(self, batch: Batch, average: Average | None = None) -> Loss:
+    def _backward(self, batch: Batch, average: EMA | None = None) -> Loss:
         """Gradients of the whole batch's loss, through one pass or through micro-batches."""
         micro, batch = self.settings.micro_batch, self.objective.prepared(batch)
         taught = self._teach(batch, average) if self.taught else {}
@@ -107,7 +107,7 @@ class Step:
                 lambda e: self.compare({**e.roles(), **taught}, batch),
                 batch,
                 micro,
-                lambda: alone(self.module),
+                lambda: no_sync(self.module),
                 self._again,
             )
         loss = self.compare({**self._embed(batch).roles(), **taught}, batch)
@@ -130,7 +130,7 @@ class Step:
             return self._embed(batch)
 
     @torch.no_grad()
-    def _teach(self, batch: Batch, average: Average | None) -> dict[str, Tensor]:
+    def _teach(self, batch: Batch, average: EMA | None) -> dict[str, Tensor]:
         """The batch as the average sees it. It comes before the forward pass, whose weights must stay as they are."""
         assert average is not None, "an objective that the average teaches needs it in every step"
         seen: dict[str, list[Tensor]] = {role: [] for role in self.taught}
@@ -142,12 +142,12 @@ class Step:
         return {role: torch.cat(parts) for role, parts in seen.items()}
 
 
-def _like(parameter: nn.Parameter, stored: Stored, name: str) -> Tensor:
+def _like(parameter: nn.Parameter, stored: CheckpointReader, name: str) -> Tensor:
     """A stored moment, spread over the ranks as its parameter is."""
-    if not is_spread(parameter) or stored.shape(name) != parameter.shape:
-        return stored.take(name)
+    if not is_sharded(parameter) or stored.shape(name) != parameter.shape:
+        return stored.read(name)
     moment = torch.empty_like(parameter).detach()
-    own_part(moment).copy_(stored.take(name, own_rows(moment)))
+    local_part(moment).copy_(stored.read(name, local_rows(moment)))
     return moment
 
 

@@ -20,7 +20,7 @@ from equipoise.data.files.paths import as_tuple
 from equipoise.data.files.prepare import LEFT_OUT, Prepare, prepare
 from equipoise.data.files.records import Records, Subset
 from equipoise.data.files.webdataset_classes import NAMES, TEMPLATES
-from equipoise.data.tokenizer import Tokens
+from equipoise.data.tokenizer import CaptionTokenizer
 from equipoise.io.atomic import write_text
 from equipoise.io.progress import Progress
 from equipoise.types import UserError
@@ -83,7 +83,7 @@ def prepare_data(parts: Mapping[str, Part], folder: Path, settings: Prepare) -> 
 
 
 def _counter(path: Path) -> Callable[[str], int]:
-    tokens = Tokens.load(path, context=1 << 30)
+    tokens = CaptionTokenizer.load(path, context=1 << 30)
     return lambda caption: int(tokens(caption)[1].sum())
 
 

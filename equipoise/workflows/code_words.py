@@ -13,13 +13,13 @@ from equipoise.analysis.codebook.usage import TextUse, read_texts, towers, use_o
 from equipoise.evaluation.results import percent
 from equipoise.io.atomic import write_text
 from equipoise.models.model import Model, evaluating
-from equipoise.workflows.codes import Looking, all_captions
+from equipoise.workflows.codes import CodebookRequest, all_captions
 from equipoise.workflows.subject import Subject
 
 LISTED = 15  # codes printed for a word
 
 
-def find_words(subject: Subject, words: Sequence[str], settings: Looking, folder: Path) -> None:
+def find_words(subject: Subject, words: Sequence[str], settings: CodebookRequest, folder: Path) -> None:
     """Which codes fire for a word, read by the model as a text of its own, beside how they fire for all captions."""
     model = subject.model()
     towers(model)

@@ -31,7 +31,7 @@ TOGETHER = 32  # codes whose pictures are in memory at once
 
 
 @dataclass(frozen=True)
-class Looking:
+class CodebookRequest:
     images: int = 5  # shown of a code
     words: int = 8
     stride: int = 0  # pixels between patches of the heat maps; 0: as the model has them
@@ -43,7 +43,7 @@ class Looking:
                 raise UserError(f"--{name} must be at least {least}, not {getattr(self, name)}")
 
 
-def show_codes(subject: Subject, settings: Looking, folder: Path, command: str) -> None:
+def show_codes(subject: Subject, settings: CodebookRequest, folder: Path, command: str) -> None:
     """Look at all pictures and captions, write the page, and say what was found."""
     model = subject.model()
     heat = Heat(model, settings.stride)  # what cannot be drawn is refused before the long way
@@ -74,7 +74,9 @@ def all_captions(pairs: Sequence[Pair]) -> list[str]:
     return captions
 
 
-def _found(code: int, images: Usage, texts: TextUse, pairs: Sequence[Pair], settings: Looking) -> dict[str, Any]:
+def _found(
+    code: int, images: Usage, texts: TextUse, pairs: Sequence[Pair], settings: CodebookRequest
+) -> dict[str, Any]:
     """All numbers of a code, JSON-able."""
     towers = {"image": images, "text": texts.usage}
     return {

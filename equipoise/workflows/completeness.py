@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 
 from equipoise.data.files.coco_objects import read_objects
 from equipoise.data.source import Pair
-from equipoise.evaluation.completeness import TEMPLATE, Completeness, Contrast, completeness, judged, left_out
+from equipoise.evaluation.completeness import TEMPLATE, Completeness, SentencePair, completeness, judged, left_out
 from equipoise.evaluation.completeness_scenes import scene_contrasts
 from equipoise.evaluation.results import percent
 from equipoise.io.atomic import write_text
@@ -36,7 +36,7 @@ def probe_completeness(subject: Subject, objects: Path | None, template: str, ou
     return found
 
 
-def contrasts_of(pairs: Sequence[Pair], objects: Path | None, template: str, seed: int) -> list[Contrast]:
+def contrasts_of(pairs: Sequence[Pair], objects: Path | None, template: str, seed: int) -> list[SentencePair]:
     """From an annotation file, from the truth of scenes, or from the records' own tags."""
     if objects is not None:
         named = read_objects(objects)

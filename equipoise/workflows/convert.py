@@ -6,7 +6,7 @@ from pathlib import Path
 
 from equipoise.config import dump
 from equipoise.encoders import ViT
-from equipoise.interop import EXPORTS, Asked, left_out
+from equipoise.interop import EXPORTS, ImportRequest, left_out
 from equipoise.io.atomic import replacing
 from equipoise.models.folder import save_model
 from equipoise.models.model import Model, count_parameters
@@ -14,7 +14,7 @@ from equipoise.types import UserError
 from equipoise.workflows.load import load, load_foreign
 
 
-def import_model(path: str, out: Path, asked: Asked) -> None:
+def import_model(path: str, out: Path, asked: ImportRequest) -> None:
     """Write a model folder of ours with the model at `path`, and say what was found."""
     require_new(out)
     model, loaded = load_foreign(path, asked)

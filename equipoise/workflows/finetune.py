@@ -12,18 +12,18 @@ from pathlib import Path
 from equipoise.config import Loaded, load_layers, load_settings
 from equipoise.finetuning.comparison import START as BEFORE
 from equipoise.finetuning.comparison import TUNED
-from equipoise.finetuning.layers import tuning_layers
+from equipoise.finetuning.layers import finetuning_layers
 from equipoise.finetuning.methods import DEFAULT, METHODS
 from equipoise.training.checkpoint.run_folder import holds_run, require_new
-from equipoise.training.distributed.process_group import joined
+from equipoise.training.distributed.process_group import process_group
 from equipoise.training.distributed.ranks import Ranks
 from equipoise.types import UserError
-from equipoise.workflows.finetune_measure import Judge
+from equipoise.workflows.finetune_measure import Measurer
 from equipoise.workflows.finetune_select import measure_start, write_comparison
 from equipoise.workflows.save import print_comparison
-from equipoise.workflows.shift import Shifting, find_shift, write_shifted
+from equipoise.workflows.shift import ShiftRequest, find_shift, write_shifted
 from equipoise.workflows.start_model import START, Start, load_start
-from equipoise.workflows.train import carry_out, folder_for, require_better
+from equipoise.workflows.train import folder_for, require_better, run_training
 
 
 def finetune(
@@ -43,16 +43,16 @@ def finetune(
     """
     if resume and out is None:
         raise UserError("--resume goes on with the run in a folder; say which with --out FOLDER")
-    with joined() as ranks:
+    with process_group() as ranks:
         name = str(model)
-        start = ranks.each(lambda: _start(name, out, resume))
-        loaded = load_layers(*tuning_layers(name, start.table, data, method, overrides))
-        folder = ranks.first(lambda: folder_for(loaded.run.name, out, resume))
+        start = ranks.on_each(lambda: _start(name, out, resume))
+        loaded = load_layers(*finetuning_layers(name, start.table, data, method, overrides))
+        folder = ranks.on_main(lambda: folder_for(loaded.run.name, out, resume))
         if METHODS[method].shifts:
             return _shift(loaded, start, folder, command, ranks)
         if not METHODS[method].trains:
             return _measure(loaded, start, folder, ranks)
-        return carry_out(loaded, folder, command, resume, ranks, start)
+        return run_training(loaded, folder, command, resume, ranks, start)
 
 
 def _start(name: str, out: Path | None, resume: bool) -> Start:
@@ -69,12 +69,12 @@ def _start(name: str, out: Path | None, resume: bool) -> Start:
 
 def _measure(loaded: Loaded, start: Start, folder: Path, ranks: Ranks) -> int:
     """What a method that trains nothing leaves."""
-    ranks.first(lambda: require_new(folder))
+    ranks.on_main(lambda: require_new(folder))
     comparison = measure_start(loaded, start, ranks)
-    ranks.first(lambda: write_comparison(folder, comparison))
-    if ranks.leads:
+    ranks.on_main(lambda: write_comparison(folder, comparison))
+    if ranks.is_main:
         print_comparison(comparison)
-    ranks.say(f"\nThe numbers are in {folder}")
+    ranks.print(f"\nThe numbers are in {folder}")
     return 0
 
 
@@ -84,13 +84,13 @@ def _shift(loaded: Loaded, start: Start, folder: Path, command: str, ranks: Rank
         raise UserError("embedding-shift trains nothing and needs one process; start it without torchrun")
     require_new(folder)
     run, model = loaded.run, start.model
-    judge = Judge(run, start, ranks)
-    judge.measure(BEFORE, model)
-    chosen = Shifting(metric=run.training.best)
-    sweep = find_shift(model, run.data.build("train"), judge.validation, run.evaluation, chosen)
+    measurer = Measurer(run, start, ranks)
+    measurer.measure(BEFORE, model)
+    chosen = ShiftRequest(metric=run.training.best)
+    sweep = find_shift(model, run.data.build("train"), measurer.validation, run.evaluation, chosen)
     write_shifted(model, load_settings(start.table, start.path), sweep, folder, {"model": start.path}, command)
-    judge.measure(TUNED, model)
-    comparison = judge.told((1.0,), (judge.score(model),))
+    measurer.measure(TUNED, model)
+    comparison = measurer.comparison((1.0,), (measurer.score(model),))
     write_comparison(folder, comparison)
     print_comparison(comparison)
     require_better(comparison, folder)

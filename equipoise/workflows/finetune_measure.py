@@ -6,35 +6,35 @@ from collections.abc import Callable, Mapping, Sequence
 
 from equipoise.config import Run
 from equipoise.data.source import Source
-from equipoise.evaluation.evaluate import Evaluation, Finding, evaluate, validate
+from equipoise.evaluation.evaluate import EvalResult, Evaluation, evaluate, validate
 from equipoise.finetuning.comparison import START, Comparison
 from equipoise.io.progress import Progress
 from equipoise.models.model import Model
 from equipoise.training.distributed.ranks import Ranks
-from equipoise.training.distributed.sharded_encoding import Sharing
-from equipoise.training.distributed.wrap import own_device
-from equipoise.training.logging.null import Silence
+from equipoise.training.distributed.sharded_encoding import ShardedEncoder
+from equipoise.training.distributed.wrap import device_of_rank
+from equipoise.training.logging.null import NullLogger
 from equipoise.types import UserError
 from equipoise.workflows.start_model import Start
 
 VALIDATION, FORMER = "validation", "test, what the start model was trained on"
 
 
-class Judge:
+class Measurer:
     """All ranks ask it together."""
 
     def __init__(self, run: Run, start: Start, ranks: Ranks):
         self.run, self.ranks = run, ranks
-        self.device = own_device(run.training.torch_device(), ranks)
+        self.device = device_of_rank(run.training.torch_device(), ranks)
         self.validation, self.test = (run.data.build(split) for split in ("validation", "test"))
         self.former, self.left_out = _former(run, start)
         self.numbers: dict[str, dict[str, dict[str, float]]] = {}
-        self.seated(start.model)
+        self.prepare(start.model)
 
-    def seated(self, model: Model) -> Model:
+    def prepare(self, model: Model) -> Model:
         """On this rank's device, and sharing the work of encoding."""
         if self.ranks.world > 1:
-            model.spread = Sharing(self.ranks)
+            model.encode_all = ShardedEncoder(self.ranks)
         return model.to(self.device).eval()
 
     def score(self, model: Model) -> float:
@@ -44,13 +44,13 @@ class Judge:
     def curve(self, shares: Sequence[float], at: Callable[[float], Model]) -> tuple[float, ...]:
         """The score of every place between start and end."""
         scores = []
-        with Progress(len(shares), "between start and end") if self.ranks.leads else Silence() as progress:
+        with Progress(len(shares), "between start and end") if self.ranks.is_main else NullLogger() as progress:
             for share in shares:
                 scores.append(self.score(at(share)))
                 progress.update(len(scores), **{self.run.training.best: f"{scores[-1]:.4g}"})
         return tuple(scores)
 
-    def measure(self, name: str, model: Model) -> Mapping[str, Finding]:
+    def measure(self, name: str, model: Model) -> Mapping[str, EvalResult]:
         """On all data there are; what was found on the test data."""
         findings = evaluate(model, self.test, self.run.evaluation)
         self._note(VALIDATION, name, self._validated(model))
@@ -60,14 +60,14 @@ class Judge:
             self._note(FORMER, name, _flat(evaluate(model, source, settings)))
         return findings
 
-    def told(self, shares: tuple[float, ...], scores: tuple[float, ...]) -> Comparison:
+    def comparison(self, shares: tuple[float, ...], scores: tuple[float, ...]) -> Comparison:
         tuning, best = self.run.finetuning, self.run.training.best
         before = self.numbers[VALIDATION][START][best]
         return Comparison(tuning.start, tuning.method, best, before, shares, scores, self.numbers, self.left_out)
 
     def _validated(self, model: Model) -> dict[str, float]:
         found = validate(model, self.validation, self.run.evaluation)
-        return self.ranks.first(lambda: found)  # so that rounding on a GPU cannot divide the ranks
+        return self.ranks.on_main(lambda: found)  # so that rounding on a GPU cannot divide the ranks
 
     def _note(self, data: str, name: str, numbers: dict[str, float]) -> None:
         self.numbers.setdefault(data, {})[name] = numbers
@@ -86,7 +86,7 @@ def _former(run: Run, start: Start) -> tuple[tuple[Source, Evaluation] | None, s
         return None, f"what the start model may have forgotten was not measured: {error}"
 
 
-def _flat(findings: Mapping[str, Finding]) -> dict[str, float]:
+def _flat(findings: Mapping[str, EvalResult]) -> dict[str, float]:
     """Metrics of all protocols but `matching`, whose names are those of `retrieval`."""
     kept = (finding for name, finding in findings.items() if name != "matching")
     return {name: value for finding in kept for name, value in finding.metrics.items()}

@@ -10,15 +10,15 @@ from pathlib import Path
 import torch
 
 from equipoise.config import Loaded, load_settings
-from equipoise.data.tokenizer import Tokens
-from equipoise.evaluation.evaluate import Finding
+from equipoise.data.tokenizer import CaptionTokenizer
+from equipoise.evaluation.evaluate import EvalResult
 from equipoise.finetuning.comparison import CHOSEN, START, TUNED, Comparison
-from equipoise.finetuning.wise_ft import between
+from equipoise.finetuning.wise_ft import interpolate_weights
 from equipoise.io.atomic import write_text
 from equipoise.models.folder import BEST, CHECKPOINTS, METRICS, WEIGHTS, read_tensors, step_folders
 from equipoise.models.model import Model
 from equipoise.training.distributed.ranks import Ranks
-from equipoise.workflows.finetune_measure import Judge
+from equipoise.workflows.finetune_measure import Measurer
 from equipoise.workflows.load import build_model
 from equipoise.workflows.start_model import Start
 
@@ -26,40 +26,42 @@ TUNING = "tuning.json"
 
 
 @dataclass(frozen=True)
-class Settled:
+class SelectedWeights:
     loaded: Loaded  # the run, with the settings that describe the model
     model: Model  # with the weights that are kept
-    findings: Mapping[str, Finding]  # of it on the test data
+    findings: Mapping[str, EvalResult]  # of it on the test data
     comparison: Comparison
 
 
-def settle(loaded: Loaded, start: Start, tokens: Tokens, folder: Path, ranks: Ranks) -> Settled:
+def select_weights(
+    loaded: Loaded, start: Start, tokens: CaptionTokenizer, folder: Path, ranks: Ranks
+) -> SelectedWeights:
     """Score the places between start and end on validation data; measure start, end and the best. All ranks."""
     run = loaded.run
-    judge = Judge(run, start, ranks)
+    measurer = Measurer(run, start, ranks)
     torch.manual_seed(run.seed)  # what was added begins as it did when the run began
-    model = judge.seated(build_model(run, tokens))
+    model = measurer.prepare(build_model(run, tokens))
     start.begin(model, run)
     first = {name: tensor.detach().cpu().clone() for name, tensor in model.state_dict().items()}
     last = run.lora.merged(read_tensors(tuned_folder(folder) / WEIGHTS))
 
     def at(share: float) -> Model:
-        model.load_state_dict(between(first, last, share))
+        model.load_state_dict(interpolate_weights(first, last, share))
         return model
 
     shares = run.finetuning.tried
-    judge.measure(START, start.model)
-    findings = judge.measure(TUNED, at(1.0))
-    scores = judge.curve(shares, at)
-    share = judge.told(shares, scores).chosen
+    measurer.measure(START, start.model)
+    findings = measurer.measure(TUNED, at(1.0))
+    scores = measurer.curve(shares, at)
+    share = measurer.comparison(shares, scores).chosen
     kept = at(share)
     if not share:
         loaded = _as_it_was(loaded, start)
-        kept = judge.seated(build_model(loaded.run, start.model.tokens))
+        kept = measurer.prepare(build_model(loaded.run, start.model.tokens))
         start.begin(kept, loaded.run)
     if run.finetuning.wise or share < 1:
-        findings = judge.measure(CHOSEN, kept)
-    return Settled(loaded, kept, findings, judge.told(shares, scores))
+        findings = measurer.measure(CHOSEN, kept)
+    return SelectedWeights(loaded, kept, findings, measurer.comparison(shares, scores))
 
 
 def _as_it_was(loaded: Loaded, start: Start) -> Loaded:
@@ -71,9 +73,9 @@ def _as_it_was(loaded: Loaded, start: Start) -> Loaded:
 
 def measure_start(loaded: Loaded, start: Start, ranks: Ranks) -> Comparison:
     """The start model alone."""
-    judge = Judge(loaded.run, start, ranks)
-    judge.measure(START, start.model)
-    return judge.told((0.0,), (judge.score(start.model),))
+    measurer = Measurer(loaded.run, start, ranks)
+    measurer.measure(START, start.model)
+    return measurer.comparison((0.0,), (measurer.score(start.model),))
 
 
 def write_comparison(folder: Path, comparison: Comparison) -> None:

@@ -8,8 +8,8 @@ from pathlib import Path
 import torch
 
 from equipoise.config import Loaded, Run, load_settings, load_stored
-from equipoise.data.tokenizer import NoTokens, Tokens
-from equipoise.interop import Asked, is_foreign, read_foreign
+from equipoise.data.tokenizer import CaptionTokenizer, NoTokenizer
+from equipoise.interop import ImportRequest, is_foreign, read_foreign
 from equipoise.models.folder import CONFIG, WEIGHTS, fill_weights, model_folder, read_parts, read_tensors
 from equipoise.models.model import Model
 from equipoise.training.device import torch_device
@@ -30,10 +30,10 @@ def load(
     Also a folder of open_clip or of transformers' CLIPModel, a file of weights, or hf-hub:ORG/NAME. A file may need
     `model`, open_clip's name for what it holds; `tokenizer` and `preprocess` stand in for what is not beside it."""
     place = torch_device(str(device)) if device is not None else torch.device("cpu")
-    asked = Asked(model, tokenizer, preprocess)
+    asked = ImportRequest(model, tokenizer, preprocess)
     if is_foreign(path):
         return load_foreign(path, asked)[0].to(place)
-    if asked != Asked():
+    if asked != ImportRequest():
         raise UserError(f"{path} is a model folder, which says everything; leave out model, tokenizer and preprocess")
     return _load_own(path).to(place).eval()
 
@@ -49,7 +49,7 @@ def _load_own(path: str | Path) -> Model:
     return model
 
 
-def load_foreign(path: str | Path, asked: Asked | None = None) -> tuple[Model, Loaded]:
+def load_foreign(path: str | Path, asked: ImportRequest | None = None) -> tuple[Model, Loaded]:
     """The model at a path that another library wrote, and the settings that describe it here."""
     foreign = read_foreign(path, asked)
     name = re.sub(r"\W+", "-", Path(path).name.partition(".")[0]).strip("-") or "imported"
@@ -60,9 +60,9 @@ def load_foreign(path: str | Path, asked: Asked | None = None) -> tuple[Model, L
     return model.eval(), loaded
 
 
-def build_model(run: Run, tokens: Tokens) -> Model:
-    """The model of a run; where prompts take a part of a tokeniser's context, `model.tokens` has the rest."""
-    if run.prompts.length and not isinstance(tokens, NoTokens):
+def build_model(run: Run, tokens: CaptionTokenizer) -> Model:
+    """The model of a run; where prompts take a part of a tokenizer's context, `model.tokens` has the rest."""
+    if run.prompts.length and not isinstance(tokens, NoTokenizer):
         tokens = tokens.within(run.caption_tokens().context)
     return Model(
         image=run.image,

@@ -19,10 +19,10 @@ from equipoise.data.sampling import generator
 from equipoise.data.source import LabelledSource, Source
 from equipoise.evaluation.chance import zero_shot_chance
 from equipoise.evaluation.evaluate import labels
-from equipoise.evaluation.linear_probe import Labelled, Probe, probe_lbfgs, probe_sgd, require_classes
+from equipoise.evaluation.linear_probe import Labelled, LinearProbe, probe_lbfgs, probe_sgd, require_classes
 from equipoise.evaluation.results import percent, table, write_results
 from equipoise.io.progress import Progress
-from equipoise.models.compatibility import require_fit
+from equipoise.models.compatibility import require_compatible
 from equipoise.models.model import Model
 from equipoise.types import UserError
 from equipoise.workflows import load
@@ -35,7 +35,7 @@ FITS = 16  # of the sweep, with the last one; one or two fewer where the best C 
 
 
 @dataclass(frozen=True)
-class Wanted:
+class ProbeRequest:
     model: Path
     data: str
     overrides: Sequence[str] = ()
@@ -44,7 +44,7 @@ class Wanted:
     seed: int = 0
 
 
-def probe_folder(wanted: Wanted, out: Path | None) -> Probe:
+def probe_folder(wanted: ProbeRequest, out: Path | None) -> LinearProbe:
     """Probe a model on data; print, and write JSON where asked."""
     model = placed(load(wanted.model))
     classes, parts = _features(model, wanted)
@@ -60,7 +60,7 @@ def probe_folder(wanted: Wanted, out: Path | None) -> Probe:
     return found
 
 
-def _features(model: Model, wanted: Wanted) -> tuple[Sequence[str], tuple[Labelled, Labelled, Labelled]]:
+def _features(model: Model, wanted: ProbeRequest) -> tuple[Sequence[str], tuple[Labelled, Labelled, Labelled]]:
     """Names of the classes; features to train, validate and test on."""
     files = looks_like_data(wanted.data)
     if files and not wanted.test:
@@ -92,7 +92,7 @@ def _labelled_source(data: str, overrides: Sequence[str], split: str) -> Labelle
 @torch.no_grad()
 def labelled_features(model: Model, source: LabelledSource, what: str = "features") -> Labelled:
     """Class tokens before the projection, concatenated, of the records that carry a label."""
-    require_fit(model, source)
+    require_compatible(model, source)
     model.eval()
     indices, classes = labels(source)
     side = ImageSide(model.image_encoder, model.preprocess, class_tokens)
@@ -120,7 +120,7 @@ def _joined(*parts: Labelled) -> Labelled:
     return Labelled(*(torch.cat(some) for some in zip(*parts, strict=True)))
 
 
-def _print(found: Probe, classes: int, parts: Sequence[Labelled]) -> None:
+def _print(found: LinearProbe, classes: int, parts: Sequence[Labelled]) -> None:
     from rich.console import Console
 
     Console().print(table(found.metrics, _chance(classes), "linear probe"))
@@ -133,7 +133,9 @@ def _print(found: Probe, classes: int, parts: Sequence[Labelled]) -> None:
         print(f"C = {found.chosen:.3g} was chosen on validation; the sweep, accuracy by C:\n{curve}")
 
 
-def _write(found: Probe, wanted: Wanted, classes: Sequence[str], parts: Sequence[Labelled], out: Path) -> None:
+def _write(
+    found: LinearProbe, wanted: ProbeRequest, classes: Sequence[str], parts: Sequence[Labelled], out: Path
+) -> None:
     extras: dict[str, Any] = {
         "chance": _chance(len(classes)), "protocol": "sgd" if wanted.sgd else "lbfgs", "seed": wanted.seed,
         "C": found.chosen, "sweep": [list(pair) for pair in found.sweep], "records": [len(p.classes) for p in parts],

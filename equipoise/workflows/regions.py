@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from equipoise.data.files.records import Records
-from equipoise.detection.detect import Detection, Looking, detect
+from equipoise.detection.detect import Detection, DetectionRequest, detect
 from equipoise.detection.detector import Detector, Given, Salient
 from equipoise.detection.external import open_detector
 from equipoise.detection.features import ByModel, Describe, pixels
@@ -24,7 +24,7 @@ from equipoise.workflows.embed.encoders import digest_of, placed
 
 
 @dataclass(frozen=True)
-class Wish:
+class RegionsRequest:
     """What a person asked for."""
 
     detector: str = "salient"  # salient, given, or a file
@@ -34,7 +34,7 @@ class Wish:
 
 
 def find_regions(
-    wish: Wish, data: str, overrides: Sequence[str], split: str | None, folder: Path, settings: Detection
+    wish: RegionsRequest, data: str, overrides: Sequence[str], split: str | None, folder: Path, settings: Detection
 ) -> None:
     """Look at all pictures of a path, or of a recipe's split, and write what was found to `folder`."""
     if wish.labels and wish.detector in ("salient", "given"):
@@ -52,13 +52,13 @@ def find_regions(
             raise UserError(
                 f"no record of {', '.join(patterns)} has boxes with tags in its .json; use --detector salient"
             )
-        looking = Looking(detector, describe, _namer(names, words, model, records, settings.most))
+        looking = DetectionRequest(detector, describe, _namer(names, words, model, records, settings.most))
         note = {"data": [*patterns], "root": source.root, **_made_by(wish)}
         paths = detect(records, looking, home, note, settings, source.max_bad)
         summarise(records, home, paths)
 
 
-def _detector(wish: Wish, most: int) -> tuple[Detector, tuple[str, ...]]:
+def _detector(wish: RegionsRequest, most: int) -> tuple[Detector, tuple[str, ...]]:
     """The detector, and the names it has for what it finds."""
     if wish.detector == "salient":
         return Salient(most), ()
@@ -78,7 +78,7 @@ def _namer(names: Sequence[str], words: Sequence[str], model: Model | None, reco
     return ByCaption(Phrases.learned(captions), most)
 
 
-def _made_by(wish: Wish) -> dict[str, Any]:
+def _made_by(wish: RegionsRequest) -> dict[str, Any]:
     """The wish, with digests of the files it names, so that other files under the same names are noticed."""
     files = [Path(name) for name in (wish.detector, wish.labels, wish.vocabulary) if Path(name).is_file()]
     weights = [model_folder(Path(wish.model)) / WEIGHTS] if wish.model else []

@@ -12,7 +12,7 @@ import torch
 from equipoise.citations import bibliography
 from equipoise.config import Loaded, Run, dump
 from equipoise.data.source import Source
-from equipoise.evaluation.evaluate import Finding, evaluate
+from equipoise.evaluation.evaluate import EvalResult, evaluate
 from equipoise.evaluation.results import TASKS, table, write_results
 from equipoise.evaluation.robustness import Robustness
 from equipoise.evaluation.temperature_course import course
@@ -21,22 +21,22 @@ from equipoise.models.folder import write_model
 from equipoise.models.model import Model, count_parameters
 from equipoise.reports.examples import gather_examples
 from equipoise.reports.report import Confusion, ExampleSets, write_report
-from equipoise.training.distributed.dtensors import gathered
+from equipoise.training.distributed.dtensors import gather_full
 from equipoise.training.distributed.ranks import Ranks
-from equipoise.training.loop import Outcome
-from equipoise.workflows.finetune_select import Settled, write_comparison
+from equipoise.training.loop import TrainResult
+from equipoise.workflows.finetune_select import SelectedWeights, write_comparison
 
 TASK_OF = {"retrieval": TASKS[0], "matching": TASKS[0], "zero_shot": TASKS[1], "shifts": TASKS[1], "geometry": TASKS[0]}
 
 
 @dataclass(frozen=True)
-class Remains:
+class RunArtifacts:
     """What is left to write when a run has been trained and evaluated. Made by all processes, written by the first."""
 
     loaded: Loaded
     model: Model
-    outcome: Outcome
-    findings: Mapping[str, Finding]
+    outcome: TrainResult
+    findings: Mapping[str, EvalResult]
     command: str
     weights: Mapping[str, torch.Tensor]
     examples: ExampleSets
@@ -90,24 +90,24 @@ class Remains:
         }
 
 
-def remains_of(
+def collect_artifacts(
     loaded: Loaded,
     model: Model,
-    outcome: Outcome,
+    outcome: TrainResult,
     command: str,
     source: Source,
     ranks: Ranks,
-    settled: Settled | None = None,
-) -> Remains:
+    settled: SelectedWeights | None = None,
+) -> RunArtifacts:
     """Evaluate the trained model on `source`, all processes together; or take what was `settled` in its place."""
     loaded, model = (settled.loaded, settled.model) if settled else (loaded, model)
-    return Remains(
+    return RunArtifacts(
         loaded,
         model,
         outcome,
         findings=settled.findings if settled else evaluate(model, source, loaded.run.evaluation),
         command=command,
-        weights=gathered(model.state_dict(), ranks),
+        weights=gather_full(model.state_dict(), ranks),
         examples=gather_examples(model, source),
         captions_cut=ranks.total(model.tokens.truncated),
         processes=ranks.world,
@@ -115,7 +115,7 @@ def remains_of(
     )
 
 
-def print_findings(findings: Mapping[str, Finding]) -> None:
+def print_findings(findings: Mapping[str, EvalResult]) -> None:
     from rich.console import Console
 
     console = Console()
@@ -146,7 +146,7 @@ def print_comparison(comparison: Comparison) -> None:
         console.print(sentence, highlight=False, soft_wrap=True)
 
 
-def write_findings(folder: Path, run: Run, model: str, findings: Mapping[str, Finding]) -> None:
+def write_findings(folder: Path, run: Run, model: str, findings: Mapping[str, EvalResult]) -> None:
     """JSON in CLIP_benchmark's shape, one file a protocol."""
     for name, finding in findings.items():
         write_results(

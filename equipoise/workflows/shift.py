@@ -10,14 +10,14 @@ from pathlib import Path
 import torch
 
 from equipoise.analysis.plots.shift_plot import draw_shift
-from equipoise.analysis.report import Finding
+from equipoise.analysis.report import AnalysisReport
 from equipoise.config import Loaded, dump, load_run, load_stored
 from equipoise.data.remap import subset
 from equipoise.data.sampling import generator
 from equipoise.data.source import Source
 from equipoise.evaluation.evaluate import Evaluation
 from equipoise.evaluation.results import percent
-from equipoise.evaluation.shift_sweep import GRIDS, Sweep, require_shiftable, sweep_shift
+from equipoise.evaluation.shift_sweep import GRIDS, ShiftSweep, require_shiftable, sweep_shift
 from equipoise.interop import is_foreign
 from equipoise.io.progress import Progress
 from equipoise.models.embedding_shift import Shift
@@ -30,7 +30,7 @@ from equipoise.workflows.load import load, load_foreign
 
 
 @dataclass(frozen=True)
-class Shifting:
+class ShiftRequest:
     """What may be chosen of it."""
 
     amounts: tuple[float, ...] = GRIDS["paper"]
@@ -50,10 +50,10 @@ def shift_model(
     data: str,
     overrides: Sequence[str],
     out: Path,
-    chosen: Shifting | None = None,
+    chosen: ShiftRequest | None = None,
     device: str = "auto",
     command: str = "",
-) -> Sweep:
+) -> ShiftSweep:
     """Write to `out` the model at `path` with the shift that is best for a recipe's validation data; the direction is
     that of its training data. Beside the model: shift.json and shift.png, with what every amount made of it."""
     require_new(out)
@@ -66,10 +66,10 @@ def shift_model(
 
 
 def find_shift(
-    model: Model, train: Source, validation: Source, evaluation: Evaluation, chosen: Shifting | None = None
-) -> Sweep:
+    model: Model, train: Source, validation: Source, evaluation: Evaluation, chosen: ShiftRequest | None = None
+) -> ShiftSweep:
     """The sweep alone, of a model in memory."""
-    chosen = chosen or Shifting()
+    chosen = chosen or ShiftRequest()
     some = _some(train, chosen)
     with Progress(len(some), "measuring") as progress:
         return sweep_shift(
@@ -78,7 +78,7 @@ def find_shift(
         )  # fmt: skip
 
 
-def apply_shift(model: Model, loaded: Loaded, sweep: Sweep) -> str:
+def apply_shift(model: Model, loaded: Loaded, sweep: ShiftSweep) -> str:
     """Shift the model, in place, by the best amount; returns the settings that describe it now."""
     amount = sweep.best
     model.shift = Shift(amount, sweep.direction.clone()) if amount else None
@@ -86,7 +86,7 @@ def apply_shift(model: Model, loaded: Loaded, sweep: Sweep) -> str:
 
 
 def write_shifted(
-    model: Model, loaded: Loaded, sweep: Sweep, out: Path, facts: dict[str, object], command: str = ""
+    model: Model, loaded: Loaded, sweep: ShiftSweep, out: Path, facts: dict[str, object], command: str = ""
 ) -> None:
     """The model's folder, shifted, with the sweep beside it."""
     config = apply_shift(model, loaded, sweep)
@@ -98,10 +98,10 @@ def write_shifted(
         "amounts": list(sweep.amounts), "values": list(sweep.values),
     }  # fmt: skip
     figure = draw_shift(sweep.amounts, sweep.values, sweep.best, sweep.metric, said)
-    Finding("shift", said, numbers, figure).write(out, command)
+    AnalysisReport("shift", said, numbers, figure).write(out, command)
 
 
-def sentence(sweep: Sweep) -> str:
+def sentence(sweep: ShiftSweep) -> str:
     before, after = (_shown(sweep, amount) for amount in (0.0, sweep.best))
     measured = f"The means of images and texts are {sweep.gap:.3g} apart"
     if not sweep.best:
@@ -111,7 +111,7 @@ def sentence(sweep: Sweep) -> str:
     return f"{measured}; a shift by {sweep.best:g}, {way}, {gained}."
 
 
-def _shown(sweep: Sweep, amount: float) -> str:
+def _shown(sweep: ShiftSweep, amount: float) -> str:
     value = sweep.at(amount)
     return f"{value:.1f}" if sweep.metric == "rsum" else percent(value)
 
@@ -123,7 +123,7 @@ def _read(path: str | Path, device: str) -> tuple[Model, Loaded]:
     return load(path, torch_device(device)), load_stored(model_folder(Path(path)) / CONFIG)
 
 
-def _some(train: Source, chosen: Shifting) -> Source:
+def _some(train: Source, chosen: ShiftRequest) -> Source:
     if not chosen.pairs or chosen.pairs >= len(train):
         return train
     drawn = torch.randperm(len(train), generator=generator(chosen.seed, "shift"))[: chosen.pairs]

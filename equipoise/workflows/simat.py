@@ -6,14 +6,14 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from equipoise.analysis.plots.simat_plot import draw_simat
-from equipoise.analysis.report import Finding
+from equipoise.analysis.report import AnalysisReport
 from equipoise.data.files.simat.write import write_simat
-from equipoise.data.scenes.simat_questions import Settings
+from equipoise.data.scenes.simat_questions import SimatSettings
 from equipoise.data.simat_questions import DEV, SPLITS, TEST
-from equipoise.evaluation.simat.sweep import Scores, Sweep, checked, chosen, named, sweep
+from equipoise.evaluation.simat.sweep import Scores, SimatSweep, checked, chosen, named, sweep
 from equipoise.io.progress import Progress
 from equipoise.types import UserError
-from equipoise.workflows.simat_data import Asked, Files, asked_of, points_of
+from equipoise.workflows.simat_data import SimatFiles, SimatTask, asked_of, points_of
 from equipoise.workflows.simat_examples import write_found
 from equipoise.workflows.subject import Subject
 
@@ -21,9 +21,9 @@ BOTH = "both"
 
 
 def transform(
-    subject: Subject, files: Files, settings: Settings, lambdas: tuple[float, ...], split: str, out: Path,
+    subject: Subject, files: SimatFiles, settings: SimatSettings, lambdas: tuple[float, ...], split: str, out: Path,
     write: Path | None, command: str,
-) -> dict[str, Sweep]:  # fmt: skip
+) -> dict[str, SimatSweep]:  # fmt: skip
     """Ask, find, judge; print and write."""
     lambdas = checked(lambdas)
     if write is not None and files.tables is not None:
@@ -42,13 +42,13 @@ def transform(
         **subject.facts(), **about, "oracle": asked.questions.oracle.name, "database": len(asked.questions.keys),
         "numbers": named(found), **{name: _plain(one) for name, one in found.items()},
     }  # fmt: skip
-    Finding("simat", sentence, numbers, draw_simat(found, place, sentence)).write(out, command)
+    AnalysisReport("simat", sentence, numbers, draw_simat(found, place, sentence)).write(out, command)
     if place is not None:
         write_found(asked, found, place, out)
     return found
 
 
-def _of_split(asked: Asked, split: str) -> Asked:
+def _of_split(asked: SimatTask, split: str) -> SimatTask:
     if split == BOTH:
         return asked
     some = asked.questions.of(split)
@@ -57,7 +57,7 @@ def _of_split(asked: Asked, split: str) -> Asked:
     return replace(asked, questions=replace(asked.questions, asked=some))
 
 
-def _sentence(asked: Asked, found: dict[str, Sweep], place: int | None) -> str:
+def _sentence(asked: SimatTask, found: dict[str, SimatSweep], place: int | None) -> str:
     split = TEST if TEST in found else DEV
     one, judge = found[split], asked.questions.oracle.name
     if place is None:
@@ -73,7 +73,7 @@ def _sentence(asked: Asked, found: dict[str, Sweep], place: int | None) -> str:
     )
 
 
-def _plain(one: Sweep) -> dict[str, object]:
+def _plain(one: SimatSweep) -> dict[str, object]:
     def scores(some: Scores) -> dict[str, object]:
         return {field: asdict(score) for field, score in some.items()}
 
@@ -81,7 +81,7 @@ def _plain(one: Sweep) -> dict[str, object]:
     return {"chance": {field: score.score for field, score in one.chance.items()}, "by_lambda": by_lambda}
 
 
-def _print(found: dict[str, Sweep], place: int | None) -> None:
+def _print(found: dict[str, SimatSweep], place: int | None) -> None:
     from rich.console import Console
     from rich.table import Table
 

@@ -10,16 +10,16 @@ import torch
 from torch import Tensor
 
 from equipoise.data.features.source import FeatureFiles
-from equipoise.data.files.simat.images import Cut, Cuts, ready_regions, regions_of_pictures
+from equipoise.data.files.simat.images import Cuts, ImageBox, ready_regions, regions_of_pictures
 from equipoise.data.files.simat.tables import read_simat
 from equipoise.data.scenes.corpus import Scenes
-from equipoise.data.scenes.simat_questions import Settings, scene_transformations
+from equipoise.data.scenes.simat_questions import SimatSettings, scene_transformations
 from equipoise.data.simat_questions import Transformations
 from equipoise.data.source import Source
 from equipoise.evaluation.evaluate import encode_some
-from equipoise.evaluation.simat.sweep import Points, encoded_words
+from equipoise.evaluation.simat.sweep import SimatPoints, encoded_words
 from equipoise.io.progress import Progress
-from equipoise.models.compatibility import require_fit
+from equipoise.models.compatibility import require_compatible
 from equipoise.models.model import Model
 from equipoise.types import UserError
 from equipoise.workflows.subject import Subject
@@ -29,7 +29,7 @@ KINDS = ("--images", "--crops", "--features")
 
 
 @dataclass(frozen=True)
-class Files:
+class SimatFiles:
     """SIMAT's tables and one of three kinds of pictures; none at all where scenes are to be transformed."""
 
     tables: Path | None = None
@@ -47,7 +47,7 @@ class Files:
 
 
 @dataclass(frozen=True)
-class Asked:
+class SimatTask:
     """Questions, and the pictures of their database in its order."""
 
     questions: Transformations
@@ -59,7 +59,7 @@ class Asked:
         return not isinstance(self.source, FeatureFiles)
 
 
-def asked_of(subject: Subject, files: Files, settings: Settings) -> Asked:
+def asked_of(subject: Subject, files: SimatFiles, settings: SimatSettings) -> SimatTask:
     """From the files, or of scenes."""
     if files.tables is not None:
         return _of_files(files, files.tables)
@@ -67,19 +67,19 @@ def asked_of(subject: Subject, files: Files, settings: Settings) -> Asked:
     if not isinstance(source, Scenes):
         raise UserError("this data is no scenes, whose truth is known; give --files FOLDER, or a recipe of scenes")
     questions, gallery = scene_transformations(source.config, settings)
-    return Asked(questions, gallery, range(len(gallery)))
+    return SimatTask(questions, gallery, range(len(gallery)))
 
 
-def _of_files(files: Files, tables: Path) -> Asked:
+def _of_files(files: SimatFiles, tables: Path) -> SimatTask:
     questions = read_simat(tables, files.oracle)
     if files.features is not None:
         features = FeatureFiles.Config(test=str(files.features)).build("test")
-        return Asked(questions, features, _rows(features, questions.keys, files.features))
+        return SimatTask(questions, features, _rows(features, questions.keys, files.features))
     said = [" ".join(filter(None, triplet)) for triplet in questions.triplets]
-    return Asked(questions, Cuts(_cuts(files, tables, questions.keys), questions.keys, said), range(len(said)))
+    return SimatTask(questions, Cuts(_cuts(files, tables, questions.keys), questions.keys, said), range(len(said)))
 
 
-def _cuts(files: Files, tables: Path, keys: tuple[str, ...]) -> list[Cut]:
+def _cuts(files: SimatFiles, tables: Path, keys: tuple[str, ...]) -> list[ImageBox]:
     if files.images is not None:
         return regions_of_pictures(tables, files.images, keys)
     assert files.crops is not None
@@ -95,7 +95,7 @@ def _rows(features: FeatureFiles, keys: tuple[str, ...], folder: Path) -> list[i
     return [row[key] for key in keys]
 
 
-def points_of(model: Model, asked: Asked) -> Points:
+def points_of(model: Model, asked: SimatTask) -> SimatPoints:
     """Every picture and every word once, on the model's device."""
     words = encoded_words(model, asked.questions.words)
     encode = _encoder(model, asked.source)
@@ -104,13 +104,13 @@ def points_of(model: Model, asked: Asked) -> Points:
         for start in range(0, len(asked.places), BATCH):
             pictures.append(encode(asked.places[start : start + BATCH]))
             progress.update(min(start + BATCH, len(asked.places)))
-    return Points(torch.cat(pictures), words)
+    return SimatPoints(torch.cat(pictures), words)
 
 
 def _encoder(model: Model, source: Source) -> Callable[[range | list[int]], Tensor]:
     """How some pictures become points. A model that reads pictures takes features for its own points."""
     if not isinstance(source, FeatureFiles):
-        require_fit(model, source)
+        require_compatible(model, source)
         return lambda some: encode_some(model, source, some, BATCH)
     reads_features = model.image_encoder.reads == "features"
     wide, what = (model.image_encoder.width, "encoder") if reads_features else (model.space.dim, "space")

@@ -9,15 +9,15 @@ from pathlib import Path
 from equipoise.data.contact_sheet import contact_sheet
 from equipoise.data.simat_questions import DEV, TEST, Transformation
 from equipoise.evaluation.simat.score import Answers
-from equipoise.evaluation.simat.sweep import Sweep
+from equipoise.evaluation.simat.sweep import SimatSweep
 from equipoise.io.atomic import write_text
-from equipoise.workflows.simat_data import Asked
+from equipoise.workflows.simat_data import SimatTask
 
 SHEET, TABLE = "simat-examples.png", "found.json"
 SIZE = 160  # pixels of a picture on the sheet
 
 
-def write_found(asked: Asked, found: dict[str, Sweep], place: int, out: Path) -> None:
+def write_found(asked: SimatTask, found: dict[str, SimatSweep], place: int, out: Path) -> None:
     """At the λ chosen, of test where there is test: all as JSON, a few as pictures."""
     split = TEST if TEST in found else DEV
     questions, answers = asked.questions.of(split), found[split].answers[place]
@@ -33,7 +33,7 @@ def write_found(asked: Asked, found: dict[str, Sweep], place: int, out: Path) ->
     print(f"What was found is in {TABLE}{f', examples of it in {SHEET}' if asked.can_be_seen else ''}")
 
 
-def _draw(asked: Asked, questions: Sequence[Transformation], answers: Answers, path: Path) -> None:
+def _draw(asked: SimatTask, questions: Sequence[Transformation], answers: Answers, path: Path) -> None:
     """The first of each field that is right, and the first that is wrong: source and what was found side by side."""
     places, right = answers.found.tolist(), answers.right.tolist()
     examples: dict[tuple[str, bool], int] = {}

@@ -18,7 +18,7 @@ from equipoise.config import Loaded, Run, dump, load_settings, load_stored
 from equipoise.interop import is_foreign
 from equipoise.models.folder import CONFIG, METRICS, model_folder, save_model, step_folders
 from equipoise.models.model import Model
-from equipoise.models.warm_start import begin_with
+from equipoise.models.warm_start import load_start_weights
 from equipoise.types import UserError
 from equipoise.workflows.load import load, load_foreign
 
@@ -36,7 +36,7 @@ class Start:
     def begin(self, model: Model, run: Run) -> None:
         """Give the run's model the weights of this one."""
         self._require_same(run)
-        begin_with(model, self.model.state_dict(), self.path)
+        load_start_weights(model, self.model.state_dict(), self.path)
 
     def save(self, folder: Path) -> None:
         save_model(self.model, folder / START, dump(self.table), self.metrics)

@@ -13,11 +13,11 @@ from equipoise.models.folder import CONFIG, step_folders, step_number
 from equipoise.reports.report import REPORT
 from equipoise.training.checkpoint.lock import locked
 from equipoise.training.checkpoint.run_folder import holds_run, require_new, require_same
-from equipoise.training.distributed.process_group import joined, wait_at_most
+from equipoise.training.distributed.process_group import process_group, set_timeout
 from equipoise.training.distributed.ranks import Ranks
 from equipoise.types import UserError
-from equipoise.workflows.finetune_select import read_comparison, settle
-from equipoise.workflows.save import print_comparison, print_findings, remains_of
+from equipoise.workflows.finetune_select import read_comparison, select_weights
+from equipoise.workflows.save import collect_artifacts, print_comparison, print_findings
 from equipoise.workflows.start_model import Start, start_of
 from equipoise.workflows.train_model import train_run
 
@@ -26,50 +26,50 @@ RUNS = Path("runs")
 
 def run_recipe(recipe: str, overrides: Sequence[str], out: Path | None, command: str, resume: bool = False) -> int:
     """Carry out a recipe; with `resume`, go on with the run that `out` holds, if it holds one."""
-    with joined() as ranks:
+    with process_group() as ranks:
         loaded = load_run(recipe, overrides)
-        folder = ranks.first(lambda: folder_for(loaded.run.name, out, resume))
-        return carry_out(loaded, folder, command, resume, ranks)
+        folder = ranks.on_main(lambda: folder_for(loaded.run.name, out, resume))
+        return run_training(loaded, folder, command, resume, ranks)
 
 
 def resume_folder(folder: Path, overrides: Sequence[str], command: str) -> int:
     """Go on with the run in `folder`, by the settings stored there."""
-    with joined() as ranks:
+    with process_group() as ranks:
         if not (folder / CONFIG).is_file():
             raise UserError(f"{folder} holds no run to resume: there is no {CONFIG} in it; check the path")
-        return carry_out(load_stored(folder / CONFIG, overrides), folder, command, resume=True, ranks=ranks)
+        return run_training(load_stored(folder / CONFIG, overrides), folder, command, resume=True, ranks=ranks)
 
 
-def carry_out(
+def run_training(
     loaded: Loaded, folder: Path, command: str, resume: bool, ranks: Ranks, start: Start | None = None
 ) -> int:
     """Train, evaluate and report; 0 at the end, 128 + its number if a signal ended the run before. A run that was to
     make `start` better, and did not, ends with a sentence that says so."""
-    wait_at_most(ranks, loaded.run.training.rank_timeout)
+    set_timeout(ranks, loaded.run.training.rank_timeout)
     settled = None
-    with locked(folder) if ranks.leads else nullcontext():
-        if ranks.first(lambda: _is_finished(loaded, folder, resume)):
-            ranks.say(f"The run in {folder} is finished; raise training.steps to train on")
-            require_better(ranks.first(lambda: read_comparison(folder)), folder)
+    with locked(folder) if ranks.is_main else nullcontext():
+        if ranks.on_main(lambda: _is_finished(loaded, folder, resume)):
+            ranks.print(f"The run in {folder} is finished; raise training.steps to train on")
+            require_better(ranks.on_main(lambda: read_comparison(folder)), folder)
             return 0
-        start = start or ranks.each(lambda: start_of(loaded, folder))
+        start = start or ranks.on_each(lambda: start_of(loaded, folder))
         model, outcome = train_run(loaded, folder, ranks, start)
         go_on = f"go on with: equipoise train --resume {folder}"
         if outcome.signal:
-            ranks.say(f"Stopped by {signal.Signals(outcome.signal).name} after step {outcome.step}; {go_on}")
-            ranks.wait()  # for torchrun ends all as soon as one has left
+            ranks.print(f"Stopped by {signal.Signals(outcome.signal).name} after step {outcome.step}; {go_on}")
+            ranks.barrier()  # for torchrun ends all as soon as one has left
             return 128 + outcome.signal
         try:
-            settled = settle(loaded, start, model.tokens, folder, ranks) if start else None
-            remains = remains_of(loaded, model, outcome, command, loaded.run.data.build("test"), ranks, settled)
-            ranks.first(lambda: remains.write(folder))
+            settled = select_weights(loaded, start, model.tokens, folder, ranks) if start else None
+            remains = collect_artifacts(loaded, model, outcome, command, loaded.run.data.build("test"), ranks, settled)
+            ranks.on_main(lambda: remains.write(folder))
         except KeyboardInterrupt:
-            ranks.say(f"Stopped after step {outcome.step}, before the report; {go_on}")
+            ranks.print(f"Stopped after step {outcome.step}, before the report; {go_on}")
             return 128 + signal.SIGINT
     comparison = settled.comparison if settled else None
-    if ranks.leads:
+    if ranks.is_main:
         print_comparison(comparison) if comparison else print_findings(remains.findings)
-    ranks.say(f"\nThe report is {folder / REPORT}; the model is {folder}")
+    ranks.print(f"\nThe report is {folder / REPORT}; the model is {folder}")
     require_better(comparison, folder)
     return 0
 

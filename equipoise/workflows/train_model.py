@@ -1,4 +1,4 @@
-"""The model that a recipe describes, trained: data, tokeniser, model and loop put together."""
+"""The model that a recipe describes, trained: data, tokenizer, model and loop put together."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ import torch
 from equipoise.config import Loaded, Run, dump
 from equipoise.data.batches import Batches
 from equipoise.data.source import Source
-from equipoise.data.tokenizer import Tokens
+from equipoise.data.tokenizer import CaptionTokenizer
 from equipoise.evaluation.evaluate import validate, validation_metrics
 from equipoise.io.atomic import write_text
-from equipoise.models.compatibility import require_fit
+from equipoise.models.compatibility import require_compatible
 from equipoise.models.folder import CONFIG, read_parts, step_folders
 from equipoise.models.model import Model
 from equipoise.reports.report import REPORT
 from equipoise.training.distributed.ranks import Ranks
-from equipoise.training.distributed.wrap import own_device
+from equipoise.training.distributed.wrap import device_of_rank
 from equipoise.training.freezing import named
-from equipoise.training.loop import Outcome, train
+from equipoise.training.loop import TrainResult, train
 from equipoise.types import UserError
 from equipoise.workflows.load import build_model
 from equipoise.workflows.start_model import Start, set_temperature
@@ -31,20 +31,20 @@ CAPTIONS_FOR_TOKENS = 50_000  # enough to learn a vocabulary from
 
 def train_run(
     loaded: Loaded, folder: Path, ranks: Ranks | None = None, start: Start | None = None
-) -> tuple[Model, Outcome]:
+) -> tuple[Model, TrainResult]:
     """The model a recipe describes, trained from nothing or from `start`; metrics and checkpoints in `folder`, whose
     newest one is gone on from."""
     run, ranks = loaded.run, ranks or Ranks()
-    device = own_device(run.training.torch_device(), ranks)
+    device = device_of_rank(run.training.torch_device(), ranks)
     source = run.shuffle.applied_to(run.data.build("train"))
-    checkpoints = ranks.first(lambda: step_folders(folder))
+    checkpoints = ranks.on_main(lambda: step_folders(folder))
     torch.manual_seed(run.seed)
     if checkpoints:
         tokens = read_parts(checkpoints[-1])[0]
     else:
-        tokens = start.model.tokens if start else ranks.first(lambda: _new_tokens(run, source))
+        tokens = start.model.tokens if start else ranks.on_main(lambda: _new_tokens(run, source))
     model = build_model(run, tokens)
-    require_fit(model, source)
+    require_compatible(model, source)
     if start:
         start.begin(model, run)
         set_temperature(model, run.finetuning.tau)
@@ -70,8 +70,8 @@ def train_run(
     validation = run.data.build("validation")
     _require_metric(run.training.best, validation_metrics(validation))
     if checkpoints:
-        ranks.say(f"Going on from {checkpoints[-1]}")
-    ranks.first(lambda: _begin(folder, loaded, None if checkpoints else start))
+        ranks.print(f"Going on from {checkpoints[-1]}")
+    ranks.on_main(lambda: _begin(folder, loaded, None if checkpoints else start))
     outcome = train(
         model,
         run.objective,
@@ -99,6 +99,6 @@ def _require_metric(name: str, known: Sequence[str]) -> None:
         raise UserError(f'training.best = "{name}" is not a metric of the validation data; choose {", ".join(known)}')
 
 
-def _new_tokens(run: Run, source: Source) -> Tokens:
+def _new_tokens(run: Run, source: Source) -> CaptionTokenizer:
     captions = (caption for index in range(len(source)) for caption in source.pair(index).captions)
-    return Tokens.from_config(run.caption_tokens(), islice(captions, CAPTIONS_FOR_TOKENS))
+    return CaptionTokenizer.from_config(run.caption_tokens(), islice(captions, CAPTIONS_FOR_TOKENS))

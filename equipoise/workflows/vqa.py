@@ -9,21 +9,21 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from equipoise.analysis.plots.vqa_plot import draw_vqa
-from equipoise.analysis.report import Finding
+from equipoise.analysis.report import AnalysisReport
 from equipoise.data.files.vqa_files import write_questions
 from equipoise.data.vqa_questions import Question, image_places
 from equipoise.evaluation.results import percent
-from equipoise.evaluation.vqa.probe import Settings, Told
+from equipoise.evaluation.vqa.probe import Told, VqaProbeSettings
 from equipoise.evaluation.vqa.protocol import BLIND, PROBE, Answered, ByKind, answer_questions, chance
 from equipoise.io.atomic import write_text
 from equipoise.io.progress import Progress
 from equipoise.types import UserError
 from equipoise.workflows.subject import Subject
-from equipoise.workflows.vqa_data import Files, encoded, questions_of
+from equipoise.workflows.vqa_data import VqaFiles, encoded, questions_of
 
 
 def probe_questions(
-    subject: Subject, files: Files, val_data: str, settings: Settings, out: Path, command: str
+    subject: Subject, files: VqaFiles, val_data: str, settings: VqaProbeSettings, out: Path, command: str
 ) -> Answered:
     """Ask, train, test; print and write. `subject.split` is to test on, where the data is a recipe's."""
     if val_data and files.questions is None:
@@ -49,7 +49,7 @@ def probe_questions(
         "best_of_these_answers": answered.reach, "questions_trained_on": answered.trained_on,
         "found": _plain(answered.found), "by_topic": _plain(answered.topics),
     }  # fmt: skip
-    Finding("vqa", sentence, numbers, draw_vqa(answered.found, guessing, sentence)).write(out, command)
+    AnalysisReport("vqa", sentence, numbers, draw_vqa(answered.found, guessing, sentence)).write(out, command)
     return answered
 
 
@@ -59,7 +59,7 @@ def _bar(name: str, steps: int) -> Iterator[Told]:
         yield lambda step, loss: progress.update(step, loss=f"{loss:.3f}")
 
 
-def _write_questions(asked: Sequence[Sequence[Question]], answered: Answered, files: Files, out: Path) -> None:
+def _write_questions(asked: Sequence[Sequence[Question]], answered: Answered, files: VqaFiles, out: Path) -> None:
     """The probe's answers in the form of VQA's results, and what was asked about scenes."""
     results = [
         {"question_id": one.number, "answer": answer} for one, answer in zip(asked[1], answered.said, strict=True)

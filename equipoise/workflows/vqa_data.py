@@ -16,7 +16,7 @@ from equipoise.data.vqa_questions import Question
 from equipoise.evaluation.evaluate import encode_some
 from equipoise.evaluation.vqa.protocol import Set
 from equipoise.io.progress import Progress
-from equipoise.models.compatibility import require_fit
+from equipoise.models.compatibility import require_compatible
 from equipoise.models.model import Model
 from equipoise.types import UserError
 
@@ -25,7 +25,7 @@ OPTIONS = ("--questions", "--annotations", "--val-questions", "--val-annotations
 
 
 @dataclass(frozen=True)
-class Files:
+class VqaFiles:
     """Questions and answers of VQA; none at all where scenes are to be asked about."""
 
     questions: Path | None = None
@@ -45,7 +45,7 @@ class Files:
         return [(asked, answered) for asked, answered in both if asked is not None and answered is not None]
 
 
-def questions_of(train: Source, test: Source, files: Files, seed: int) -> list[list[Question]]:
+def questions_of(train: Source, test: Source, files: VqaFiles, seed: int) -> list[list[Question]]:
     """To train on and to test on: from the files, or about scenes."""
     if files.questions is not None:
         return [read_questions(*some) for some in files.pairs()]
@@ -58,7 +58,7 @@ def questions_of(train: Source, test: Source, files: Files, seed: int) -> list[l
 @torch.no_grad()
 def encoded(model: Model, source: Source, questions: Sequence[Question], places: Sequence[int], what: str) -> Set:
     """Every picture and every text that is asked about once, on the model's device."""
-    require_fit(model, source)
+    require_compatible(model, source)
     if model.text_encoder.reads != "words":
         raise UserError("this model reads features of texts, so it cannot read questions; give one that reads words")
     indices, texts = sorted(set(places)), list(dict.fromkeys(one.text for one in questions))

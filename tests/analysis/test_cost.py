@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from equipoise.analysis.cost import Stack, Tower, costs, count_activations, count_macs, estimated_macs, tower
+from equipoise.analysis.cost import Stack, TowerCost, costs, count_activations, count_macs, estimated_macs, tower
 from equipoise.encoders import ViT
 from equipoise.encoders.precomputed import PrecomputedImage
 from equipoise.encoders.transformer import Transformer
@@ -33,7 +33,7 @@ def test_activations_are_what_autograd_keeps_once():
 
 
 def test_a_tower_is_measured_with_further_class_tokens():
-    one = Tower("image", Stack(Transformer(16, 1, heads=2)), tokens=5, layers=1, width=16)
+    one = TowerCost("image", Stack(Transformer(16, 1, heads=2)), tokens=5, layers=1, width=16)
     first, more = costs(one, (1, 4), batch=2)
     assert (first.tokens, more.tokens) == (5, 8)
     assert more.measured_macs == more.estimated_macs > first.measured_macs

@@ -9,7 +9,7 @@ import torch
 
 from equipoise.analysis import equilibrium as module
 from equipoise.analysis.equilibrium import averaged, balance, equilibrium, log_parts, ring
-from equipoise.analysis.sampled_pairs import Points
+from equipoise.analysis.sampled_pairs import SampledPoints
 from equipoise.spaces import Euclidean, ProductSphere, Space, Sphere
 from equipoise.types import UserError
 
@@ -17,14 +17,14 @@ SPACES = (Sphere(8), ProductSphere(2, 4), Euclidean(8))
 SCALES = (0.5, 2.0, 30.0)
 
 
-def points(space: Space, count: int, noise: float = 1.0) -> Points:
+def points(space: Space, count: int, noise: float = 1.0) -> SampledPoints:
     """Pairs that resemble each other the more, the less noise there is."""
     chance = torch.Generator().manual_seed(3)
     base, *rest = (torch.randn(count, 8, generator=chance).double() for _ in range(3))
-    return Points(*(space.project(base + noise * one) for one in rest))
+    return SampledPoints(*(space.project(base + noise * one) for one in rest))
 
 
-def parts_aloud(pairs: Points, space: Space, scale: float) -> tuple[list[float], list[float]]:
+def parts_aloud(pairs: SampledPoints, space: Space, scale: float) -> tuple[list[float], list[float]]:
     numerators, denominators = [], []
     count = len(pairs.images)
     s = [[float(space.similarity(u[None], v[None])) for v in pairs.texts] for u in pairs.images]
@@ -64,14 +64,14 @@ def test_without_temperature_only_the_number_of_pairs_counts(average):
 
 def test_equal_points_never_balance():
     same = torch.ones(5, 8).double() / math.sqrt(8)
-    found = equilibrium(Points(same, same), Sphere(8), (1.0, 100.0, 1000.0), 5, 0.0, "ratio", seed=0)
+    found = equilibrium(SampledPoints(same, same), Sphere(8), (1.0, 100.0, 1000.0), 5, 0.0, "ratio", seed=0)
     assert found.log_ratios == pytest.approx([-math.log(8)] * 3)
     assert found.balance is None
 
 
 def test_two_pairs_balance_where_a_hand_puts_it():
     """Own similarity 1, all others 0: e^τ / 2 = 1 at τ = ln 2."""
-    pairs = Points(torch.eye(2, 8).double(), torch.eye(2, 8).double())
+    pairs = SampledPoints(torch.eye(2, 8).double(), torch.eye(2, 8).double())
     scales = torch.logspace(-1, 1, 400).tolist()
     assert equilibrium(pairs, Sphere(8), scales, 2, 0.0, "log", 0).balance == pytest.approx(math.log(2), rel=1e-4)
 

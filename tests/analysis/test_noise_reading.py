@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from equipoise.analysis.auroc import auroc
-from equipoise.analysis.noise import Pairs, Reading, log_ratios, read_noise
+from equipoise.analysis.noise import NoiseEstimate, Pairs, log_ratios, read_noise
 from equipoise.types import UserError
 
 
@@ -89,9 +89,9 @@ def test_equal_texts_tell_nothing_and_break_nothing():
 
 
 def test_some_doubt_is_left_where_no_noise_was_read():
-    right = Reading(0.0, (0.0, 0.0), 1.0, 1.0).right(torch.tensor([-20.0, 0.0, 20.0]))
+    right = NoiseEstimate(0.0, (0.0, 0.0), 1.0, 1.0).right(torch.tensor([-20.0, 0.0, 20.0]))
     assert right[0] < 0.01 < right[1] < right[2] <= 1
-    assert torch.isfinite(Reading(1.0, (1.0, 1.0), 1.0, 1.0).right(torch.tensor([5.0]))).all()
+    assert torch.isfinite(NoiseEstimate(1.0, (1.0, 1.0), 1.0, 1.0).right(torch.tensor([5.0]))).all()
 
 
 def test_one_image_is_one_sentence():

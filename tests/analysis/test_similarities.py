@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from equipoise.analysis import similarities as module
-from equipoise.analysis.sampled_pairs import Points
+from equipoise.analysis.sampled_pairs import SampledPoints
 from equipoise.analysis.similarities import similarities
 from equipoise.spaces import Euclidean, ProductSphere, Sphere
 from equipoise.types import UserError
@@ -17,7 +17,7 @@ from equipoise.types import UserError
 
 def points(space, count):
     chance = torch.Generator().manual_seed(5)
-    return Points(*(space.project(torch.randn(count, 8, generator=chance).double()) for _ in range(2)))
+    return SampledPoints(*(space.project(torch.randn(count, 8, generator=chance).double()) for _ in range(2)))
 
 
 def values_aloud(pairs, space):
@@ -53,7 +53,7 @@ def test_distributions_equal_a_loop(space, tile, monkeypatch):
 
 def test_equal_points_fill_one_bin():
     same = torch.ones(4, 8).double() / math.sqrt(8)
-    found = similarities(Points(same, same), Sphere(8), bins=5)
+    found = similarities(SampledPoints(same, same), Sphere(8), bins=5)
     assert found.confused == 0
     for spread in found.spreads.values():
         assert sorted(spread.counts)[:-1] == [0, 0, 0, 0]

@@ -16,7 +16,7 @@ from equipoise.data.augment import CHANCES, WIDTHS, Augment, Draws, blended, gau
 from equipoise.data.batches import Batches
 from equipoise.data.scenes import Scenes
 from equipoise.data.source import IMAGE_VIEW2
-from equipoise.data.tokenizer import Tokens
+from equipoise.data.tokenizer import CaptionTokenizer
 from equipoise.types import UserError
 
 MOCO = Augment(flip=0.5, jitter=0.8, grey=0.2, blur=0.5)
@@ -116,7 +116,7 @@ def test_chances_are_what_they_are_called() -> None:
     assert (grey[:, 0] == grey[:, 2]).all((1, 2)).float().mean().item() == pytest.approx(0.2, abs=0.03)
 
 
-def test_parts_of_a_batch_are_augmented_as_the_whole(tiny: Loaded, scenes: Scenes, tokens: Tokens) -> None:
+def test_parts_of_a_batch_are_augmented_as_the_whole(tiny: Loaded, scenes: Scenes, tokens: CaptionTokenizer) -> None:
     def make(**options: object) -> Batches:
         settings = {"batch_size": 16, "seed": 3, "views": (IMAGE_VIEW2,), "augment": MOCO} | options
         return Batches(scenes, tokens, tiny.run.preprocess, **settings)  # type: ignore[arg-type]
@@ -138,7 +138,7 @@ def test_parts_of_a_batch_are_augmented_as_the_whole(tiny: Loaded, scenes: Scene
         assert (batch.images <= high + 1e-5).all()
 
 
-def test_without_it_a_batch_has_the_bits_it_had(tiny: Loaded, scenes: Scenes, tokens: Tokens) -> None:
+def test_without_it_a_batch_has_the_bits_it_had(tiny: Loaded, scenes: Scenes, tokens: CaptionTokenizer) -> None:
     still = replace(MOCO, flip=0.0, jitter=0.0, grey=0.0, blur=0.0)
     one = Batches(scenes, tokens, tiny.run.preprocess, batch_size=8, seed=0).batch(0)
     assert torch.equal(
@@ -161,7 +161,7 @@ def test_bad_settings_are_refused(setting: str, told: str) -> None:
         load_run("demo", [setting])
 
 
-def test_features_cannot_be_augmented(tokens: Tokens, tiny: Loaded) -> None:
+def test_features_cannot_be_augmented(tokens: CaptionTokenizer, tiny: Loaded) -> None:
     class Features:
         def __len__(self) -> int:
             return 8

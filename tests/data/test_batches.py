@@ -13,7 +13,7 @@ from equipoise.config import Loaded
 from equipoise.data.batches import Batches
 from equipoise.data.scenes import Scenes
 from equipoise.data.source import Pair
-from equipoise.data.tokenizer import Tokens
+from equipoise.data.tokenizer import CaptionTokenizer
 from equipoise.types import Batch, UserError
 
 
@@ -38,11 +38,11 @@ def assert_same(one: Batch, other: Batch) -> None:
         assert torch.equal(getattr(one, name), getattr(other, name)), name
 
 
-def of_notes(tiny: Loaded, tokens: Tokens, *captions: tuple[str, ...]) -> Batches:
+def of_notes(tiny: Loaded, tokens: CaptionTokenizer, *captions: tuple[str, ...]) -> Batches:
     return Batches(Notes(captions), tokens, tiny.run.preprocess, batch_size=len(captions), seed=0)
 
 
-def test_a_batch_holds_images_and_one_caption_of_each(tiny: Loaded, scenes: Scenes, tokens: Tokens) -> None:
+def test_a_batch_holds_images_and_one_caption_of_each(tiny: Loaded, scenes: Scenes, tokens: CaptionTokenizer) -> None:
     uncropped = replace(tiny.run.preprocess, crop_scale=(1.0, 1.0), crop_ratio=(1.0, 1.0))
     batch = Batches(scenes, tokens, uncropped, batch_size=16, seed=0).batch(1)
     indices = batch.index.tolist()
@@ -54,7 +54,7 @@ def test_a_batch_holds_images_and_one_caption_of_each(tiny: Loaded, scenes: Scen
 
 
 def test_a_batch_depends_on_seed_and_position_alone(
-    batches: Batches, scenes: Scenes, tokens: Tokens, tiny: Loaded
+    batches: Batches, scenes: Scenes, tokens: CaptionTokenizer, tiny: Loaded
 ) -> None:
     def fresh(seed: int) -> Batches:
         return Batches(Scenes(tiny.run.data, "train"), tokens, tiny.run.preprocess, batch_size=16, seed=seed)
@@ -65,7 +65,7 @@ def test_a_batch_depends_on_seed_and_position_alone(
     assert not torch.equal(batches.batch(0).index, fresh(1).batch(0).index)
 
 
-def test_a_pair_is_cropped_and_told_differently_at_every_visit(tiny: Loaded, tokens: Tokens) -> None:
+def test_a_pair_is_cropped_and_told_differently_at_every_visit(tiny: Loaded, tokens: CaptionTokenizer) -> None:
     single = Scenes.Config(train_size=1).build("train")
     visits = [Batches(single, tokens, tiny.run.preprocess, batch_size=1, seed=0).batch(visit) for visit in range(8)]
     assert len({tuple(visit.images.flatten().tolist()) for visit in visits}) > 4
@@ -79,15 +79,15 @@ def test_the_prefetching_iterator_gives_the_same_batches(batches: Batches) -> No
         assert_same(batch, batches.batch(position))
 
 
-def test_a_record_without_words_is_named(tiny: Loaded, tokens: Tokens) -> None:
+def test_a_record_without_words_is_named(tiny: Loaded, tokens: CaptionTokenizer) -> None:
     with pytest.raises(UserError, match="record note-1 has no caption; give it one or leave it out"):
         of_notes(tiny, tokens, ("a red fish",), ()).batch(0)
     with pytest.raises(UserError, match="The caption of note-1 is empty; give it one or leave the pair out"):
         next(iter(of_notes(tiny, tokens, ("a red fish",), (" \n",))))
 
 
-def test_a_caption_longer_than_the_context_is_cut_warned_of_and_counted(tiny: Loaded, tokens: Tokens) -> None:
-    short = Tokens(tokens._tokeniser, context=6)
+def test_a_caption_longer_than_the_context_is_cut_warned_of_and_counted(tiny: Loaded, tokens: CaptionTokenizer) -> None:
+    short = CaptionTokenizer(tokens._tokeniser, context=6)
     notes = of_notes(tiny, short, ("a red fish",), ("a fish and " * 20,))
     with pytest.warns(UserWarning, match=r"The caption of note-1 .* but the context is 6; its end is cut off"):
         batch = notes.batch(0)

@@ -13,7 +13,7 @@ from equipoise.data.features import FeatureFiles
 from equipoise.data.preprocess import Preprocess
 from equipoise.data.scenes import Scenes
 from equipoise.data.source import BatchSource, CroppingSource, FeatureSource
-from equipoise.data.tokenizer import Tokens
+from equipoise.data.tokenizer import CaptionTokenizer
 from equipoise.types import UserError
 
 
@@ -56,7 +56,7 @@ def test_features_of_texts_move_and_those_of_images_stay(tmp_path):
     clean = FeatureFiles.Config(train=str(tmp_path / "f.npz")).build("train")
     noisy, donors = Shuffle(1.0).applied_to(clean), shuffled(10, 1.0, 0)
     assert isinstance(noisy, FeatureSource)
-    tokens = Tokens.from_config(Tokens.Config(kind="none"), ())
+    tokens = CaptionTokenizer.from_config(CaptionTokenizer.Config(kind="none"), ())
     batch = Batches(noisy, tokens, Preprocess(), batch_size=10, seed=0).batch(0)
     assert torch.equal(batch.images[:, 0], 4.0 * batch.index)
     owners = (batch.tokens.flatten(1)[:, 0] // 6).long()

@@ -20,7 +20,7 @@ from equipoise.data.files import Folders
 from equipoise.data.scenes import Scenes
 from equipoise.data.side_data import fingerprints
 from equipoise.data.source import CLASS_PROMPTS, CLASS_PROMPTS_MASK, CLASSES, JudgedSource, LabelledSource
-from equipoise.data.tokenizer import Tokens
+from equipoise.data.tokenizer import CaptionTokenizer
 from equipoise.types import UserError
 
 OF_SCENES = Scenes.Config(train_size=120, validation_size=20, test_size=20, max_things=2, shapes=("circle", "star"))
@@ -85,7 +85,7 @@ def test_it_travels_to_other_processes(tmp_path):
     assert torch.equal(other.images(range(4), 8), data.images(range(4), 8))
 
 
-def test_a_batch_holds_the_prompts_of_all_classes_by_one_template_a_step(tiny: Loaded, tokens: Tokens):
+def test_a_batch_holds_the_prompts_of_all_classes_by_one_template_a_step(tiny: Loaded, tokens: CaptionTokenizer):
     source = FewShotData(OF_SCENES, shots=4, templates=("a single {}", "a picture of a single {}")).build("train")
     made = Batches(source, tokens, tiny.run.preprocess, batch_size=3, seed=0, views=(CLASS_PROMPTS,))
     again = Batches(source, tokens, tiny.run.preprocess, batch_size=3, seed=0, views=(CLASS_PROMPTS,), workers=1)
@@ -106,7 +106,7 @@ def test_a_batch_holds_the_prompts_of_all_classes_by_one_template_a_step(tiny: L
     assert seen == {0, 1}
 
 
-def test_what_cannot_be_is_said(tmp_path, tiny: Loaded, tokens: Tokens, scenes: Scenes):
+def test_what_cannot_be_is_said(tmp_path, tiny: Loaded, tokens: CaptionTokenizer, scenes: Scenes):
     with pytest.raises(UserError, match=r'the class "dog" has 3 training images, fewer than data.shots = 4'):
         FewShotData(folders(tmp_path / "a", cat=5, dog=3), shots=4).build("train")
     with pytest.raises(UserError, match=r'the class "dog" has no training images'):

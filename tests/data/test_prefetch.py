@@ -14,7 +14,7 @@ from multiprocessing import resource_sharer
 
 import pytest
 
-from equipoise.data.prefetch import lost_worker, made_ahead
+from equipoise.data.prefetch import lost_worker, prefetch
 from equipoise.types import UserError
 
 WORKERS = [0, 1, 3]
@@ -48,12 +48,12 @@ def dies(number: int) -> int:
 
 @pytest.mark.parametrize("workers", WORKERS)
 def test_everything_comes_in_order(workers):
-    assert list(islice(made_ahead(square, 3, workers), 9)) == [n * n for n in range(3, 12)]
+    assert list(islice(prefetch(square, 3, workers), 9)) == [n * n for n in range(3, 12)]
 
 
 @pytest.mark.parametrize("workers", WORKERS)
 def test_a_mistake_comes_after_what_is_sound(workers):
-    made = made_ahead(square_until_five, 2, workers)
+    made = prefetch(square_until_five, 2, workers)
     assert list(islice(made, 3)) == [4, 9, 16]
     with pytest.raises(UserError, match=r"^there is no number 5$"):
         next(made)
@@ -62,13 +62,13 @@ def test_a_mistake_comes_after_what_is_sound(workers):
 @pytest.mark.parametrize("workers", WORKERS)
 def test_a_programmers_mistake_keeps_its_kind(workers):
     with pytest.raises(IndexError):
-        list(islice(made_ahead(wrong, 0, workers), 5))
+        list(islice(prefetch(wrong, 0, workers), 5))
 
 
 @pytest.mark.parametrize("workers", [0, 1])
 def test_a_stall_ends_in_a_sentence(workers):
     started = time.monotonic()
-    made = made_ahead(stalls, 0, workers, timeout=1)
+    made = prefetch(stalls, 0, workers, timeout=1)
     assert [next(made), next(made)] == [0, 1]
     with pytest.raises(UserError, match=r"no batch came within 1 s, so the run ends"):
         next(made)
@@ -77,7 +77,7 @@ def test_a_stall_ends_in_a_sentence(workers):
 
 def test_a_death_ends_in_a_sentence():
     with pytest.raises((UserError, RuntimeError)) as error:
-        list(islice(made_ahead(dies, 0, 1, timeout=20), 5))
+        list(islice(prefetch(dies, 0, 1, timeout=20), 5))
     # torch may tell it at any moment, even in the middle of something else; the command line expects that
     said = str(error.value) if error.type is UserError else lost_worker(error.value)
     assert re.match(r"a process that reads data died \(worker .*for want of memory", said)
@@ -91,7 +91,7 @@ def whose(number: int) -> int:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_to_all_processes_does_not_end_the_readers(number):
     """The run itself must be able to finish its step and save."""
-    made = made_ahead(whose, 0, workers=1, timeout=20)
+    made = prefetch(whose, 0, workers=1, timeout=20)
     reader = next(made)
     os.kill(reader, number)
     time.sleep(0.3)
@@ -103,7 +103,7 @@ def test_a_signal_to_all_processes_does_not_end_the_readers(number):
 
 def test_the_thread_ends_with_its_reader():
     before = set(threading.enumerate())
-    made = made_ahead(square, 0)
+    made = prefetch(square, 0)
     assert next(made) == 0
     (thread,) = set(threading.enumerate()) - before
     made.close()
@@ -119,6 +119,6 @@ def hang_up_on_the_thread_that_hands_over(number: int) -> int:
 
 
 def test_a_reader_that_the_run_hung_up_on_says_nothing(capfd):
-    with closing(made_ahead(hang_up_on_the_thread_that_hands_over, 0, workers=1)) as made:
+    with closing(prefetch(hang_up_on_the_thread_that_hands_over, 0, workers=1)) as made:
         next(made)
     assert capfd.readouterr().err == ""

@@ -10,13 +10,13 @@ import torch
 from equipoise.data.batches import Batches
 from equipoise.data.preprocess import Preprocess
 from equipoise.data.scenes import Scenes
-from equipoise.data.scenes.detector import CELLS, WIDTH, Detector, appearance
+from equipoise.data.scenes.detector import CELLS, WIDTH, SceneDetector, appearance
 from equipoise.data.side_data import fingerprints
 from equipoise.types import UserError
 
 
 def corpus(**detector) -> Scenes:
-    return Scenes.Config(train_size=60, max_things=3, detector=Detector(**detector)).build("train")
+    return Scenes.Config(train_size=60, max_things=3, detector=SceneDetector(**detector)).build("train")
 
 
 def test_equal_words_have_equal_numbers():
@@ -65,13 +65,13 @@ def test_a_detector_without_errors_finds_everything_where_it_is():
 def test_the_dials_turn():
     boxes = [(0.1, 0.1, 0.5, 0.5), (0.6, 0.6, 0.9, 0.8)]
     rng = Random(0)
-    assert all(len(Detector(regions=9, missed=1.0).found(boxes, rng)) == 1 for _ in range(20))
-    found = [len(Detector(regions=9, missed=0.25).found(boxes, rng)) for _ in range(2000)]
+    assert all(len(SceneDetector(regions=9, missed=1.0).found(boxes, rng)) == 1 for _ in range(20))
+    found = [len(SceneDetector(regions=9, missed=0.25).found(boxes, rng)) for _ in range(2000)]
     assert sum(found) / 2000 == pytest.approx(2 * 0.75 + 0.25**2, abs=0.05)
-    assert [number for number, _ in Detector(regions=1).found(boxes, rng)] == [0]  # the larger one
-    off = [Detector(regions=9, jitter=0.1).found(boxes[:1], rng)[0][1][0] - 0.1 for _ in range(2000)]
+    assert [number for number, _ in SceneDetector(regions=1).found(boxes, rng)] == [0]  # the larger one
+    off = [SceneDetector(regions=9, jitter=0.1).found(boxes[:1], rng)[0][1][0] - 0.1 for _ in range(2000)]
     assert torch.tensor(off).std() == pytest.approx(0.1 * 0.4, rel=0.15)
-    named = [Detector(confused=0.3).named("right", ["wrong"], rng) for _ in range(2000)]
+    named = [SceneDetector(confused=0.3).named("right", ["wrong"], rng) for _ in range(2000)]
     assert named.count("wrong") / 2000 == pytest.approx(0.3, abs=0.04)
 
 
@@ -97,4 +97,4 @@ def test_features_are_of_pixels_never_of_labels():
 @pytest.mark.parametrize("settings", [{"regions": -1}, {"missed": 1.5}, {"confused": -0.1}, {"jitter": -1.0}])
 def test_bad_dials_get_a_sentence(settings):
     with pytest.raises(UserError, match="must be"):
-        Detector(**settings)
+        SceneDetector(**settings)

@@ -8,15 +8,15 @@ import pytest
 import torch
 from tokenizers import Tokenizer
 
-from equipoise.data.tokenizer import Tokens
+from equipoise.data.tokenizer import CaptionTokenizer
 from equipoise.types import UserError
 
 CORPUS = ["a small red fish left of a striped blue star", "two things, one of them round", "a fish", "a Red STAR!"] * 5
 KINDS = ("bpe", "wordpiece")
 
 
-def learned(kind: str = "bpe", **options: int) -> Tokens:
-    return Tokens.train(CORPUS, Tokens.Config(kind=kind, **{"vocabulary": 600, **options}))
+def learned(kind: str = "bpe", **options: int) -> CaptionTokenizer:
+    return CaptionTokenizer.train(CORPUS, CaptionTokenizer.Config(kind=kind, **{"vocabulary": 600, **options}))
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -41,7 +41,7 @@ def test_saved_and_loaded_gives_identical_ids(kind, tmp_path):
     tokens = learned(kind, context=12)
     tokens.save(tmp_path)
     captions = ["Café, 日本語!", "it’s 3:45pm 😀", "a [SEP] <|endoftext|> b", *CORPUS]
-    for loaded in (Tokens.load(tmp_path), pickle.loads(pickle.dumps(tokens))):
+    for loaded in (CaptionTokenizer.load(tmp_path), pickle.loads(pickle.dumps(tokens))):
         with pytest.warns(UserWarning, match="context is 12"):
             pairs = list(zip(tokens(captions), loaded(captions), strict=True))
         assert all(torch.equal(ours, theirs) for ours, theirs in pairs)
@@ -92,7 +92,7 @@ def test_a_caption_that_is_no_text_is_named(caption, fault):
     with pytest.raises(UserError, match=f"The caption of 0042 .*{fault}"):
         learned()([caption], keys=["0042"])
     with pytest.raises(UserError, match=f"Caption 1 .*{fault}"):
-        Tokens.train(["a fish", caption], Tokens.Config())
+        CaptionTokenizer.train(["a fish", caption], CaptionTokenizer.Config())
 
 
 def test_a_caption_that_cleaning_empties_is_named():
@@ -132,12 +132,12 @@ def test_a_folder_that_cannot_be_written_leaves_nothing(tmp_path):
 )
 def test_wrong_configurations(options, fault):
     with pytest.raises(UserError, match=fault):
-        Tokens.Config(**options)
+        CaptionTokenizer.Config(**options)
 
 
 def test_from_config_reads_or_learns(tmp_path):
     learned().save(tmp_path)
-    read = Tokens.from_config(Tokens.Config(kind="file", file=str(tmp_path), context=10), [])
-    made = Tokens.from_config(Tokens.Config(vocabulary=600, context=10), CORPUS)
+    read = CaptionTokenizer.from_config(CaptionTokenizer.Config(kind="file", file=str(tmp_path), context=10), [])
+    made = CaptionTokenizer.from_config(CaptionTokenizer.Config(vocabulary=600, context=10), CORPUS)
     assert read.context == made.context == 10
     assert torch.equal(read(CORPUS[1:3])[0], made(CORPUS[1:3])[0])

@@ -1,4 +1,4 @@
-"""Published tokeniser files: ids against open_clip's own tokeniser, BERT's vocabulary, files that are wrong."""
+"""Published tokenizer files: ids against open_clip's own tokenizer, BERT's vocabulary, files that are wrong."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer, models, pre_tokenizers
 
-from equipoise.data.tokenizer import Tokens
+from equipoise.data.tokenizer import CaptionTokenizer
 from equipoise.types import UserError
 
 VARIED = [
@@ -50,7 +50,7 @@ def clip_folder(open_clip, peer, tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def clip(clip_folder):
-    return Tokens.load(clip_folder)
+    return CaptionTokenizer.load(clip_folder)
 
 
 @pytest.mark.filterwarnings("ignore:Caption 10")
@@ -74,7 +74,7 @@ def test_any_latin_text_matches_open_clip(open_clip, peer, clip, caption):
 
 
 def test_clip_special_ids(clip_folder):
-    tokens = Tokens.load(clip_folder / "vocab.json")
+    tokens = CaptionTokenizer.load(clip_folder / "vocab.json")
     special = (tokens.start, tokens.end, tokens.pad, tokens.mask_id, tokens.size, tokens.context)
     assert special == (49406, 49407, 0, None, 49408, 77)
 
@@ -83,12 +83,12 @@ def test_bert_vocabulary_file(tmp_path):
     pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "red", "fish", "##es", "!"]
     (tmp_path / "vocab.txt").write_text("\n".join(pieces))
     for path in (tmp_path, tmp_path / "vocab.txt"):
-        assert Tokens.load(path)(["Réd fishes! star"])[0].tolist() == [[2, 5, 6, 7, 8, 1, 3, 0]]
+        assert CaptionTokenizer.load(path)(["Réd fishes! star"])[0].tolist() == [[2, 5, 6, 7, 8, 1, 3, 0]]
 
 
 def test_bert_vocabulary_with_capitals_keeps_case(tmp_path):
     (tmp_path / "vocab.txt").write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "red", "Red"]))
-    assert Tokens.load(tmp_path)(["Red red"])[0].tolist() == [[2, 5, 4, 3]]
+    assert CaptionTokenizer.load(tmp_path)(["Red red"])[0].tolist() == [[2, 5, 4, 3]]
 
 
 def test_a_foreign_tokenizer_without_start_and_end_gets_them(tmp_path):
@@ -96,19 +96,19 @@ def test_a_foreign_tokenizer_without_start_and_end_gets_them(tmp_path):
     foreign.pre_tokenizer = pre_tokenizers.Whitespace()
     foreign.enable_truncation(9)
     foreign.save(str(tmp_path / "mine.json"))
-    tokens = Tokens.load(tmp_path / "mine.json")
+    tokens = CaptionTokenizer.load(tmp_path / "mine.json")
     assert tokens(["a fish"])[0].tolist() == [[3, 0, 1, 4]]
     assert (tokens.size, tokens.context) == (5, 9)
     tokens.save(tmp_path)
-    assert Tokens.load(tmp_path)(["a fish"])[0].tolist() == [[3, 0, 1, 4]]
+    assert CaptionTokenizer.load(tmp_path)(["a fish"])[0].tolist() == [[3, 0, 1, 4]]
 
 
 @pytest.mark.parametrize(
     ("files", "path", "fault"),
     [
-        ({}, "", "holds no tokeniser"),
-        ({}, "none.json", "no such tokeniser file"),
-        ({"tokenizer.json": "{"}, "", "cannot be read as a tokeniser"),
+        ({}, "", "holds no tokenizer"),
+        ({}, "none.json", "no such tokenizer file"),
+        ({"tokenizer.json": "{"}, "", "cannot be read as a tokenizer"),
         ({"vocab.json": "{}"}, "", "merges.txt: this file is missing"),
         ({"vocab.json": '{"a": 0}', "merges.txt": ""}, "", "startoftext.* is not in this vocabulary"),
         ({"vocab.txt": "a\nb"}, "", r"\[CLS\].* is not in this vocabulary"),
@@ -118,4 +118,4 @@ def test_wrong_files_are_named(files, path, fault, tmp_path):
     for name, text in files.items():
         (tmp_path / name).write_text(text)
     with pytest.raises(UserError, match=fault):
-        Tokens.load(tmp_path / path)
+        CaptionTokenizer.load(tmp_path / path)

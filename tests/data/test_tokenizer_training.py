@@ -10,15 +10,15 @@ from pathlib import Path
 import pytest
 import torch
 
-from equipoise.data.tokenizer import Tokens
+from equipoise.data.tokenizer import CaptionTokenizer
 from equipoise.types import UserError
 
 CORPUS = ["a small red fish left of a striped blue star", "two things, one of them round", "a fish", "a Red STAR!"] * 5
 KINDS = ("bpe", "wordpiece")
 
 
-def learned(kind: str = "bpe", **options: int) -> Tokens:
-    return Tokens.train(CORPUS, Tokens.Config(kind=kind, **{"vocabulary": 600, **options}))
+def learned(kind: str = "bpe", **options: int) -> CaptionTokenizer:
+    return CaptionTokenizer.train(CORPUS, CaptionTokenizer.Config(kind=kind, **{"vocabulary": 600, **options}))
 
 
 def save_learned(folder: Path) -> None:
@@ -28,7 +28,7 @@ def save_learned(folder: Path) -> None:
     captions = [" ".join(draw.choices(words, k=8)) for _ in range(300)]
     for kind in KINDS:
         (folder / kind).mkdir(parents=True)
-        Tokens.train(captions, Tokens.Config(kind=kind, vocabulary=900)).save(folder / kind)
+        CaptionTokenizer.train(captions, CaptionTokenizer.Config(kind=kind, vocabulary=900)).save(folder / kind)
 
 
 def test_another_process_learns_the_same_file(tmp_path):
@@ -70,9 +70,9 @@ def test_wordpiece_has_the_ids_of_bert_and_marks_the_unknown():
 )
 def test_no_room(options, fault):
     with pytest.raises(UserError, match=fault):
-        Tokens.train(CORPUS, Tokens.Config(**options))
+        CaptionTokenizer.train(CORPUS, CaptionTokenizer.Config(**options))
 
 
 def test_nothing_to_learn_from():
     with pytest.raises(UserError, match="no words"):
-        Tokens.train([], Tokens.Config())
+        CaptionTokenizer.train([], CaptionTokenizer.Config())

@@ -9,10 +9,10 @@ from torch.nn import functional as F
 
 from equipoise.data.preprocess import Preprocess
 from equipoise.data.source import IMAGE_MASK
-from equipoise.data.tokenizer import NoTokens
+from equipoise.data.tokenizer import NoTokenizer
 from equipoise.encoders import IMAGE_ENCODERS, TEXT_ENCODERS
 from equipoise.encoders.precomputed import PrecomputedImage, PrecomputedText
-from equipoise.models.logit_scale import Temperature
+from equipoise.models.logit_scale import LogitScale
 from equipoise.models.model import Model
 from equipoise.readouts import ClassToken
 from equipoise.spaces import Sphere
@@ -29,9 +29,9 @@ def model() -> Model:
         text=TEXT_ENCODERS["precomputed"](width=4),
         readout=ClassToken.Config(),
         space=Sphere(3),
-        temperature=Temperature(),
+        temperature=LogitScale(),
         preprocess=Preprocess(8),
-        tokens=NoTokens(),
+        tokens=NoTokenizer(),
     )
 
 
@@ -109,15 +109,15 @@ def test_pictures_and_words_are_refused(model):
 
 
 def test_a_model_of_words_needs_a_tokeniser():
-    with pytest.raises(UserError, match="no tokeniser"):
+    with pytest.raises(UserError, match="no tokenizer"):
         Model(
             image=PrecomputedImage.Config(width=W),
             text=TEXT_ENCODERS["causal-nano"],
             readout=ClassToken.Config(),
             space=Sphere(3),
-            temperature=Temperature(),
+            temperature=LogitScale(),
             preprocess=Preprocess(8),
-            tokens=NoTokens(),
+            tokens=NoTokenizer(),
         )
 
 

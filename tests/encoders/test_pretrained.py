@@ -9,14 +9,14 @@ import torch
 from safetensors.torch import save_file
 
 from equipoise.data.preprocess import Preprocess
-from equipoise.data.tokenizer import Tokens
+from equipoise.data.tokenizer import CaptionTokenizer
 from equipoise.encoders.pretrained import TimmImage, TransformersText, sentence_pooling, timm_preprocess
 from equipoise.types import UserError
 
 
 @pytest.fixture
 def bert_folder(tmp_path, transformers):
-    """A tiny BERT with its tokeniser, as transformers writes them."""
+    """A tiny BERT with its tokenizer, as transformers writes them."""
     torch.manual_seed(0)
     config = transformers.BertConfig(
         vocab_size=40, hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=32,
@@ -90,7 +90,7 @@ def test_timm_says_how_images_are_prepared(timm):
 @pytest.mark.parametrize("pooling", ["mean", "first"])
 def test_text_features_are_those_of_transformers(transformers, bert_folder, pooling):
     folder, there = bert_folder
-    tokens = Tokens.load(folder, 12)
+    tokens = CaptionTokenizer.load(folder, 12)
     encoder = TransformersText.Config(str(folder), pretrained=True, pooling=pooling).build(tokens.size, 12).eval()
     encoder.load_pretrained()
     ids, mask = tokens(["a red fish", "star"])
@@ -106,7 +106,7 @@ def test_text_features_are_those_of_transformers(transformers, bert_folder, pool
 
 def test_every_weight_of_a_text_encoder_gets_a_gradient(transformers, bert_folder):
     encoder = TransformersText.Config(str(bert_folder[0])).build(9, 12)
-    ids, mask = Tokens.load(bert_folder[0], 12)(["a red fish", "star"])
+    ids, mask = CaptionTokenizer.load(bert_folder[0], 12)(["a red fish", "star"])
     encoder(ids, mask).classes.square().sum().backward()
     assert all(parameter.grad is not None for parameter in encoder.parameters())
 

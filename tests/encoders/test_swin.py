@@ -11,9 +11,9 @@ from torch import Tensor, nn
 
 from equipoise.analysis.cost import Stack, count_macs
 from equipoise.encoders import IMAGE_ENCODERS, TEXT_ENCODERS, Swin
-from equipoise.encoders.swin import Block
+from equipoise.encoders.swin import SwinBlock
 from equipoise.encoders.windows import WindowAttention, cut, join
-from equipoise.models.region_branch import Regions
+from equipoise.models.region_branch import RegionBranch
 from equipoise.training.optimizer import is_decayed
 from equipoise.types import UserError
 
@@ -68,7 +68,7 @@ def attended_by_hand(attention: WindowAttention, x: Tensor, window: int, shift: 
 def test_a_block_equals_its_formula(side, window, shifted):
     torch.manual_seed(0)
     config = Swin.Config(width=8, layers=(2,), heads=(2,), window=window)
-    block = Block(config, 8, 2, side, shifted).double()
+    block = SwinBlock(config, 8, 2, side, shifted).double()
     for parameter in block.parameters():
         parameter.normal_()
     block.attention.log_scale.copy_(torch.tensor([2.0, 5.0]))  # one below its bound, ln 100, and one above
@@ -82,7 +82,7 @@ def test_a_block_equals_its_formula(side, window, shifted):
 def test_gradients_are_those_of_finite_differences():
     """Of a shifted block, in all its parameters and its input."""
     torch.manual_seed(0)
-    block = Block(Swin.Config(width=4, layers=(2,), heads=(2,), window=2), 4, 2, 4, shifted=True).double()
+    block = SwinBlock(Swin.Config(width=4, layers=(2,), heads=(2,), window=2), 4, 2, 4, shifted=True).double()
     names = [name for name, _ in block.named_parameters()]
     values = tuple(torch.randn_like(p, requires_grad=True) for p in block.parameters())
 
@@ -215,7 +215,10 @@ def test_swin_b_has_the_published_size_and_cost():
         (lambda: Swin.Config(layers=(2, 0, 2, 2)), r"layers\[1\] must be larger than 0"),
         (lambda: Swin.Config(window=0), "window must be larger than 0"),
         (lambda: Swin.Config(activation="step").build(224), "activation must be one of"),
-        (lambda: Regions.Config(width=8).build(SMALL.build(16)), "Swin cannot read regions, a ViT or a ResNet can"),
+        (
+            lambda: RegionBranch.Config(width=8).build(SMALL.build(16)),
+            "Swin cannot read regions, a ViT or a ResNet can",
+        ),
     ],
 )
 def test_what_cannot_be_built_is_refused_with_a_sentence(make, sentence):
@@ -233,6 +236,6 @@ def test_a_window_larger_than_the_picture_is_the_whole_of_it():
     config = Swin.Config(patch=8, width=8, layers=(2, 1), heads=(2, 2), window=12)
     for size, places in ((32, 4), (16, 1)):
         tower = config.build(size)
-        assert [part.window for part in tower.parts if isinstance(part, Block)] == [size // 8] * 2 + [size // 16]
+        assert [part.window for part in tower.parts if isinstance(part, SwinBlock)] == [size // 8] * 2 + [size // 16]
         assert tower(torch.randn(2, 3, size, size)).tokens.isfinite().all()
         assert tower(torch.randn(2, 3, size, size)).tokens.shape[1] == places

@@ -11,7 +11,7 @@ from equipoise.cli import main
 from equipoise.data.files.coco_objects import read_objects
 from equipoise.data.scenes.language.parser import parse
 from equipoise.data.scenes.relevance import relevance
-from equipoise.evaluation.completeness import Contrast, completeness, judged, left_out, listed
+from equipoise.evaluation.completeness import SentencePair, completeness, judged, left_out, listed
 from equipoise.evaluation.completeness_scenes import scene_contrasts
 from equipoise.types import UserError
 from equipoise.workflows.completeness import contrasts_of
@@ -88,7 +88,7 @@ def test_the_number_equals_a_loop(model, scenes):
 
 
 def test_a_tie_counts_against_the_model_and_nothing_is_refused(model, scenes):
-    same = Contrast(0, "nothing left out", "a fish", "a fish", 1)
+    same = SentencePair(0, "nothing left out", "a fish", "a fish", 1)
     assert judged(model.eval(), scenes, [same]) == [False]
     with pytest.raises(UserError, match="no picture of this data has two known objects"):
         judged(model, scenes, [])

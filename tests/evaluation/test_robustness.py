@@ -12,7 +12,7 @@ from few_shot_settings import SMALL
 from equipoise.config import Loaded, dump, load_run, load_settings, load_stored
 from equipoise.data.batches import Batches
 from equipoise.evaluation.evaluate import evaluate
-from equipoise.evaluation.robustness import IN_DISTRIBUTION, MEAN, Change, Robustness, robustness
+from equipoise.evaluation.robustness import IN_DISTRIBUTION, MEAN, AccuracyChange, Robustness, robustness
 from equipoise.models.folder import CONFIG
 from equipoise.reports.report import ExampleSets, write_report
 from equipoise.training.loop import train
@@ -100,7 +100,7 @@ def test_accuracies_of_different_sets_are_not_compared(finished_run: Path) -> No
 
 
 def test_rows_as_they_are_printed() -> None:
-    change = Robustness({IN_DISTRIBUTION: Change(0.125, 0.25, 0.5), "hue": Change(0.125, 0.3, 0.175)})
+    change = Robustness({IN_DISTRIBUTION: AccuracyChange(0.125, 0.25, 0.5), "hue": AccuracyChange(0.125, 0.3, 0.175)})
     assert change.rows() == [
         (IN_DISTRIBUTION, "12.5%", "25.0%", "50.0%", "+25.0", ""),
         ("hue", "12.5%", "30.0%", "17.5%", "-12.5", "12.5"),

@@ -10,7 +10,7 @@ import torch
 
 from equipoise.data.simat_questions import Oracle, Transformation, Transformations, counted
 from equipoise.evaluation.simat.score import answer, chance, scored
-from equipoise.evaluation.simat.sweep import LAMBDAS, Points, checked, chosen, named, sweep
+from equipoise.evaluation.simat.sweep import LAMBDAS, SimatPoints, checked, chosen, named, sweep
 from equipoise.types import UserError
 
 WORDS = ("dog", "cat", "rug", "bed", "on", "under")
@@ -124,7 +124,7 @@ def a_set(asked, oracle) -> Transformations:
 def test_lambda_is_chosen_on_dev_and_reported_on_test():
     x, words, asked, oracle = made_up(3, count=60)
     lambdas = (0.0, 0.5, 1.0, 2.0, 5.0)
-    found = sweep(Points(x, words), a_set(asked, oracle), lambdas)
+    found = sweep(SimatPoints(x, words), a_set(asked, oracle), lambdas)
     table = {}
     for split, test in (("dev", False), ("test", True)):
         some = [one for one in asked if one.is_test == test]
@@ -144,9 +144,9 @@ def test_lambda_is_chosen_on_dev_and_reported_on_test():
 def test_without_dev_only_a_single_lambda_is_reported():
     x, words, asked, oracle = made_up(3)
     only_test = a_set([one for one in asked if one.is_test], oracle)
-    assert chosen(sweep(Points(x, words), only_test, (1.0, 2.0))) is None
-    assert "simat" not in named(sweep(Points(x, words), only_test, (1.0, 2.0)))
-    assert "simat" in named(sweep(Points(x, words), only_test, (2.0,)))
+    assert chosen(sweep(SimatPoints(x, words), only_test, (1.0, 2.0))) is None
+    assert "simat" not in named(sweep(SimatPoints(x, words), only_test, (1.0, 2.0)))
+    assert "simat" in named(sweep(SimatPoints(x, words), only_test, (2.0,)))
 
 
 def test_the_lambdas_of_the_release_and_bad_ones():

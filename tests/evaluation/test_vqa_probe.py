@@ -12,10 +12,10 @@ from torch import Tensor
 from equipoise.data.vqa_questions import Question
 from equipoise.evaluation.vqa.answers import accuracies
 from equipoise.evaluation.vqa.probe import (
-    Head,
+    AnswerHead,
     Inputs,
-    Settings,
     Targets,
+    VqaProbeSettings,
     answerable,
     frequent_answers,
     rate,
@@ -26,7 +26,7 @@ from equipoise.evaluation.vqa.protocol import BLIND, PROBE, Set, answer_question
 from equipoise.types import UserError
 
 COLOURS = ("red", "green", "blue", "black")
-SETTINGS = Settings(hidden=64, epochs=25, batch_size=32)
+SETTINGS = VqaProbeSettings(hidden=64, epochs=25, batch_size=32)
 SCORES = [{"yes": 1.0, "no": 0.3}, {"2": 0.9}, {"no": 1.0}, {"no": 0.6, "maybe": 0.3}, {}]
 
 
@@ -67,7 +67,7 @@ def test_the_same_seed_gives_the_same_bits():
     targets = Targets([accuracies(one.answers) for one in train.questions], [*COLOURS, "yes", "no"])
 
     def weights(seed: int) -> Tensor:
-        head = train_head(inputs, targets, Settings(hidden=16, epochs=2, batch_size=96, seed=seed))
+        head = train_head(inputs, targets, VqaProbeSettings(hidden=16, epochs=2, batch_size=96, seed=seed))
         return torch.cat([parameter.detach().flatten() for parameter in head.parameters()])
 
     torch.manual_seed(1)
@@ -81,11 +81,11 @@ def test_the_first_step_is_that_of_the_formula():
     """One batch: AdamW's first step goes by the sign of the gradient of Σ_a BCE, mean over questions."""
     scores, answers = SCORES[:3], ["no", "yes", "2"]
     features = torch.randn(3, 5, generator=torch.Generator().manual_seed(3))
-    settings = Settings(hidden=4, epochs=1, batch_size=8, seed=5)
+    settings = VqaProbeSettings(hidden=4, epochs=1, batch_size=8, seed=5)
     inputs, losses = Inputs(((features, torch.arange(3)),)), []
     trained = train_head(inputs, Targets(scores, answers), settings, lambda _, loss: losses.append(loss))
 
-    head = Head(5, settings, 3).double()
+    head = AnswerHead(5, settings, 3).double()
     before = [parameter.detach().clone() for parameter in head.parameters()]
     total = torch.zeros((), dtype=torch.float64)
     for row, one in zip(features.double(), scores, strict=True):
@@ -121,7 +121,9 @@ def test_the_most_frequent_answers_and_what_they_leave_out():
 
 def test_an_answer_out_of_reach_counts_against_the_probe():
     train, test = picture_set(0), picture_set(1)
-    found = answer_questions(train, test, Settings(answers=2, hidden=8, epochs=1))  # yes and no are the most frequent
+    found = answer_questions(
+        train, test, VqaProbeSettings(answers=2, hidden=8, epochs=1)
+    )  # yes and no are the most frequent
     assert (found.answers, found.trained_on) == (2, 80)
     assert found.reach == pytest.approx(0.5)
     assert found.found[PROBE]["other"].right == 0
@@ -136,7 +138,7 @@ def test_gathered_rows_are_those_of_each_question():
 
 
 def test_answers_come_from_the_largest_score():
-    head = Head(2, Settings(hidden=3), 2)
+    head = AnswerHead(2, VqaProbeSettings(hidden=3), 2)
     features = torch.randn(5000, 2, generator=torch.Generator().manual_seed(0))
     inputs = Inputs(((features, torch.arange(5000)),))
     expected = ["ab"[int(row[1] > row[0])] for row in head(features)]
@@ -172,4 +174,4 @@ def test_the_rate_falls_from_its_height_to_zero():
 )  # fmt: skip
 def test_settings_that_make_no_sense(wrong, sentence):
     with pytest.raises(UserError, match=sentence):
-        Settings(**wrong)
+        VqaProbeSettings(**wrong)

@@ -1,4 +1,4 @@
-"""The parts of fine-tuning by themselves: weights between, beginnings, layers of settings, what is said."""
+"""The parts of fine-tuning by themselves: weights in between, beginnings, layers of settings, what is said."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from small_model import objective_named, small_model, small_resnet_model
 
 from equipoise.config import load_layers, load_run
 from equipoise.finetuning.comparison import Comparison
-from equipoise.finetuning.layers import FOLDER, tuning_layers
+from equipoise.finetuning.layers import FOLDER, finetuning_layers
 from equipoise.finetuning.methods import METHODS
 from equipoise.finetuning.settings import Finetuning
-from equipoise.finetuning.wise_ft import between
-from equipoise.models.warm_start import begin_with
+from equipoise.finetuning.wise_ft import interpolate_weights
+from equipoise.models.warm_start import load_start_weights
 from equipoise.settings.recipe import header
 from equipoise.spaces import Sphere
 from equipoise.types import UserError
@@ -22,7 +22,7 @@ def test_between_is_the_paper_read_aloud():
     make = torch.Generator().manual_seed(0)
     start, end = ({"a.weight": torch.randn(3, 2, generator=make).double()} for _ in range(2))
     for share in (0.0, 0.1, 0.5, 0.9, 1.0):
-        got = between(start, end, share)["a.weight"]
+        got = interpolate_weights(start, end, share)["a.weight"]
         for row in range(3):
             for col in range(2):
                 expected = (1 - share) * float(start["a.weight"][row, col]) + share * float(end["a.weight"][row, col])
@@ -33,11 +33,19 @@ def test_both_ends_and_what_did_not_change_are_exact():
     model = small_resnet_model().float()
     start = {name: tensor.clone() for name, tensor in model.state_dict().items()}
     end = {name: tensor + 1 if name.startswith("image") else tensor for name, tensor in start.items()}
-    assert all(torch.equal(between(start, end, 0.0)[name], start[name]) for name in start if "tracked" not in name)
-    assert all(torch.equal(between(start, end, 1.0)[name], end[name]) for name in start)
-    assert all(torch.equal(between(start, end, 0.3)[name], start[name]) for name in start if name.startswith("text"))
+    assert all(
+        torch.equal(interpolate_weights(start, end, 0.0)[name], start[name]) for name in start if "tracked" not in name
+    )
+    assert all(torch.equal(interpolate_weights(start, end, 1.0)[name], end[name]) for name in start)
+    assert all(
+        torch.equal(interpolate_weights(start, end, 0.3)[name], start[name])
+        for name in start
+        if name.startswith("text")
+    )
     counter = "image_encoder.stem.bn1.num_batches_tracked"
-    assert torch.equal(between(start, end, 0.3)[counter], end[counter])  # there is no such thing as half a batch
+    assert torch.equal(
+        interpolate_weights(start, end, 0.3)[counter], end[counter]
+    )  # there is no such thing as half a batch
 
 
 def test_heads_are_those_of_the_end():
@@ -45,23 +53,23 @@ def test_heads_are_those_of_the_end():
     start, end = small_model(heads=heads).state_dict(), small_model(heads=heads).state_dict()
     end = {name: tensor + 1 for name, tensor in end.items()}
     name = "heads.m2_scale.log_scale"
-    assert torch.equal(between(start, end, 0.25)[name], end[name])
-    assert torch.equal(between(start, end, 0.25)["logit_scale"], start["logit_scale"] + 0.25)
+    assert torch.equal(interpolate_weights(start, end, 0.25)[name], end[name])
+    assert torch.equal(interpolate_weights(start, end, 0.25)["logit_scale"], start["logit_scale"] + 0.25)
 
 
 def test_weights_of_different_models_are_not_mixed():
     with pytest.raises(UserError, match="two different models cannot be mixed: they differ in b"):
-        between({"a": torch.ones(1)}, {"a": torch.ones(1), "b": torch.ones(1)}, 0.5)
+        interpolate_weights({"a": torch.ones(1)}, {"a": torch.ones(1), "b": torch.ones(1)}, 0.5)
 
 
 def test_a_model_begins_with_anothers_weights_but_for_heads():
     start = {name: tensor + 1 for name, tensor in small_model(bias=-3.0).state_dict().items()}
     model = small_model(heads=objective_named("mixed").heads)
     own = model.state_dict()["heads.m2_scale.log_scale"].clone()
-    begin_with(model, start, "runs/start")  # a new head, and a bias that goes
+    load_start_weights(model, start, "runs/start")  # a new head, and a bias that goes
     for name, tensor in model.state_dict().items():
         assert torch.equal(tensor, own if name.startswith("heads.") else start[name])
-    begin_with(small_model(), model.state_dict(), "runs/start")
+    load_start_weights(small_model(), model.state_dict(), "runs/start")
 
 
 def test_a_model_of_another_shape_does_not_begin():
@@ -70,14 +78,14 @@ def test_a_model_of_another_shape_does_not_begin():
     with pytest.raises(
         UserError, match=r"not that of runs/start: image_readout.projection is 16×16, not 16×8; .* leave "
     ):
-        begin_with(model, small_model().state_dict(), "runs/start")
+        load_start_weights(model, small_model().state_dict(), "runs/start")
     assert all(torch.equal(before[name], now) for name, now in model.state_dict().items())
 
 
 def test_whose_settings_count_where():
     start = load_run("scenes-ps-64x8", ["image.width=48", "data.train_size=77", "training.ema=0.5", "seed=9"]).table
     more = ("training.batch_size=32", "objective.name=m3mix")
-    run = load_layers(*tuning_layers("runs/start", start, "flickr8k", "lora", more)).run
+    run = load_layers(*finetuning_layers("runs/start", start, "flickr8k", "lora", more)).run
     assert (run.image.width, run.space.n, run.space.m) == (48, 64, 8)  # the model's
     assert run.data == load_run("flickr8k").run.data
     assert run.preprocess.size == start["preprocess"]["size"]
@@ -90,7 +98,7 @@ def test_whose_settings_count_where():
 
 def test_a_method_that_is_not_there_is_said():
     with pytest.raises(UserError, match='there is no method "wiseft" to fine-tune with; did you mean wise-ft'):
-        tuning_layers("runs/start", {}, "demo", "wiseft", ())
+        finetuning_layers("runs/start", {}, "demo", "wiseft", ())
 
 
 def test_every_method_has_its_settings_and_they_say_what_they_are():

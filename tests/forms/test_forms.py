@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import equipoise as eq
-from equipoise.forms import Together
+from equipoise.forms import StackedForms
 from equipoise.targets import OneHot, Smoothed
 
 SPACE = eq.Sphere(8)
@@ -88,7 +88,7 @@ def test_forms_together_are_the_forms_apart(impl):
     forms = (eq.Divergence("kl"), eq.CrossEntropy(), eq.Divergence("js", among="negatives"))
     kwargs = {"space": SPACE, "target": Smoothed(), "log_scale": 1.5, "impl": impl, "tile": 3}
     weights = torch.tensor([0.3, 2.0, -1.0], dtype=torch.float64)
-    together = eq.contrast(*leaves, form=Together(forms), **kwargs)
+    together = eq.contrast(*leaves, form=StackedForms(forms), **kwargs)
     apart = torch.stack([eq.contrast(*leaves, form=form, **kwargs) for form in forms])
     torch.testing.assert_close(together, apart, rtol=0, atol=1e-13)
     for a, b in zip(

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from equipoise.data.source import ANSWERS, HIDDEN, IMAGE_VIEW2
 from equipoise.encoders.batch_norm import batch_norms
-from equipoise.heads import MaskedWords, Nearest, OwnScale, Sizes
+from equipoise.heads import LogitScaleHead, MLMHead, Sizes, TextQueue
 from equipoise.heads import mlm as masked_words
 from equipoise.objectives import Objective
 from equipoise.spaces import Euclidean, Space, Sphere
@@ -28,7 +28,7 @@ NEEDS = ("image", "text", "words_cost")
 def words_model(causal: bool):
     """The code book's small model has a bidirectional text tower."""
     readout = "class_token" if causal else "code_book"
-    return small_model(readout=readout, heads={"words": MaskedWords.Config()}).eval()
+    return small_model(readout=readout, heads={"words": MLMHead.Config()}).eval()
 
 
 @pytest.mark.parametrize("causal", [True, False])
@@ -68,8 +68,8 @@ def test_a_batch_without_hidden_words_still_reaches_the_head():
     assert float(model.heads["words"].words.weight.grad.abs().sum()) == 0.0
 
 
-def queue_of(size: int, space: Space) -> Nearest:
-    return Nearest.Config(size).build(Sizes(space, 1, 1, 1)).double()
+def queue_of(size: int, space: Space) -> TextQueue:
+    return TextQueue.Config(size).build(Sizes(space, 1, 1, 1)).double()
 
 
 @pytest.mark.parametrize("space", [Sphere(4), Euclidean(4)])
@@ -84,7 +84,7 @@ def test_the_queue_is_first_in_first_out(size, space):
             known = list(expected) or [text[i]]
             closeness = [float(space.similarity(text[i : i + 1], q[None])) for q in known]
             assert torch.equal(found[i], known[closeness.index(max(closeness))])
-        head.remember(Embeddings(image=text, text=text, text_view2=view2))
+        head.update_memory(Embeddings(image=text, text=text, text_view2=view2))
         expected.extend([*view2, *text])
     assert int(head.filled) == len(expected)
     assert {tuple(row) for row in head.queue[: int(head.filled)].tolist()} == {tuple(q.tolist()) for q in expected}
@@ -105,7 +105,7 @@ def test_the_queue_learns_a_batch_once_also_in_micro_batches():
 
 
 def test_memories_are_no_weights():
-    model = small_model(heads={"nearest": Nearest.Config(9)})
+    model = small_model(heads={"nearest": TextQueue.Config(9)})
     assert set(model.memory()) == {f"heads.nearest.{part}" for part in ("queue", "place", "filled")}
     assert not [name for name in model.state_dict() if name.startswith("heads.nearest")]
 
@@ -147,7 +147,7 @@ def test_views_are_read_once():
 
 
 def test_a_temperature_of_its_own_learns_and_stays_within_its_bound():
-    heads = {"m2_scale": OwnScale.Config(scale=99.0)}
+    heads = {"m2_scale": LogitScaleHead.Config(scale=99.0)}
     model, batch = small_model(heads=heads).train(), random_batch(6)
     own = model.heads["m2_scale"].log_scale
     rows = model(batch, ("image", "text", "m2_log_scale")).further["m2_log_scale"]
@@ -161,10 +161,10 @@ def test_a_temperature_of_its_own_learns_and_stays_within_its_bound():
     rows = model(batch, ("image", "text", "m2_log_scale")).further["m2_log_scale"]
     assert float(rows[0].exp()) == pytest.approx(100.0)  # bounded in the loss as well,
     assert float(torch.autograd.grad(rows.sum(), own)[0]) == 6  # where the gradient passes
-    decay = {id(p): group["weight_decay"] for group in step.optimiser.param_groups for p in group["params"]}
+    decay = {id(p): group["weight_decay"] for group in step.optimizer.param_groups for p in group["params"]}
     assert decay[id(own)] == 0
     with pytest.raises(UserError, match="scale must be above 0 and at most 100, not 0"):
-        OwnScale.Config(scale=0)
+        LogitScaleHead.Config(scale=0)
 
 
 @dataclass(frozen=True)

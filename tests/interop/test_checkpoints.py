@@ -246,7 +246,7 @@ def test_clips_vocabulary_is_asked_for_where_it_is_not(monkeypatch, tmp_path: Pa
         lines = file.read().split(b"\n")
     lines[3], lines[4] = lines[4], lines[3]
     (tmp_path / CLIP_FILE).write_bytes(gzip.compress(b"\n".join(lines)))
-    with pytest.raises(UserError, match="this tokeniser is not CLIP's"):
+    with pytest.raises(UserError, match="this tokenizer is not CLIP's"):
         find_tokens(None, str(tmp_path / CLIP_FILE), 77, clips=True)
 
 

@@ -11,7 +11,7 @@ from safetensors.torch import load_file
 from small_clip import assert_same_points, assert_same_tensors, disturbed
 
 import equipoise as eq
-from equipoise.interop import Asked
+from equipoise.interop import ImportRequest
 from equipoise.interop.infer_config import NAMED, likely_name, named_config
 from equipoise.workflows import export_model, import_model
 
@@ -31,7 +31,7 @@ def test_open_clips_own_sizes(open_clip, tmp_path: Path, name: str):
     torch.manual_seed(0)
     peer = disturbed(open_clip.create_model(name, pretrained=None)).eval()
     torch.save({"epoch": 1, "state_dict": {f"module.{n}": t for n, t in peer.state_dict().items()}}, tmp_path / "x.pt")
-    import_model(str(tmp_path / "x.pt"), tmp_path / "ours", Asked(model=name))
+    import_model(str(tmp_path / "x.pt"), tmp_path / "ours", ImportRequest(model=name))
     assert_same_points(eq.load(tmp_path / "ours"), peer)
     export_model(str(tmp_path / "ours"), "open_clip", tmp_path / "back")
     assert_same_tensors(load_file(tmp_path / "back" / "open_clip_model.safetensors"), dict(peer.state_dict()))
@@ -48,7 +48,7 @@ def test_transformers_own_size(transformers, tmp_path: Path):
     transformers.CLIPImageProcessor().save_pretrained(tmp_path / "theirs")
     from equipoise.interop.tokenizer import _clips_file
 
-    asked = Asked(tokenizer=str(_clips_file()))
+    asked = ImportRequest(tokenizer=str(_clips_file()))
     import_model(str(tmp_path / "theirs"), tmp_path / "ours", asked)
     assert_same_points(eq.load(tmp_path / "ours"), peer)
     export_model(str(tmp_path / "ours"), "transformers", tmp_path / "back")

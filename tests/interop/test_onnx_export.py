@@ -35,7 +35,7 @@ MODELS = {
 
 
 def with_words(model: Model) -> Model:
-    """The same with a tokeniser, and a text tower that knows as many words."""
+    """The same with a tokenizer, and a text tower that knows as many words."""
     model.tokens, former = small_tokens(), model.text_encoder
     config, classes = former.config, former.classes
     model.text_encoder = TextTransformer(config, model.tokens.size, model.tokens.context + classes - 1, classes)
@@ -57,9 +57,9 @@ def test_both_towers_give_the_models_own_points(tmp_path: Path, name: str):
         with torch.no_grad():
             points = model.image_points(images)
         torch.testing.assert_close(run(tmp_path / "image.onnx", pixel_values=images), points, atol=1e-4, rtol=0)
-    tokeniser = Tokenizer.from_file(str(tmp_path / "tokenizer.json"))  # as a program without us would read it
+    tokenizer = Tokenizer.from_file(str(tmp_path / "tokenizer.json"))  # as a program without us would read it
     for texts in (CAPTIONS, CAPTIONS[:1]):
-        encoded = tokeniser.encode_batch(texts)
+        encoded = tokenizer.encode_batch(texts)
         ids, mask = (torch.tensor([getattr(each, part) for each in encoded]) for part in ("ids", "attention_mask"))
         found = run(tmp_path / "text.onnx", input_ids=ids, attention_mask=mask)
         torch.testing.assert_close(found, model.encode_text(texts), atol=1e-4, rtol=0)

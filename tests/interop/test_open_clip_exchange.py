@@ -23,7 +23,7 @@ from small_clip import (
 
 import equipoise as eq
 from equipoise.config import dump, load_run
-from equipoise.interop import EXPORTS, Asked
+from equipoise.interop import EXPORTS, ImportRequest
 from equipoise.models.folder import save_model
 from equipoise.workflows import build_model, export_model, import_model
 
@@ -51,7 +51,7 @@ def test_a_folder_in_and_out_again(open_clip, small, tmp_path: Path, kind: str, 
     assert_same_points(loaded, peer)
     assert loaded.preprocess.mean == (0.5, 0.4, 0.3)
 
-    import_model(str(theirs), tmp_path / "ours", Asked())
+    import_model(str(theirs), tmp_path / "ours", ImportRequest())
     ours = eq.load(tmp_path / "ours")
     assert_same_tensors(ours.state_dict(), loaded.state_dict())
     assert ours.text_encoder.config.activation == ("quick_gelu" if quick else "gelu")

@@ -89,7 +89,7 @@ def test_what_transformers_cannot_hold_open_clip_may(open_clip, small, tmp_path:
         ({"vision_cfg": {"act_kwargs": {"approximate": "some"}}}, "act_kwargs is {'approximate': 'some'}"),
         ({"text_cfg": {"hf_model_name": "roberta-base"}}, "hf_model_name is 'roberta-base', but only None or False"),
         ({"text_cfg": {"pool_type": "last"}}, "pool_type is 'last', but only 'argmax' or 'eos' can be read"),
-        ({"text_cfg": {"vocab_size": 9}}, "the text tower knows 9 tokens, but the tokeniser has"),
+        ({"text_cfg": {"vocab_size": 9}}, "the text tower knows 9 tokens, but the tokenizer has"),
         ({"custom_text": True}, "custom_text is True, but only None or False can be read"),
         ({"embed_dim": None}, "embed_dim must be a whole number from 1 on, not None"),
         ({"text_cfg": None}, "text_cfg must be a table of settings, not None"),
@@ -122,7 +122,7 @@ def test_parts_that_are_missing_are_one_sentence(theirs: Path, tmp_path: Path):
         model_folder(theirs)
     (theirs / "tokenizer.json").unlink()
     with pytest.raises(
-        UserError, match="name a tokeniser of its own, which is not beside it; give it with --tokenizer"
+        UserError, match="name a tokenizer of its own, which is not beside it; give it with --tokenizer"
     ):
         eq.load(theirs)
     config = (theirs / "open_clip_config.json").read_text()

@@ -14,7 +14,7 @@ from small_clip import CAPTIONS, assert_same_points, assert_same_tensors, small_
 from small_clip import write_transformers as write
 
 import equipoise as eq
-from equipoise.interop import Asked
+from equipoise.interop import ImportRequest
 from equipoise.types import UserError
 from equipoise.workflows import export_model, import_model
 
@@ -33,7 +33,7 @@ def theirs(transformers, small, tmp_path: Path) -> Path:
 def test_a_folder_in_and_out_again(transformers, small, tmp_path: Path, act: str):
     peer = small_transformers(transformers, small, act)
     write(tmp_path / "theirs", peer, small, transformers)
-    import_model(str(tmp_path / "theirs"), tmp_path / "ours", Asked())
+    import_model(str(tmp_path / "theirs"), tmp_path / "ours", ImportRequest())
     ours = eq.load(tmp_path / "ours")
     assert_same_points(ours, peer)
     export_model(str(tmp_path / "ours"), "transformers", tmp_path / "back")
@@ -108,8 +108,8 @@ def test_images_may_be_described_in_the_processors_own_file(theirs: Path):
         ("config.json", {"projection_dim": "12"}, "projection_dim is '12', but must be a whole number"),
         ("config.json", {"text_config": {"hidden_act": "silu"}}, "hidden_act is 'silu', but only quick_gelu"),
         ("config.json", {"text_config": {"layer_norm_eps": 1e-6}}, "layer_norm_eps is 1e-06, but only 1e-05"),
-        ("config.json", {"text_config": {"eos_token_id": 5}}, "texts are read at token 5, but the tokeniser ends them"),
-        ("config.json", {"text_config": {"vocab_size": 999}}, "knows 999 tokens, but the tokeniser has"),
+        ("config.json", {"text_config": {"eos_token_id": 5}}, "texts are read at token 5, but the tokenizer ends them"),
+        ("config.json", {"text_config": {"vocab_size": 999}}, "knows 999 tokens, but the tokenizer has"),
         ("config.json", {"vision_config": {"image_size": 64}}, "size is {'shortest_edge': 32} and crop_size"),
         ("preprocessor_config.json", {"resample": 2}, "resample is 2, but only 3 can be read"),
         ("preprocessor_config.json", {"do_center_crop": False}, "do_center_crop is False, but only True"),

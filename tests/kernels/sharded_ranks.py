@@ -19,15 +19,15 @@ from torch.profiler import ProfilerActivity, profile
 from equipoise.data.source import HAS
 from equipoise.forms import FORMS, CrossEntropy, Sigmoid
 from equipoise.kernels import contrast
-from equipoise.kernels.sharding.context import divided
+from equipoise.kernels.sharding.context import sharded_batch
 from equipoise.kernels.sharding.gather import gather_points
 from equipoise.spaces import Sphere
 from equipoise.targets import OneHot
-from equipoise.training.distributed.process_group import joined
+from equipoise.training.distributed.process_group import process_group
 from equipoise.types import Embeddings
 
 SIZES = (2, 3, 2)  # pairs on each rank
-SOFT = [("sphere", "softened", form) for form in FORMS]  # rounds for norms, too, and guides that travel
+SOFT = [("sphere", "softened", form) for form in FORMS]  # rounds for normalizers, too, and guides that travel
 OFTEN = ("cross_entropy", "sigmoid", "kl")
 HARD = [("sphere", target, form) for target in ("duplicates", "smoothed") for form in OFTEN]
 MORE = (("one_hot", "cross_entropy"), ("softened", "symmetric_kl"))
@@ -63,7 +63,7 @@ def difference(way: str, space: str, target: str, form: str, gaps: bool = False)
     mine = own_part()
     tensors, t = [points(space, sum(SIZES), seed) for seed in range(1, 5)], torch.tensor(1.3, dtype=torch.float64)
     whole = loss_and_grads(tensors, t, None, impl="eager", gaps=gaps, **parts(space, target, form))
-    with divided(way, mine.stop - mine.start):
+    with sharded_batch(way, mine.stop - mine.start):
         found = loss_and_grads(tensors, t, mine, impl="tiled", tile=2, gaps=gaps, **parts(space, target, form))
     of_points = [len(SIZES) * g[mine] for g in whole[1:-1]]
     return furthest(found, [whole[0], *of_points, whole[-1]])
@@ -79,7 +79,7 @@ def difference_of_bias(way: str) -> float:
         loss = contrast(rows, cols, space=Sphere(8), target=OneHot(), form=form, bias=bias, impl="tiled", tile=2)
         return torch.autograd.grad(loss, bias)[0]
 
-    with divided(way, mine.stop - mine.start):
+    with sharded_batch(way, mine.stop - mine.start):
         found = grad(u[mine].requires_grad_(), v[mine])
     return furthest([found], [grad(u.requires_grad_(), v)])
 
@@ -90,7 +90,7 @@ def difference_of_fused(way: str) -> float:
     points_of = [points("sphere", sum(SIZES), seed).float() for seed in range(1, 5)]
     kwargs = {"space": Sphere(8), "form": CrossEntropy(), "impl": "fused"}
     whole = loss_and_grads(points_of, t, None, target=OneHot(), **kwargs)
-    with divided(way, mine.stop - mine.start):
+    with sharded_batch(way, mine.stop - mine.start):
         found = loss_and_grads(points_of, t, mine, target=OneHot(), **kwargs)
     return furthest(found, [whole[0], *(len(SIZES) * g[mine] for g in whole[1:-1]), whole[-1]])
 
@@ -108,7 +108,7 @@ def peak(way: str) -> int:
         if way == "everything":
             contrast(gather_points(u), gather_points(v), **kwargs).backward()
         else:
-            with divided(way, EACH):
+            with sharded_batch(way, EACH):
                 contrast(u, v, **kwargs).backward()
     held = most = 0
     for event in sorted(seen.profiler.kineto_results.events(), key=lambda event: event.start_ns()):
@@ -119,7 +119,7 @@ def peak(way: str) -> int:
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    with joined() as ranks:
+    with process_group() as ranks:
         found = {"-".join(case): difference(*case) for case in CASES}
         found |= {f"{way}-bias": difference_of_bias(way) for way in ("ring", "gathered")}
         found["gaps"] = difference("ring", *SOFT[1], gaps=True)

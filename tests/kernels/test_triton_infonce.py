@@ -18,7 +18,7 @@ from equipoise.kernels import contrast
 from equipoise.kernels.triton.infonce import fused
 from equipoise.kernels.triton.launch_config import Plan, Tile
 from equipoise.kernels.triton.lazy import trial
-from equipoise.ops.triton_support import hindrance
+from equipoise.ops.triton_support import why_unavailable
 from equipoise.spaces import Euclidean, ProductSphere, Space, Sphere
 from equipoise.targets import OneHot, Smoothed
 from equipoise.types import UserError
@@ -243,7 +243,7 @@ def test_two_runs_are_the_same_bit_for_bit():
 def test_auto_takes_the_kernels_where_there_are_any(monkeypatch):
     u, v = (x.to("cuda", torch.bfloat16) for x in random_points(2304, 2304, 512))
     parts = {"target": OneHot(), "form": CrossEntropy(), "log_scale": 1.0, "impl": "auto"}
-    assert hindrance(u, trial) is None
+    assert why_unavailable(u, trial) is None
     module = sys.modules["equipoise.kernels.contrast"]  # by its name: the package shows the function
     monkeypatch.setattr(module, "tiled", lambda *_: pytest.fail("tiled was chosen"))
     assert float(contrast(u, v, space=Sphere(512), **parts)) > 0

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from equipoise.forms import CrossEntropy, Divergence, Form, Together, Unsoftened
+from equipoise.forms import CrossEntropy, Divergence, Form, OnHardTarget, StackedForms
 from equipoise.kernels import contrast
 from equipoise.kernels.triton.launch_config import Plan, Tile
 from equipoise.kernels.triton.softclip import PLAN, TILES, fused_softened
@@ -24,7 +24,7 @@ from equipoise.types import Batch, Embeddings, UserError
 
 SMALL = Tile(32, 32, 16)
 LIBRARY = Plan("library", SMALL, SMALL, chunk_rows=32, chunk_cols=64, sweep_cols=64)
-SOFTCLIP = Together((Divergence(), Divergence(among="negatives"), Unsoftened(CrossEntropy())))
+SOFTCLIP = StackedForms((Divergence(), Divergence(among="negatives"), OnHardTarget(CrossEntropy())))
 WEIGHTS = (2.5, 2.5, 1.25)
 NAMES = ("losses", "image", "text", "regions", "tags", "log_scale")
 DTYPES = [torch.bfloat16, torch.float32]
@@ -117,7 +117,7 @@ def allowed(points: list[Tensor], log_scale: Tensor) -> list[float]:
 
 def check(points, scale: float, plan: Plan | None, form: Form = SOFTCLIP, target: Softened | None = None, batch=None):
     target, log_scale = target or Softened(), torch.tensor(math.log(scale), device=points[0].device)
-    weights = WEIGHTS if isinstance(form, Together) else WEIGHTS[0]
+    weights = WEIGHTS if isinstance(form, StackedForms) else WEIGHTS[0]
     got = losses_and_grads(points, log_scale, fused_by(plan, form, target, batch), weights)
     eager = losses_and_grads(points, log_scale, eagerly(form, target, batch), weights)
     exact = eagerly(form, target, batch)
@@ -149,7 +149,7 @@ def test_products_in_the_kernel(device, case, dtype):
         (Divergence("kl", among="negatives"), Softened(beta=0.3)),
         (Divergence(), Softened(beta=1.0)),
         (Divergence(), Softened(beta=1e-6)),
-        (Unsoftened(CrossEntropy("cols")), Softened()),
+        (OnHardTarget(CrossEntropy("cols")), Softened()),
         (SOFTCLIP, Softened(guide=Guide(stop_gradient=True))),
         (SOFTCLIP, Softened(guide=Guide(by_row="regions", by_col="text", scale=7.0))),
         (SOFTCLIP, Softened(guide=GUIDES["image_text"])),

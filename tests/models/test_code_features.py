@@ -8,7 +8,7 @@ import torch
 from equipoise.cli import main
 from equipoise.data.remap import subset
 from equipoise.evaluation.evaluate import Evaluation, evaluate, labels
-from equipoise.models.code_features import by_weights
+from equipoise.models.code_features import with_code_features
 from equipoise.types import UserError
 
 
@@ -59,7 +59,7 @@ def test_retrieval_and_zero_shot_equal_loops(coded, scenes):
 
 
 def test_they_are_shares_of_the_same_weights(coded, scenes):
-    seen = by_weights(coded)
+    seen = with_code_features(coded)
     points = seen.encode_image(scenes.images([0, 1], coded.preprocess.size))
     assert points.shape == (2, 24)
     assert (points >= 0).all()

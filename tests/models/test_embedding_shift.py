@@ -15,16 +15,16 @@ import equipoise as eq
 from equipoise.citations import bibliography
 from equipoise.cli import main
 from equipoise.config import dump, load_run
-from equipoise.data.tokenizer import Tokens
+from equipoise.data.tokenizer import CaptionTokenizer
 from equipoise.evaluation.evaluate import encode_images, evaluate, validate
-from equipoise.evaluation.shift_sweep import GRIDS, Sweep, measure_direction, metrics_of, sweep_shift
-from equipoise.models.code_features import by_weights
+from equipoise.evaluation.shift_sweep import GRIDS, ShiftSweep, measure_direction, metrics_of, sweep_shift
+from equipoise.models.code_features import with_code_features
 from equipoise.models.embedding_shift import Shift, shifted
 from equipoise.models.folder import save_model
 from equipoise.spaces import Euclidean, ProductSphere, Sphere, TokenSets
 from equipoise.types import UserError
 from equipoise.workflows import build_model, shift_model
-from equipoise.workflows.shift import Shifting
+from equipoise.workflows.shift import ShiftRequest
 
 LITTLE = ("data.train_size=40", "data.validation_size=30", "data.test_size=4", "data.cache=false")
 SPACES = ("sphere", "product_sphere-inner", "product_sphere-geodesic", "euclidean")
@@ -86,9 +86,9 @@ def test_an_amount_of_zero_is_no_shift_bit_for_bit():
 
 def test_code_weights_are_not_shifted():
     model, batch = small_model(readout="code_book"), random_batch(3)
-    before = by_weights(model)(batch).image
+    before = with_code_features(model)(batch).image
     model.shift = Shift(0.5, direction(16))
-    assert torch.equal(by_weights(model)(batch).image, before)
+    assert torch.equal(with_code_features(model)(batch).image, before)
     assert model.shift is not None
 
 
@@ -99,7 +99,7 @@ def little(tmp_path_factory: pytest.TempPathFactory) -> Path:
     source = loaded.run.data.build("train")
     captions = [caption for index in range(len(source)) for caption in source.pair(index).captions]
     torch.manual_seed(0)
-    model = build_model(loaded.run, Tokens.from_config(loaded.run.caption_tokens(), captions))
+    model = build_model(loaded.run, CaptionTokenizer.from_config(loaded.run.caption_tokens(), captions))
     folder = tmp_path_factory.mktemp("little") / "model"
     save_model(model, folder, dump(loaded.table), {})
     return folder
@@ -155,7 +155,7 @@ def test_the_model_that_was_written_scores_what_the_sweep_says(little, tmp_path,
 
 def test_where_no_shift_is_better_the_model_is_the_same_bit_for_bit(little, tmp_path):
     out = tmp_path / "same"
-    sweep = shift_model(little, "clip-scenes", LITTLE, out, Shifting(amounts=(0.0,), pairs=10), "cpu")
+    sweep = shift_model(little, "clip-scenes", LITTLE, out, ShiftRequest(amounts=(0.0,), pairs=10), "cpu")
     assert sweep.best == 0.0
     assert sweep.pairs == 10
     assert (out / "config.toml").read_text() == (little / "config.toml").read_text()
@@ -176,9 +176,9 @@ def test_classes_can_choose_too(little):
 
 
 def test_ties_go_to_the_smallest_shift():
-    sweep = Sweep(torch.zeros(2), 1.0, 1, "rsum", (-0.2, -0.1, 0.0, 0.1, 0.2), (3.0, 5.0, 4.0, 5.0, 5.0))
+    sweep = ShiftSweep(torch.zeros(2), 1.0, 1, "rsum", (-0.2, -0.1, 0.0, 0.1, 0.2), (3.0, 5.0, 4.0, 5.0, 5.0))
     assert sweep.best == -0.1
-    flat = Sweep(torch.zeros(2), 1.0, 1, "rsum", (-0.1, 0.0, 0.1), (5.0, 5.0, 5.0))
+    flat = ShiftSweep(torch.zeros(2), 1.0, 1, "rsum", (-0.1, 0.0, 0.1), (5.0, 5.0, 5.0))
     assert flat.best == 0.0
     assert (len(GRIDS["paper"]), GRIDS["paper"][0], GRIDS["paper"][-1]) == (21, -0.1, 0.1)
     assert (GRIDS["official"][0], GRIDS["official"][1], GRIDS["official"][-1]) == (-2.5, -2.375, 2.5)

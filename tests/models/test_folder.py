@@ -12,7 +12,7 @@ from safetensors.torch import load_file
 
 from equipoise.config import Loaded, dump, load_run
 from equipoise.data.scenes import Scenes
-from equipoise.data.tokenizer import Tokens
+from equipoise.data.tokenizer import CaptionTokenizer
 from equipoise.models.folder import differences, fill_weights, model_folder, read_parts, read_tensors, save_model
 from equipoise.models.model import Model
 from equipoise.types import UserError
@@ -88,7 +88,7 @@ def test_a_folder_without_a_model_is_one_sentence(tmp_path: Path, saved: Path) -
     for name in ("config.toml", "preprocess.json", "tokenizer.json"):
         kept = (saved / name).read_bytes()
         (saved / name).unlink()
-        with pytest.raises(UserError, match=rf"{name}|tokeniser"):
+        with pytest.raises(UserError, match=rf"{name}|tokenizer"):
             load(saved)
         (saved / name).write_bytes(kept)
 
@@ -111,7 +111,7 @@ def test_damaged_files_are_one_sentence_that_names_them(saved: Path, name: str, 
 
 
 def test_a_checkpoint_of_another_shape_says_what_differs_and_loads_nothing(
-    saved: Path, tokens: Tokens, tiny_settings: tuple[str, ...]
+    saved: Path, tokens: CaptionTokenizer, tiny_settings: tuple[str, ...]
 ) -> None:
     other = build_model(load_run("demo", [*tiny_settings, "space.dim=8", "image.layers=2"]).run, tokens)
     before = {name: tensor.clone() for name, tensor in other.state_dict().items()}

@@ -7,17 +7,17 @@ import math
 import pytest
 import torch
 
-from equipoise.models.logit_scale import Temperature
+from equipoise.models.logit_scale import LogitScale
 from equipoise.spaces import ProductSphere, Sphere
 from equipoise.types import UserError
 
 
 def test_starts_where_clip_does():
-    assert float(Temperature().parameter().detach().exp()) == pytest.approx(1 / 0.07)
+    assert float(LogitScale().parameter().detach().exp()) == pytest.approx(1 / 0.07)
 
 
 def test_a_start_above_the_bound_is_bounded_but_not_frozen():
-    temperature = Temperature(init=5.31)
+    temperature = LogitScale(init=5.31)
     t = temperature.parameter()
     assert float(temperature.bounded(t).detach().exp()) == pytest.approx(100, rel=1e-5)
     (temperature.bounded(t) * 3.0).backward()
@@ -25,36 +25,36 @@ def test_a_start_above_the_bound_is_bounded_but_not_frozen():
 
 
 def test_it_comes_down_from_above_the_bound():
-    temperature = Temperature(init=5.31)
+    temperature = LogitScale(init=5.31)
     t = temperature.parameter()
-    optimiser = torch.optim.SGD([t], lr=0.1)
+    optimizer = torch.optim.SGD([t], lr=0.1)
     for _ in range(200):
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         (temperature.bounded(t) - math.log(56)).square().backward()
-        optimiser.step()
-        temperature.bring_back(t)
+        optimizer.step()
+        temperature.clamp_(t)
     assert float(t.detach().exp()) == pytest.approx(56, rel=1e-3)
 
 
 def test_after_a_step_the_parameter_is_within_the_bound():
-    temperature = Temperature(max_scale=6.25)
+    temperature = LogitScale(max_scale=6.25)
     t = torch.tensor(4.0)
-    temperature.bring_back(t)
+    temperature.clamp_(t)
     assert float(t.exp()) == pytest.approx(6.25)
     assert temperature.at_bound(t)
     assert not temperature.at_bound(t - 0.1)
 
 
 def test_a_fixed_temperature_has_no_gradient():
-    assert not Temperature(learnable=False).parameter().requires_grad
+    assert not LogitScale(learnable=False).parameter().requires_grad
 
 
 def test_the_bound_may_be_shared_by_the_spheres_of_a_product():
-    shared = Temperature(per_sphere=True)
+    shared = LogitScale(per_sphere=True)
     assert shared.within(ProductSphere(32, 16)).max_scale == 6.25
     assert shared.within(ProductSphere(32, 16, distance="geodesic")).max_scale == 6.25
     assert shared.within(Sphere(512)).max_scale == 100
-    assert Temperature().within(ProductSphere(32, 16)).max_scale == 100
+    assert LogitScale().within(ProductSphere(32, 16)).max_scale == 100
     assert "sun2024temperature" in shared.cites
 
 
@@ -68,4 +68,4 @@ def test_the_bound_may_be_shared_by_the_spheres_of_a_product():
 )
 def test_settings_that_make_no_sense_are_refused(settings, sentence):
     with pytest.raises(UserError, match=sentence):
-        Temperature(**settings)
+        LogitScale(**settings)

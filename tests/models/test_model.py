@@ -10,7 +10,7 @@ from PIL import Image
 from equipoise.config import Loaded
 from equipoise.data.batches import Batches
 from equipoise.data.scenes import Scenes
-from equipoise.data.tokenizer import Tokens
+from equipoise.data.tokenizer import CaptionTokenizer
 from equipoise.models.model import Model, count_parameters
 from equipoise.types import Embeddings, UserError
 from equipoise.workflows import build_model
@@ -54,7 +54,7 @@ def test_nothing_to_encode_is_no_mistake(model: Model) -> None:
     assert model.encode_text([]).shape == model.encode_image([]).shape == (0, 16)
 
 
-def test_encoding_switches_dropout_off_and_the_training_mode_back_on(tiny: Loaded, tokens: Tokens) -> None:
+def test_encoding_switches_dropout_off_and_the_training_mode_back_on(tiny: Loaded, tokens: CaptionTokenizer) -> None:
     dropping = replace(tiny.run, image=replace(tiny.run.image, patch_dropout=0.5))
     model = build_model(dropping, tokens).train()
     image = torch.randint(256, (1, 3, 32, 32), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
@@ -106,7 +106,7 @@ def test_a_text_without_words_is_one_sentence(model: Model) -> None:
         model.encode_text(["a fish", ""])
 
 
-def test_parameters_are_counted_by_hand(model: Model, tokens: Tokens) -> None:
+def test_parameters_are_counted_by_hand(model: Model, tokens: CaptionTokenizer) -> None:
     width, hidden = 16, 64
     block = 4 * width + (3 * width * width + 3 * width) + (width * width + width)
     block += (width * hidden + hidden) + (hidden * width + width)

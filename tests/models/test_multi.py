@@ -48,7 +48,7 @@ def test_the_context_holds_class_tokens_and_words_together(run):
 
 
 def test_a_run_is_gone_on_with(run):
-    """The tokeniser of a checkpoint has its smaller room already."""
+    """The tokenizer of a checkpoint has its smaller room already."""
     assert resume_folder(run, ["training.steps=3"], "equipoise train") == 0
     assert eq.load(run).text_encoder.positions.shape == (10, 16)
 

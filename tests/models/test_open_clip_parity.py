@@ -9,7 +9,7 @@ from equipoise.data.preprocess import Preprocess
 from equipoise.encoders import IMAGE_ENCODERS, TEXT_ENCODERS
 from equipoise.interop.open_clip.keys import from_open_clip
 from equipoise.models.folder import differences
-from equipoise.models.logit_scale import Temperature
+from equipoise.models.logit_scale import LogitScale
 from equipoise.models.model import Model
 from equipoise.readouts import ClassToken
 from equipoise.spaces import Sphere
@@ -19,7 +19,7 @@ CAPTIONS = ["a diagram", "a dog and a cat on a sofa, seen from above", "x"]
 
 
 class CLIPTokens:
-    """Stands where a tokeniser does; its ids come from open_clip's own in this test."""
+    """Stands where a tokenizer does; its ids come from open_clip's own in this test."""
 
     size, context = 49408, 77
 
@@ -30,7 +30,7 @@ def our_twin() -> Model:
         text=TEXT_ENCODERS["causal-b"],
         readout=ClassToken.Config(),
         space=Sphere(512),
-        temperature=Temperature(),
+        temperature=LogitScale(),
         preprocess=Preprocess(size=224),
         tokens=CLIPTokens(),  # type: ignore[arg-type]
     ).eval()

@@ -16,12 +16,12 @@ from equipoise.citations import bibliography
 from equipoise.cli import main
 from equipoise.config import Loaded, dump, load_run
 from equipoise.data.preprocess import Preprocess
-from equipoise.data.tokenizer import Tokens
+from equipoise.data.tokenizer import CaptionTokenizer
 from equipoise.encoders import TextTransformer, ViT
 from equipoise.encoders.dense_vit import FinerViT
 from equipoise.encoders.packing import Padded
 from equipoise.models.folder import save_model
-from equipoise.models.logit_scale import Temperature
+from equipoise.models.logit_scale import LogitScale
 from equipoise.models.model import Model
 from equipoise.models.prompts import Prompts
 from equipoise.readouts import READOUTS
@@ -42,7 +42,7 @@ def prompted(length: int = 2, depth: int = 2, readout: str = "class_token") -> M
         text=TextTransformer.Config(causal=not several, width=16, layers=3, heads=2),
         readout=READOUTS[readout](),
         space=ProductSphere(4, 4) if several else Sphere(16),
-        temperature=Temperature(),
+        temperature=LogitScale(),
         preprocess=Preprocess(size=16),
         tokens=FortyWords(),  # type: ignore[arg-type]
         prompts=Prompts.Config(length, depth),
@@ -198,7 +198,8 @@ def little(*more: str) -> tuple[Loaded, Model]:
     source = loaded.run.data.build("train")
     captions = [caption for index in range(len(source)) for caption in source.pair(index).captions]
     torch.manual_seed(0)
-    return loaded, build_model(loaded.run, Tokens.from_config(load_run("clip-scenes", ["tokens.context=24"]).run.tokens,
+    return loaded, build_model(loaded.run, CaptionTokenizer.from_config(load_run("clip-scenes",
+    ["tokens.context=24"]).run.tokens,
                                                               ["a photo of a fish", *captions]))  # fmt: skip
 
 

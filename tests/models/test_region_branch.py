@@ -12,11 +12,11 @@ from torch.nn import functional as F
 from equipoise.config import load_run
 from equipoise.data.batches import Batches
 from equipoise.data.scenes.detector import WIDTH
-from equipoise.data.tokenizer import Tokens
+from equipoise.data.tokenizer import CaptionTokenizer
 from equipoise.encoders import IMAGE_ENCODERS
 from equipoise.encoders.packing import Even
 from equipoise.models.model import Model
-from equipoise.models.region_branch import Regions
+from equipoise.models.region_branch import RegionBranch
 from equipoise.objectives import SoftCLIP
 from equipoise.targets import GUIDES
 from equipoise.training.settings import Training
@@ -30,7 +30,7 @@ def guided(tiny_settings) -> tuple[Model, Batch]:
     settings = [*tiny_settings, "image.layers=2", "training.batch_size=16"]
     run = load_run("softclip-scenes", settings).run
     source = run.data.build("train")
-    tokens = Tokens.from_config(run.tokens, (c for i in range(len(source)) for c in source.pair(i).captions))
+    tokens = CaptionTokenizer.from_config(run.tokens, (c for i in range(len(source)) for c in source.pair(i).captions))
     torch.manual_seed(0)
     return build_model(run, tokens).eval(), Batches(source, tokens, run.preprocess, batch_size=16, seed=0).batch(0)
 
@@ -40,7 +40,7 @@ def guided_resnet(tiny_settings) -> tuple[Model, Batch]:
     settings = [each for each in tiny_settings if not each.startswith("image.")]
     run = load_run("softclip-resnet-scenes", [*settings, "preprocess.size=32", "training.batch_size=16"]).run
     source = run.data.build("train")
-    tokens = Tokens.from_config(run.tokens, (c for i in range(len(source)) for c in source.pair(i).captions))
+    tokens = CaptionTokenizer.from_config(run.tokens, (c for i in range(len(source)) for c in source.pair(i).captions))
     torch.manual_seed(0)
     return build_model(run, tokens).eval(), Batches(source, tokens, run.preprocess, batch_size=16, seed=0).batch(0)
 
@@ -137,9 +137,9 @@ def test_what_cannot_be_made_gets_a_sentence(guided, model, batches):
     with pytest.raises(UserError, match="the objective looks at regions, but the data has none"):
         guided[0](bare, ("image", "text", "regions"))
     with pytest.raises(UserError, match="blocks is 9, but the image tower has 3"):
-        Regions.Config(width=8, blocks=9).build(IMAGE_ENCODERS["vit-nano"].build(32))
+        RegionBranch.Config(width=8, blocks=9).build(IMAGE_ENCODERS["vit-nano"].build(32))
     with pytest.raises(UserError, match="PrecomputedImage cannot read regions"):
-        Regions.Config(width=8).build(IMAGE_ENCODERS["precomputed"]().build(32))
+        RegionBranch.Config(width=8).build(IMAGE_ENCODERS["precomputed"]().build(32))
 
 
 def test_without_a_width_there_is_no_branch(model):

@@ -19,7 +19,7 @@ from equipoise.objectives.mixup.class_mix import ClassMix
 from equipoise.objectives.mixup.m2mix import m2mix
 from equipoise.objectives.mixup.unimodal import v_mix, vl_mix
 from equipoise.spaces import Space, Sphere, TokenSets
-from equipoise.types import Batch, Embeddings, Moment, UserError
+from equipoise.types import Batch, Embeddings, StepInfo, UserError
 
 SPACE = Sphere(8)
 T, T2 = 1.7, 0.9
@@ -43,7 +43,7 @@ def batch_of(labels: list[int], classes: int = 5, step: int = 3) -> Batch:
     """Classes are known by fingerprints, in no order."""
     names = torch.tensor([41, -7, 1 << 50, 0, 12, 3, 99][:classes])
     n, nothing = len(labels), torch.zeros(len(labels), 1)
-    moment = Moment(seed=5, step=step, steps=9, epoch_steps=2)
+    moment = StepInfo(seed=5, step=step, steps=9, epoch_steps=2)
     side = {"label": names[labels]}
     return Batch(nothing, nothing.long(), nothing.bool(), torch.arange(n) + 100, side, moment, {CLASSES: names})
 

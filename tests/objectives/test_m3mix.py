@@ -19,7 +19,7 @@ from equipoise.objectives.mixup.schedule import alpha_at, drawn_share, weight_at
 from equipoise.objectives.mixup.unimodal import v_mix, vl_mix
 from equipoise.spaces import Space, TokenSets
 from equipoise.targets import GUIDES, Reflected
-from equipoise.types import Batch, Embeddings, Moment, UserError
+from equipoise.types import Batch, Embeddings, StepInfo, UserError
 
 SPACE = eq.Sphere(6)
 T, T2 = math.log(1 / 0.05), math.log(1 / 0.2)
@@ -35,7 +35,7 @@ def points(n: int, seed: int = 0, space: Space = SPACE) -> tuple[Tensor, Tensor]
 
 def at(step: int = 1, steps: int = 9, epoch_steps: int = 2, seed: int = 0, n: int = 5) -> Batch:
     index = torch.arange(n)
-    return Batch(index, index, index, index, {}, Moment(seed, step, steps, epoch_steps))
+    return Batch(index, index, index, index, {}, StepInfo(seed, step, steps, epoch_steps))
 
 
 @pytest.mark.parametrize("impl", ["eager", "tiled"])
@@ -177,29 +177,29 @@ def test_the_mirrored_target_is_the_paper_s_for_any_block(n):
 
 
 def test_shares_are_drawn_from_beta_and_depend_on_seed_term_and_step_alone():
-    drawn = [drawn_share(Moment(3, step, 4000), "m2", (0.5, 0.5)) for step in range(1, 2001)]
-    assert drawn == [drawn_share(Moment(3, step, 4000), "m2", (0.5, 0.5)) for step in range(1, 2001)]
+    drawn = [drawn_share(StepInfo(3, step, 4000), "m2", (0.5, 0.5)) for step in range(1, 2001)]
+    assert drawn == [drawn_share(StepInfo(3, step, 4000), "m2", (0.5, 0.5)) for step in range(1, 2001)]
     # Beta(α, α) has mean ½ and variance 1/(4 (2α + 1))
     assert statistics.mean(drawn) == pytest.approx(0.5, abs=0.03)
     assert statistics.variance(drawn) == pytest.approx(1 / 8, abs=0.008)
-    round_ones = [drawn_share(Moment(3, step, 4000), "m2", (2.0, 2.0)) for step in range(1, 2001)]
+    round_ones = [drawn_share(StepInfo(3, step, 4000), "m2", (2.0, 2.0)) for step in range(1, 2001)]
     assert statistics.variance(round_ones) == pytest.approx(1 / 20, abs=0.004)
-    others = [drawn_share(Moment(*where), term, (0.5, 0.5)) for where, term in (((4, 1), "m2"), ((3, 1), "v"))]
+    others = [drawn_share(StepInfo(*where), term, (0.5, 0.5)) for where, term in (((4, 1), "m2"), ((3, 1), "v"))]
     assert len({drawn[0], drawn[1], *others}) == 4
     for alpha in (1e-6, 1e-3, 1e3):
-        assert all(0 <= drawn_share(Moment(0, step), "v", (alpha, alpha)) <= 1 for step in range(1, 50))
+        assert all(0 <= drawn_share(StepInfo(0, step), "v", (alpha, alpha)) <= 1 for step in range(1, 50))
 
 
 def test_schedules_follow_the_paper():
     for step in range(1, 11):
-        moment = Moment(0, step, 10, epoch_steps=3)
+        moment = StepInfo(0, step, 10, epoch_steps=3)
         assert alpha_at(moment, (2.0, 0.1)) == pytest.approx(by_hand.linear((2.0, 0.1), step, 10))
         assert weight_at(moment, True) == 1 / math.ceil(step / 3)
         assert weight_at(moment, False) == 1
-    assert (alpha_at(Moment(0, 1, 10), (2.0, 0.1)), alpha_at(Moment(0, 10, 10), (2.0, 0.1))) == (2.0, 0.1)
-    assert alpha_at(Moment(), (2.0, 0.1)) == 2.0  # a run of one step has no way to go
+    assert (alpha_at(StepInfo(0, 1, 10), (2.0, 0.1)), alpha_at(StepInfo(0, 10, 10), (2.0, 0.1))) == (2.0, 0.1)
+    assert alpha_at(StepInfo(), (2.0, 0.1)) == 2.0  # a run of one step has no way to go
     # what is drawn at the end is what the last α would have drawn from the start
-    assert drawn_share(Moment(0, 10, 10), "v", (2.0, 0.1)) == drawn_share(Moment(0, 10, 10), "v", (0.1, 0.1))
+    assert drawn_share(StepInfo(0, 10, 10), "v", (2.0, 0.1)) == drawn_share(StepInfo(0, 10, 10), "v", (0.1, 0.1))
 
 
 def test_the_temperature_of_m2_is_its_own_the_model_s_or_learned():

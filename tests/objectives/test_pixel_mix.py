@@ -16,7 +16,7 @@ from equipoise.data.batches import Batches
 from equipoise.data.preprocess import Preprocess
 from equipoise.data.scenes import Scenes
 from equipoise.data.source import IMAGE_MIXED, IMAGE_PARTNER
-from equipoise.data.tokenizer import Tokens
+from equipoise.data.tokenizer import CaptionTokenizer
 from equipoise.objectives import IMix, SoftCLIP, UnMix
 from equipoise.objectives.mixup.pixels import mixed_loss
 from equipoise.objectives.mixup.schedule import drawn_share
@@ -134,7 +134,7 @@ def test_the_towers_see_the_mixtures(objective):
 
 def test_the_partner_is_the_picture_at_the_mirrored_place_whoever_makes_the_batch():
     source = Scenes.Config(train_size=24, validation_size=1, test_size=1, cache=False).build("train")
-    tokens = Tokens.train(["a red fish", "a blue star"], Tokens.Config(vocabulary=600, context=12))
+    tokens = CaptionTokenizer.train(["a red fish", "a blue star"], CaptionTokenizer.Config(vocabulary=600, context=12))
     made = lambda **share: Batches(  # noqa: E731
         source, tokens, Preprocess(size=16, crop_scale=(0.4, 1.0)), batch_size=9, seed=5, views=IMix().views, **share
     ).batch(3)

@@ -14,7 +14,7 @@ from torch.nn import functional as F
 from equipoise.data.preprocess import Preprocess
 from equipoise.encoders import IMAGE_ENCODERS, TEXT_ENCODERS, TextTransformer, ViT
 from equipoise.encoders.transformer import Transformer
-from equipoise.models.logit_scale import Temperature
+from equipoise.models.logit_scale import LogitScale
 from equipoise.models.model import Model
 from equipoise.objectives import CLIP
 from equipoise.readouts import ClassToken, ClassTokens
@@ -33,7 +33,7 @@ def multi(readout=ClassTokens, n: int = N, m: int = M, **vit: float) -> Model:
         text=TextTransformer.Config(causal=False, width=16, layers=2, heads=2),
         readout=readout.Config(),
         space=ProductSphere(n, m),
-        temperature=Temperature(),
+        temperature=LogitScale(),
         preprocess=Preprocess(size=16),
         tokens=FortyWords(),
     ).double()
@@ -237,7 +237,7 @@ def precomputed(classes: int) -> Model:
         text=TEXT_ENCODERS["bert-nano"],
         readout=ClassTokens.Config(),
         space=ProductSphere(N, M),
-        temperature=Temperature(),
+        temperature=LogitScale(),
         preprocess=Preprocess(size=16),
         tokens=FortyWords(),
     )

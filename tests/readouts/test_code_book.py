@@ -11,9 +11,9 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from equipoise.data.preprocess import Preprocess
-from equipoise.data.tokenizer import NoTokens
+from equipoise.data.tokenizer import NoTokenizer
 from equipoise.encoders.precomputed import PrecomputedImage, PrecomputedText
-from equipoise.models.logit_scale import Temperature
+from equipoise.models.logit_scale import LogitScale
 from equipoise.models.model import Model
 from equipoise.objectives import CLIP
 from equipoise.ops import max_relevance as relevance
@@ -183,9 +183,9 @@ def test_precomputed_tokens_and_vectors_are_read():
         text=PrecomputedText.Config(width=5),
         readout=CodeBookReadout.Config(codes=8),
         space=Sphere(4),
-        temperature=Temperature(),
+        temperature=LogitScale(),
         preprocess=Preprocess(),
-        tokens=NoTokens(),
+        tokens=NoTokenizer(),
     )
     tokens, mask = torch.randn(3, 7, 6), torch.arange(7) < torch.tensor([[7], [2], [1]])
     points = model.encode_image(tokens, mask=mask)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from equipoise.settings import recipe
-from equipoise.settings.layers import Table
+from equipoise.settings.layers import LayeredTable
 from equipoise.settings.recipe import builtin_recipes, header, read_recipe, read_table
 from equipoise.types import UserError
 
@@ -35,7 +35,7 @@ def built_in(write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(recipe, "BUILT_IN", tmp_path / "built_in")
 
 
-def merged(table: Table) -> dict[str, Any]:
+def merged(table: LayeredTable) -> dict[str, Any]:
     """Key by key, as a plain dict, newest layer first."""
     values = {name: table[name] for name in table.names()}
     return {name: merged(table.child(name)) if isinstance(value, dict) else value for name, value in values.items()}

@@ -5,13 +5,13 @@ from typing import Any
 import pytest
 from toy_run import Encoder, Guided, Objective, OneHot, Schedule, Smoothed, Toy, Training
 
-from equipoise.settings.layers import Table, parse
+from equipoise.settings.layers import LayeredTable, parse
 from equipoise.settings.resolve import resolve
 from equipoise.types import UserError
 
 
 def read(text: str, cls: type[Any] = Toy) -> Any:
-    return resolve(cls, Table((parse(text, "my.toml"),)))[0]
+    return resolve(cls, LayeredTable((parse(text, "my.toml"),)))[0]
 
 
 def refusal(text: str, cls: type[Any] = Toy) -> str:
@@ -21,7 +21,7 @@ def refusal(text: str, cls: type[Any] = Toy) -> str:
 
 
 def test_nothing_written_is_all_defaults() -> None:
-    toy, full = resolve(Toy, Table((parse("", "my.toml"),)))
+    toy, full = resolve(Toy, LayeredTable((parse("", "my.toml"),)))
     assert toy == Toy(encoder=Encoder.Config())
     assert full == {
         "name": "toy",

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from toy_run import ENCODERS, PRESETS, Encoder, Guided, Objective, OneHot, Smoothed, Toy
 
 from equipoise.settings.choice import choice
-from equipoise.settings.layers import Table, parse
+from equipoise.settings.layers import LayeredTable, parse
 from equipoise.settings.recipe import read_recipe
 from equipoise.settings.resolve import resolve
 from equipoise.settings.toml import dump
@@ -91,7 +91,7 @@ def test_a_component_from_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
     def target(name: str, keys: str = "") -> tuple[Any, Any]:
         text = f'[objective.target]\nname = "{name}"\n{keys}'
-        toy, full = resolve(Toy, Table((parse(text, "my.toml"),)))
+        toy, full = resolve(Toy, LayeredTable((parse(text, "my.toml"),)))
         return toy.objective.target, full["objective"]["target"]
 
     assert target("mylab_targets:Mine", "size = 4")[1] == {"name": "mylab_targets:Mine", "size": 4}
@@ -123,10 +123,10 @@ UNLISTED = Objective(4.0, Unlisted(5))
 
 def test_a_preset_holding_a_component_that_is_not_listed_stores_its_full_name() -> None:
     name = f"{__name__}:UNLISTED"
-    toy, full = resolve(Toy, Table((parse(f'objective.name = "{name}"', "my.toml"),)))
+    toy, full = resolve(Toy, LayeredTable((parse(f'objective.name = "{name}"', "my.toml"),)))
     assert toy.objective == UNLISTED
     assert full["objective"]["target"] == {"name": f"{__name__}:Unlisted", "size": 5}
-    assert resolve(Toy, Table((parse(dump(full), "stored"),))) == (toy, full)
+    assert resolve(Toy, LayeredTable((parse(dump(full), "stored"),))) == (toy, full)
 
 
 @dataclass(frozen=True)
@@ -141,9 +141,9 @@ class Towers:
 
 @pytest.mark.parametrize(("tower", "encoder"), [("tall", "large"), ("odd", "plain")])
 def test_a_preset_inside_a_preset_keeps_its_name(tower: str, encoder: str) -> None:
-    towers, full = resolve(Towers, Table((parse(f'tower.name = "{tower}"', "my.toml"),)))
+    towers, full = resolve(Towers, LayeredTable((parse(f'tower.name = "{tower}"', "my.toml"),)))
     assert full["tower"]["encoder"]["name"] == encoder
-    assert resolve(Towers, Table((parse(dump(full), "stored"),))) == (towers, full)
+    assert resolve(Towers, LayeredTable((parse(dump(full), "stored"),))) == (towers, full)
 
 
 written = st.fixed_dictionaries(
@@ -185,6 +185,6 @@ written = st.fixed_dictionaries(
 @given(written)
 @settings(max_examples=100, deadline=None)
 def test_the_full_table_resolves_to_the_same_object(values: dict[str, Any]) -> None:
-    toy, full = resolve(Toy, Table((parse(dump(values), "my.toml"),)))
-    assert resolve(Toy, Table((parse(dump(full), "stored"),))) == (toy, full)
+    toy, full = resolve(Toy, LayeredTable((parse(dump(values), "my.toml"),)))
+    assert resolve(Toy, LayeredTable((parse(dump(full), "stored"),))) == (toy, full)
     assert tomllib.loads(dump(full)) == full

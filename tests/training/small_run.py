@@ -14,12 +14,12 @@ import torch
 
 from equipoise.config import Loaded, dump, load_run
 from equipoise.data.batches import Batches
-from equipoise.data.tokenizer import Tokens
+from equipoise.data.tokenizer import CaptionTokenizer
 from equipoise.models.folder import read_parts, step_folders, step_number
 from equipoise.models.model import Model
 from equipoise.objectives import Objective
 from equipoise.training.distributed.ranks import Ranks
-from equipoise.training.loop import Outcome, train
+from equipoise.training.loop import TrainResult, train
 from equipoise.types import Batch, Loss
 from equipoise.workflows import build_model
 
@@ -128,14 +128,14 @@ class SmallRun:
         in_data: Mapping[int, Event] = NEVER,
         in_evaluation: Event = _nothing,
         resume: bool = False,
-    ) -> Outcome:
+    ) -> TrainResult:
         """Train, while things happen in the middle of steps, of waiting for their data, and of every evaluation."""
         run = self.loaded.run
         source = run.data.build("train")
         torch.manual_seed(run.seed)
         found = step_folders(self.folder)
         captions = (caption for index in range(len(source)) for caption in source.pair(index).captions)
-        learned = self.ranks.first(lambda: Tokens.from_config(run.caption_tokens(), captions))
+        learned = self.ranks.on_main(lambda: CaptionTokenizer.from_config(run.caption_tokens(), captions))
         tokens = read_parts(found[-1])[0] if found and resume else learned
         self.model = build_model(run, tokens)
         self.evaluations = 0
@@ -164,7 +164,7 @@ class SmallRun:
 def small_run(folder: Path, *overrides: str, ranks: Ranks | None = None) -> SmallRun:
     ranks = ranks or Ranks()
     folder.mkdir(parents=True, exist_ok=True)
-    recipe = ranks.first(lambda: write_recipe(folder.parent))
+    recipe = ranks.on_main(lambda: write_recipe(folder.parent))
     return SmallRun(load_run(recipe, overrides), folder, ranks)
 
 

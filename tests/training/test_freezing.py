@@ -1,4 +1,4 @@
-"""Which parameters train: the others keep their values, their statistics, and cost the optimiser nothing."""
+"""Which parameters train: the others keep their values, their statistics, and cost the optimizer nothing."""
 
 from __future__ import annotations
 

@@ -99,8 +99,8 @@ def test_a_loader_that_dies_is_one_sentence(tmp_path):
 def test_the_second_signal_ends_the_process_at_once(tmp_path):
     script = """
 import signal, time
-from equipoise.training.signals import Interrupt
-with Interrupt():
+from equipoise.training.signals import SignalHandler
+with SignalHandler():
     print("ready", flush=True)
     for _ in range(600):
         time.sleep(0.1)

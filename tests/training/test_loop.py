@@ -18,14 +18,14 @@ from equipoise.models.folder import step_folders
 from equipoise.models.model import Model
 from equipoise.objectives import CLIP, Objective
 from equipoise.spaces import Space
-from equipoise.training.ema import Average
+from equipoise.training.ema import EMA
 from equipoise.training.logging.metrics import read_metrics
-from equipoise.training.loop import Evaluate, Outcome, train
+from equipoise.training.loop import Evaluate, TrainResult, train
 from equipoise.training.settings import Training
 from equipoise.types import Batch, Embeddings, Loss, UserError
 from equipoise.workflows import load
 
-Fit = Callable[..., Outcome]
+Fit = Callable[..., TrainResult]
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ def fit(model: Model, batches: Batches, tiny: Loaded, tmp_path: Path) -> Fit:
         evaluate: Evaluate | None = None,
         folder: Path = tmp_path,
         **settings: object,
-    ) -> Outcome:
+    ) -> TrainResult:
         training = replace(Training(steps=4, batch_size=16, log_every=1, checkpoint_every=2), **settings)  # type: ignore[arg-type]
         return train(
             model,
@@ -90,7 +90,7 @@ def same(one: dict[str, Tensor], other: dict[str, Tensor]) -> bool:
     return one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
 
 
-def losses(outcome: Outcome) -> list[float]:
+def losses(outcome: TrainResult) -> list[float]:
     return [record["loss"] for record in outcome.records if "loss" in record]
 
 
@@ -165,7 +165,7 @@ def test_the_moving_average_is_evaluated_and_saved(fit: Fit, model: Model, batch
     fit(steps=3, data=watched(batches, model, path))
     path.append(weights(model))  # the start and the weights after each step, without an average
     model.load_state_dict(path[0])
-    average, expected, seen = Average(model, 0.8), [], []
+    average, expected, seen = EMA(model, 0.8), [], []
     for step, after in enumerate(path[1:], start=1):
         model.load_state_dict(after)
         average.update(model, step)

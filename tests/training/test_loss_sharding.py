@@ -6,7 +6,7 @@ import pytest
 
 from equipoise.config import load_run
 from equipoise.objectives import CLIP, OBJECTIVES, Objective
-from equipoise.training.distributed.loss_sharding import chosen_exchange
+from equipoise.training.distributed.loss_sharding import choose_loss_sharding
 from equipoise.training.distributed.ranks import Ranks
 from equipoise.training.settings import Training
 from equipoise.types import UserError
@@ -30,13 +30,13 @@ def made(objective: Objective | type[Objective]) -> Objective:
 )
 def test_auto_goes_by_the_settings(objective, batch_size, world, exchange):
     settings = Training(batch_size=batch_size)
-    found = chosen_exchange(settings, made(OBJECTIVES[objective]), Ranks(0, world), dim=512)
+    found = choose_loss_sharding(settings, made(OBJECTIVES[objective]), Ranks(0, world), dim=512)
     assert found == exchange
 
 
 def test_what_is_asked_for_is_taken():
     for way in ("ring", "gathered", "everything"):
-        assert chosen_exchange(Training(exchange=way), CLIP(), Ranks(0, 2), dim=8) == way
+        assert choose_loss_sharding(Training(exchange=way), CLIP(), Ranks(0, 2), dim=8) == way
 
 
 def test_objectives_that_only_contrast_can_be_divided():

@@ -14,7 +14,7 @@ from test_resume import assert_same
 
 from equipoise.objectives import CLIP
 from equipoise.targets import GUIDES, Softened
-from equipoise.training.ema import Average
+from equipoise.training.ema import EMA
 from equipoise.training.settings import Training
 from equipoise.training.step import Step
 from equipoise.types import UserError
@@ -48,11 +48,11 @@ def stepped(micro: int, impl: str = "eager"):
     model = small_model().train()
     objective = CLIP(target=MOMENTUM.target, impl=impl)
     step = Step(model, objective, Training(micro_batch=micro, ema=0.7, warmup_steps=0), torch.device("cpu"))
-    average = Average(model, 0.7)
+    average = EMA(model, 0.7)
     step(random_batch(6, 1), 1, average)
     average.update(model, 1)
     before = copy.deepcopy(model)
-    step.optimiser.zero_grad()
+    step.optimizer.zero_grad()
     loss = step._backward(random_batch(6, 2), average)
     return model, before, average, loss
 
@@ -77,7 +77,7 @@ def test_the_teacher_drops_no_patches_and_draws_nothing():
     model = small_model(patch_dropout=0.5).train()
     step = Step(model, MOMENTUM, Training(ema=0.7), torch.device("cpu"))
     state = torch.get_rng_state()
-    first, second = (step._teach(random_batch(5), Average(model, 0.7)) for _ in range(2))
+    first, second = (step._teach(random_batch(5), EMA(model, 0.7)) for _ in range(2))
     assert torch.equal(first["momentum_image"], second["momentum_image"])
     assert torch.equal(torch.get_rng_state(), state)
     assert model.training

@@ -10,10 +10,10 @@ import torch
 from small_model import random_batch, small_model
 
 from equipoise.encoders import ViT
-from equipoise.models.logit_scale import Temperature
+from equipoise.models.logit_scale import LogitScale
 from equipoise.objectives import CLIP
-from equipoise.training.ema import Average
-from equipoise.training.optimizer import is_decayed, learning_rate, make_optimiser
+from equipoise.training.ema import EMA
+from equipoise.training.optimizer import is_decayed, learning_rate, make_optimizer
 from equipoise.training.settings import Training
 from equipoise.training.step import Step
 from equipoise.types import UserError
@@ -29,17 +29,17 @@ def test_decay_touches_maps_only():
         "transformer.blocks.0.mlp_in.weight",
         "transformer.blocks.0.mlp_out.weight",
     }
-    groups = make_optimiser(vit, Training(weight_decay=0.3)).param_groups
+    groups = make_optimizer(vit, Training(weight_decay=0.3)).param_groups
     assert [g["weight_decay"] for g in groups] == [0.3, 0.0]
     assert sum(len(g["params"]) for g in groups) == len(list(vit.parameters()))
 
 
 def test_the_temperature_is_not_decayed_and_learns_at_its_own_speed():
-    for settings, moved in ((Temperature(), 0.01), (Temperature(speed=20.0), 0.2)):
+    for settings, moved in ((LogitScale(), 0.01), (LogitScale(speed=20.0), 0.2)):
         model = small_model(temperature=settings).train()
         before = model.logit_scale.item()
         step = Step(model, CLIP(), Training(learning_rate=0.01, warmup_steps=0), torch.device("cpu"))
-        group = next(g for g in step.optimiser.param_groups if any(p is model.logit_scale for p in g["params"]))
+        group = next(g for g in step.optimizer.param_groups if any(p is model.logit_scale for p in g["params"]))
         assert group["weight_decay"] == 0
         step(random_batch(12), 1)
         assert abs(model.logit_scale.item() - before) == pytest.approx(moved, rel=1e-3)  # Adam's first step is its rate
@@ -47,7 +47,7 @@ def test_the_temperature_is_not_decayed_and_learns_at_its_own_speed():
 
 def test_a_start_above_the_bound_comes_down_to_its_equilibrium_in_training():
     """exp(5.31) = 202 under a bound of 100, pairs that never match: a hard clamp would leave it there for ever."""
-    model = small_model(temperature=Temperature(init=5.31, speed=10.0)).train()
+    model = small_model(temperature=LogitScale(init=5.31, speed=10.0)).train()
     step = Step(model, CLIP(), Training(steps=200, learning_rate=5e-3, warmup_steps=0), torch.device("cpu"))
     scales = []
     for number in range(1, 81):
@@ -77,7 +77,7 @@ def test_short_runs_have_a_schedule_too(warmup):
 
 def test_average_equals_the_recurrence():
     model = torch.nn.Linear(2, 1)
-    average = Average(model, decay=0.9)
+    average = EMA(model, decay=0.9)
     expected = model.weight.detach().clone()
     for step in range(1, 30):
         with torch.no_grad():

@@ -22,7 +22,7 @@ from started_once import once, run_ranks
 from equipoise.models.model import Model
 from equipoise.models.prompts import Prompts
 from equipoise.spaces import TokenSets
-from equipoise.training.ema import Average
+from equipoise.training.ema import EMA
 from equipoise.training.settings import Training
 from equipoise.training.step import Step
 from equipoise.types import Batch
@@ -112,7 +112,7 @@ def one_rank(objective: str, space: str, steps: int = 3) -> tuple[list[float], d
     """The losses, and what is logged of the last step; the weights."""
     model = model_of(space).train()
     settings = Training(learning_rate=1e-2, warmup_steps=0, ema=0.5)
-    step, average = Step(model, objective_named(objective), settings, torch.device("cpu")), Average(model, 0.5)
+    step, average = Step(model, objective_named(objective), settings, torch.device("cpu")), EMA(model, 0.5)
     losses = []
     for number in range(1, steps + 1):
         loss = step(batch_of(space, number), number, average).loss
@@ -142,7 +142,7 @@ def test_two_ranks_equal_one(case, two_ranks):
 @pytest.mark.parametrize("exchange", ["everything", "gathered", "ring"])
 @pytest.mark.parametrize("micro", [0, 4])
 def test_no_gradient_is_scaled(exchange, micro, two_ranks):
-    """Looked at before an optimiser, for some forgive a wrong scale. open_clip #616: points gathered with gradients and
+    """Looked at before an optimizer, for some forgive a wrong scale. open_clip #616: points gathered with gradients and
     without have gradients that differ by the number of ranks, and only one is right. #761, #957: to accumulate over
     micro-batches multiplies the gradient of logit_scale by their number."""
     one = Step(model_of("siglip").train(), objective_named("siglip"), Training(), torch.device("cpu"))

@@ -82,7 +82,7 @@ def test_no_rank_writes_the_whole_state(runs):
     halves = [load_file(last / f"rows-0000{rank}-of-00002.safetensors") for rank in (0, 1)]
     model, rest = load_file(last / "model.safetensors"), load_file(last / "training.safetensors")
     for name in model.keys() - {"logit_scale"}:
-        for part in ("weights", "optimiser/exp_avg", "optimiser/exp_avg_sq"):
+        for part in ("weights", "optimizer/exp_avg", "optimizer/exp_avg_sq"):
             assert len(halves[0][f"{part}/{name}"]) + len(halves[1][f"{part}/{name}"]) == len(model[name])
             assert f"{part}/{name}" not in rest
 

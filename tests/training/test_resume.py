@@ -13,13 +13,13 @@ import torch
 from safetensors.torch import load_file
 from small_run import FULL, ROOMY, SmallRun, sent, set_disk, small_run, without_clock
 
-from equipoise.data.tokenizer import Tokens
+from equipoise.data.tokenizer import CaptionTokenizer
 from equipoise.models.folder import model_folder, step_folders, step_number
 from equipoise.objectives import M3Mix
 from equipoise.training.logging.metrics import read_metrics
-from equipoise.training.signals import SIGNALS, Interrupt
+from equipoise.training.signals import SIGNALS, SignalHandler
 from equipoise.training.step import Step
-from equipoise.types import Moment, UserError
+from equipoise.types import StepInfo, UserError
 
 LAST = "checkpoints/step-00000008"
 
@@ -102,7 +102,7 @@ def test_a_learned_bias_is_trained_logged_saved_and_resumed(tmp_path):
     course = [record["bias"] for record in read_metrics(run.folder / "metrics.jsonl") if "bias" in record]
     assert len(course) == 8
     assert len(set(course)) == 8
-    groups = Step(run.model, run.loaded.run.objective, run.loaded.run.training, torch.device("cpu")).optimiser
+    groups = Step(run.model, run.loaded.run.objective, run.loaded.run.training, torch.device("cpu")).optimizer
     decay = {id(p): group["weight_decay"] for group in groups.param_groups for p in group["params"]}
     assert decay[id(run.model.logit_bias)] == 0
 
@@ -120,7 +120,7 @@ def test_mixups_draw_the_same_after_an_interruption(tmp_path):
     objective, seed = run.loaded.run.objective, run.loaded.run.seed
     assert isinstance(objective, M3Mix)
     for step, record in enumerate(records, start=1):
-        moment = Moment(seed, step, 8, 5)
+        moment = StepInfo(seed, step, 8, 5)
         assert record["mix/share_m2"] == objective.share(moment, "m2")
         assert 0 <= record["batch/texts_above"] <= 1
     assert len({record["mix/temperature"] for record in records}) == 8
@@ -175,7 +175,7 @@ def test_the_tokeniser_is_read_and_not_learned_again(undisturbed, tmp_path, monk
 
     run = small_run(tmp_path / "run")
     run.go({5: sent(signal.SIGTERM)})
-    monkeypatch.setattr(Tokens, "train", None)
+    monkeypatch.setattr(CaptionTokenizer, "train", None)
     model, outcome = train_run(run.loaded, run.folder)
     assert outcome.step == 8
     assert model.tokens(["a red fish"])[0].tolist() == undisturbed.model.tokens(["a red fish"])[0].tolist()
@@ -256,7 +256,7 @@ def test_one_failure_is_forgiven(tmp_path):
 
 
 @pytest.mark.usefixtures("limited_disk")
-@pytest.mark.parametrize("room", [FULL, 10_000])  # for the tokeniser but not for the weights; for neither
+@pytest.mark.parametrize("room", [FULL, 10_000])  # for the tokenizer but not for the weights; for neither
 def test_a_checkpoint_that_cannot_be_written_at_the_end_is_told(tmp_path, room):
     run = small_run(tmp_path / "run", "training.evaluate_every=0")
     path = run.folder / "checkpoints" / "step-00000002"
@@ -304,7 +304,7 @@ def test_position_is_plain_json(undisturbed):
 
 def test_signals_are_answered_as_before_afterwards(tmp_path):
     before = [signal.getsignal(number) for number in SIGNALS]
-    with Interrupt() as interrupt:
+    with SignalHandler() as interrupt:
         signal.raise_signal(signal.SIGTERM)
         assert interrupt
         assert signal.getsignal(signal.SIGINT) is signal.SIG_DFL  # so that the second one ends the process

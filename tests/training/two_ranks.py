@@ -11,10 +11,10 @@ from small_model import objective_named, part_of
 from test_ranks import WITH_EXCHANGE, batch_of, model_of, name_of
 from torch.utils._pytree import tree_leaves
 
-from equipoise.training.distributed.dtensors import gathered
-from equipoise.training.distributed.process_group import joined
+from equipoise.training.distributed.dtensors import gather_full
+from equipoise.training.distributed.process_group import process_group
 from equipoise.training.distributed.ranks import Ranks
-from equipoise.training.ema import Average
+from equipoise.training.ema import EMA
 from equipoise.training.settings import Training
 from equipoise.training.step import Step
 from equipoise.types import Embeddings
@@ -31,7 +31,7 @@ def steps(
     if parallel == "fsdp":  # torch 2.11 gathers parameters for the backward pass by what it finds in a model's output
         points = torch.zeros(1, 2)
         assert all(leaf is points for leaf in tree_leaves(Embeddings(points, points)))
-    average = Average(model, 0.5)
+    average = EMA(model, 0.5)
     batches = [part_of(batch_of(space, seed), *ranks.share) for seed in (1, 2, 3)]
     losses = []
     for number, batch in enumerate(batches, start=1):
@@ -39,7 +39,7 @@ def steps(
         losses.append(loss.total.item())
         average.update(model, number)
     told = [*losses, *loss.facts().values()]
-    return {"losses": torch.tensor(told).double(), **gathered(model.state_dict(), ranks)}
+    return {"losses": torch.tensor(told).double(), **gather_full(model.state_dict(), ranks)}
 
 
 def gradients(exchange: str, micro: int, ranks: Ranks) -> dict[str, torch.Tensor]:
@@ -51,13 +51,13 @@ def gradients(exchange: str, micro: int, ranks: Ranks) -> dict[str, torch.Tensor
 
 
 torch.set_num_threads(1)
-with joined() as ranks:
+with process_group() as ranks:
     for exchange in ("everything", "gathered", "ring"):
         for micro in (0, 4):
             grads = gradients(exchange, micro, ranks)
-            if ranks.leads:
+            if ranks.is_main:
                 save_file(grads, Path(sys.argv[1]) / f"gradients-{exchange}-{micro}.safetensors")
     for case in WITH_EXCHANGE:
         found = steps(*case, ranks)
-        if ranks.leads:
+        if ranks.is_main:
             save_file(found, Path(sys.argv[1]) / f"{name_of(case)}.safetensors")

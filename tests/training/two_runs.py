@@ -12,7 +12,7 @@ import pytest
 import torch
 from small_run import FULL, NEVER, ROOMY, SmallRun, sent, set_disk, small_run
 
-from equipoise.training.distributed.process_group import joined
+from equipoise.training.distributed.process_group import process_group
 from equipoise.training.distributed.ranks import Ranks
 from equipoise.types import UserError
 
@@ -61,13 +61,13 @@ def refused_on_one_rank(ranks: Ranks) -> None:
     def refuse() -> None:
         raise UserError("this rank's disk is gone")
 
-    for ask in (lambda: ranks.each(refuse if ranks.rank == 1 else lambda: None), lambda: ranks.first(refuse)):
+    for ask in (lambda: ranks.on_each(refuse if ranks.rank == 1 else lambda: None), lambda: ranks.on_main(refuse)):
         with pytest.raises(UserError, match="this rank's disk is gone"):
             ask()
 
 
 torch.set_num_threads(1)
-with joined() as ranks:
+with process_group() as ranks:
     here = Path(sys.argv[1])
     for parallel, exchange in (("ddp", "ring"), ("fsdp", "gathered")):
         same_after_a_stop(here, parallel, exchange, ranks)

@@ -14,12 +14,12 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from equipoise.config import Loaded, load_layers
-from equipoise.finetuning.layers import tuning_layers
+from equipoise.finetuning.layers import finetuning_layers
 from equipoise.training.distributed.ranks import Ranks
 from equipoise.training.step import Step
 from equipoise.types import UserError
 from equipoise.workflows import finetune, train_run
-from equipoise.workflows.finetune_select import Settled, settle
+from equipoise.workflows.finetune_select import SelectedWeights, select_weights
 from equipoise.workflows.start_model import Start, load_start
 
 SHIFTED = (
@@ -42,14 +42,14 @@ def tuned(start: Path, out: Path, method: str, *more: str, resume: bool = False)
 
 def described(start: Path, method: str, *more: str) -> tuple[Loaded, Start]:
     begun = load_start(start)
-    return load_layers(*tuning_layers(str(start), begun.table, "demo", method, (*SHIFTED, *more))), begun
+    return load_layers(*finetuning_layers(str(start), begun.table, "demo", method, (*SHIFTED, *more))), begun
 
 
-def ended(start: Path, folder: Path, method: str, *more: str) -> Settled:
+def ended(start: Path, folder: Path, method: str, *more: str) -> SelectedWeights:
     """A run up to the choice of what is kept, without its report."""
     loaded, begun = described(start, method, *more)
     model, _ = train_run(loaded, folder, start=begun)
-    return settle(loaded, begun, model.tokens, folder, Ranks())
+    return select_weights(loaded, begun, model.tokens, folder, Ranks())
 
 
 def trained(start: Path, folder: Path, method: str, *more: str) -> tuple[dict[str, Tensor], list[dict[str, float]]]:

@@ -56,11 +56,11 @@ def test_pictures_and_neighbours(scenes_audit):
 
 
 def test_no_judge_saw_what_it_judges(scenes_audit, tiny):
-    from equipoise.workflows.audit.folds import Without, folds
+    from equipoise.workflows.audit.folds import HeldOutData, folds
 
     parts = folds(64, 3, seed=0)
     assert sorted(number for part in parts for number in part) == list(range(64))
-    source = Without(tiny.run, parts[1])
+    source = HeldOutData(tiny.run, parts[1])
     seen, judged = ({built.pair(i).key for i in range(len(built))} for built in map(source.build, ("train", "test")))
     assert len(seen) + len(judged) == 64
     assert not seen & judged

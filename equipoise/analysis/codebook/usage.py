@@ -21,7 +21,7 @@ from equipoise.analysis.codebook.topk import Best
 from equipoise.data.source import FeatureSource, Source
 from equipoise.encoders.encoder import Encoder
 from equipoise.io.progress import Progress
-from equipoise.models.compatibility import require_fit
+from equipoise.models.compatibility import require_compatible
 from equipoise.models.model import Model, evaluating
 from equipoise.readouts import CodeBook, CodeBookReadout
 from equipoise.readouts.codebook_state import DEAD
@@ -31,7 +31,7 @@ IMAGES = 64  # at once
 SCORES = 2**24  # of words and codes at once
 
 
-class Tower:
+class TowerUsage:
     """One half of a model with codes: inputs to relevance and shares."""
 
     def __init__(self, encoder: Encoder, readout: CodeBookReadout, book: CodeBook):
@@ -44,7 +44,7 @@ class Tower:
         return self.readout.relevance(features, self.book)
 
 
-def towers(model: Model) -> tuple[Tower, Tower]:
+def towers(model: Model) -> tuple[TowerUsage, TowerUsage]:
     """Of images and of texts, or a sentence where the model has no codes."""
     image, text = model.image_readout, model.text_readout
     if not (isinstance(image, CodeBookReadout) and isinstance(text, CodeBookReadout)):
@@ -52,7 +52,7 @@ def towers(model: Model) -> tuple[Tower, Tower]:
             "this model has no codes to look at; train one with readout.name = code_book, such as the recipe fdt-scenes"
         )
     assert isinstance(model.shared, CodeBook)
-    return Tower(model.image_encoder, image, model.shared), Tower(model.text_encoder, text, model.shared)
+    return TowerUsage(model.image_encoder, image, model.shared), TowerUsage(model.text_encoder, text, model.shared)
 
 
 @dataclass
@@ -84,7 +84,7 @@ class Usage:
 def require_pictures(model: Model, source: Source) -> None:
     if isinstance(source, FeatureSource):
         raise UserError("this data holds features, of which nothing can be shown; give the pictures they were made of")
-    require_fit(model, source)
+    require_compatible(model, source)
 
 
 @torch.no_grad()
@@ -136,20 +136,20 @@ def use_of_texts(model: Model, captions: Sequence[str], k: int, words: int, labe
 
 
 @dataclass(frozen=True)
-class Reading:
+class TokenRelevance:
     """Texts as the text tower read them, and the words that its tokens are part of."""
 
     features: Features
     words: list[str]
     places: tuple[list[int], list[int]]  # text and token of each word
 
-    def of_words(self, tower: Tower) -> Tensor:
+    def of_words(self, tower: TowerUsage) -> Tensor:
         """Relevance of every code to every token that is part of a word [T, C]."""
         queries, _ = tower.queries(self.features)
         return queries[self.places] @ tower.book.codes.T
 
 
-def read_texts(model: Model, texts: Sequence[str]) -> Reading:
+def read_texts(model: Model, texts: Sequence[str]) -> TokenRelevance:
     ids, mask = model.text_encoder.prepare(texts, None, model.tokens)
     features: Features = model.text_encoder(ids.to(model.device), mask.to(model.device))
     assert features.tokens is not None
@@ -160,7 +160,7 @@ def read_texts(model: Model, texts: Sequence[str]) -> Reading:
         for place, word in enumerate(words)
         if word is not None and place >= skipped
     ]
-    return Reading(features, [word for word, *_ in said], ([row for _, row, _ in said], [at for *_, at in said]))
+    return TokenRelevance(features, [word for word, *_ in said], ([row for _, row, _ in said], [at for *_, at in said]))
 
 
 def used(images: Usage, texts: Usage) -> list[int]:

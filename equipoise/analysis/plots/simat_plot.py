@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from equipoise.analysis.plots.figure import heading, page
-from equipoise.evaluation.simat.sweep import Sweep
+from equipoise.evaluation.simat.sweep import SimatSweep
 from equipoise.reports.plots import INK, SERIES, style
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 MARKS = "so^D"  # so that colour is not all that tells the lines apart
 
 
-def draw_simat(found: Mapping[str, Sweep], place: int | None, finding: str) -> Figure:
+def draw_simat(found: Mapping[str, SimatSweep], place: int | None, finding: str) -> Figure:
     """`place` is that of the λ that is reported, where one could be chosen."""
     with style():
         figure = page("A picture plus the difference of two words", finding, width=4.2 * len(found) + 0.6, height=4.1)

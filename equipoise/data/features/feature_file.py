@@ -37,7 +37,7 @@ class Rows:
 
 
 @dataclass(frozen=True)
-class Part:
+class FeatureFile:
     path: Path
     images: Rows
     texts: Rows | None
@@ -51,7 +51,7 @@ class Part:
         return len(self.images)
 
 
-def read_part(path: Path, image: str, text: str) -> Part:
+def read_part(path: Path, image: str, text: str) -> FeatureFile:
     """A file whose image features are called `image` and whose text features, if it has any, `text`."""
     sides = [f"{name}_{kind}" for name in (image, text) for kind in ("mask", "lengths")]
     arrays = read_arrays(path, (image, text, *sides, IMAGE_OF_TEXT, KEYS, CAPTIONS, LABEL))
@@ -78,7 +78,7 @@ def read_part(path: Path, image: str, text: str) -> Part:
         raise UserError(f"{path}: image {int((counts == 0).long().argmax())} has no text; give it one or leave it out")
     keys = _listed(arrays, KEYS, count) or [f"{path.stem}-{row}" for row in range(count)]
     order = owners.argsort(stable=True)
-    return Part(path, images, texts, order, counts, captions, keys, _listed(arrays, LABEL, count))
+    return FeatureFile(path, images, texts, order, counts, captions, keys, _listed(arrays, LABEL, count))
 
 
 def _texts(arrays: Arrays, name: str, images: int, flat: bool) -> tuple[Rows | None, int]:

@@ -17,10 +17,10 @@ from torch import Tensor
 
 from equipoise.data.features.arrays import READERS
 from equipoise.data.features.concat import Gathering
-from equipoise.data.features.feature_file import Part, Rows, read_part
+from equipoise.data.features.feature_file import FeatureFile, Rows, read_part
 from equipoise.data.side_data import fingerprints, names
 from equipoise.data.source import IMAGE_MASK, Pair
-from equipoise.data.tokenizer import Tokens
+from equipoise.data.tokenizer import CaptionTokenizer
 from equipoise.types import Batch, UserError
 
 SPLITS = ("train", "validation", "test")
@@ -111,7 +111,7 @@ class FeatureFiles:
         places = torch.arange(len(owners)) - (kept.cumsum(0) - kept)[owners]
         return (*self._texts.take(self._text_rows[self._text_starts[chosen[owners]] + places]), owners)
 
-    def batch(self, indices: Sequence[int], draws: Sequence[float], tokens: Tokens) -> Batch:
+    def batch(self, indices: Sequence[int], draws: Sequence[float], tokens: CaptionTokenizer) -> Batch:
         images, image_mask = self.image_features(indices)
         chosen = torch.as_tensor(indices)
         places = (torch.as_tensor(draws, dtype=torch.float64) * self._text_counts[chosen]).long()
@@ -151,7 +151,7 @@ def _files(path: Path) -> list[Path]:
     return files
 
 
-def _joined(parts: Sequence[Part], blocks: Sequence[Rows], name: str) -> Gathering:
+def _joined(parts: Sequence[FeatureFile], blocks: Sequence[Rows], name: str) -> Gathering:
     for part, block in zip(parts, blocks, strict=True):
         shape, first = block.values.shape, blocks[0].values.shape
         if len(shape) != len(first) or shape[-1] != first[-1]:

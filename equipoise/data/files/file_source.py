@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from equipoise.data.bad_records import ADVICE, Fault, Tally
+from equipoise.data.bad_records import ADVICE, BadRecordCount, Fault
 from equipoise.data.files.image_source import Pictures, decodable
 from equipoise.data.files.paths import Patterns, as_tuple
 from equipoise.data.files.records import Records, Subset, held_out
@@ -88,7 +88,7 @@ class FileSettings(ABC):
         return train, "held out"
 
     def _require_sound(self, total: int, faults: Sequence[Fault], patterns: tuple[str, ...]) -> None:
-        if faults := Tally(self.max_bad).add(total, faults):
+        if faults := BadRecordCount(self.max_bad).add(total, faults):
             named = f"{len(faults):,} of the {total:,} records of {', '.join(patterns)} are left out"
             warnings.warn(f"{named}, the first for this: {faults[0]}; {ADVICE}", stacklevel=3)
 

@@ -11,7 +11,7 @@ from torch import Tensor
 from equipoise.data.bad_records import BadRecord, BadRecords, Fault
 from equipoise.data.encoded_image import Encoded, encoded
 from equipoise.data.files.records import Records, Subset
-from equipoise.data.files.regions import Regions
+from equipoise.data.files.regions import RegionFolder
 from equipoise.data.source import Boxes, Pair
 
 
@@ -20,7 +20,7 @@ class Pictures:
 
     def __init__(self, records: Records, max_bad: float = 0.01):
         self.records, self.max_bad = records, max_bad
-        self.found: Regions | None = None
+        self.found: RegionFolder | None = None
 
     def __len__(self) -> int:
         return len(self.records)

@@ -25,7 +25,7 @@ TENSORS, WORDS = ("features", "boxes", "scores", "ends"), ("keys", "tags")
 BOX = 4  # numbers, the last ones of a region's features
 
 
-class Regions(Protocol):
+class RegionFolder(Protocol):
     """Regions and tags of records, by their keys."""
 
     @property
@@ -114,7 +114,7 @@ class RegionFiles:
         return self._parts
 
 
-def require_regions(found: Regions, keys: Sequence[str]) -> None:
+def require_regions(found: RegionFolder, keys: Sequence[str]) -> None:
     """Says how many records lack regions or tags; that all of them do is a mistake."""
     without_regions = sum(not found.count(key) for key in keys)
     without_tags = sum(not found.tags(key) for key in keys)
@@ -126,7 +126,7 @@ def require_regions(found: Regions, keys: Sequence[str]) -> None:
             warnings.warn(f"{said}; where {what} guide a target, their rows stay one-hot", stacklevel=4)
 
 
-def same_width(found: Sequence[Regions]) -> None:
+def same_width(found: Sequence[RegionFolder]) -> None:
     """Refuses regions that cannot be put in one batch."""
     if len(widths := {part.width for part in found if part.most}) > 1:
         folders = " and ".join(part.home for part in found)

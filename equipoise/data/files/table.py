@@ -42,7 +42,7 @@ class Table(FileSettings):
             raise UserError(f'separator is "{self.separator}"; give one character')
 
     def records(self, patterns: tuple[str, ...]) -> TableRecords:
-        rows, faults = list[Row](), list[Fault]()
+        rows, faults = list[TableRow](), list[Fault]()
         for file in find_files(patterns, self.root, folder_ending=".csv"):
             folder = Path(self.root) / self.images if self.images else file.parent
             names = (self.path, *as_tuple(self.captions), *([self.label] if self.label else []))
@@ -53,7 +53,7 @@ class Table(FileSettings):
                     faults.append(Fault(f"{file}, line {line}", str(error)))
         return TableRecords(rows, faults)
 
-    def _row(self, place: str, folder: Path, fields: Sequence[str | None]) -> Row:
+    def _row(self, place: str, folder: Path, fields: Sequence[str | None]) -> TableRow:
         path, *texts = fields
         label = texts.pop() if self.label else None
         if not path or not path.strip():
@@ -62,11 +62,11 @@ class Table(FileSettings):
             raise BadText(f'the column "{self.path}" is not UTF-8 text')
         split = [text.split(self.caption_separator) if self.caption_separator else [text] for text in texts if text]
         captions = checked([part for parts in split for part in parts], "caption")
-        return Row(place, path, folder, tuple(captions), label or None)
+        return TableRow(place, path, folder, tuple(captions), label or None)
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class TableRow:
     place: str
     path: str
     folder: Path
@@ -75,7 +75,7 @@ class Row:
 
 
 class TableRecords:
-    def __init__(self, rows: list[Row], faults: list[Fault]):
+    def __init__(self, rows: list[TableRow], faults: list[Fault]):
         self.rows, self.faults = rows, faults
 
     def __len__(self) -> int:

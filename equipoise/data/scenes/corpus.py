@@ -16,7 +16,7 @@ from torch import Tensor
 
 from equipoise.data.image_cache import ImageCache
 from equipoise.data.scenes.annotation import annotated
-from equipoise.data.scenes.detector import Box, Detector, appearance
+from equipoise.data.scenes.detector import Box, SceneDetector, appearance
 from equipoise.data.scenes.language.grammar import DETAILS, Caption, describe
 from equipoise.data.scenes.language.meaning import true_of
 from equipoise.data.scenes.language.naming import with_article
@@ -55,7 +55,7 @@ class Scenes:
         colours: tuple[str, ...] = tuple(COLOURS)
         textures: tuple[str, ...] = tuple(TEXTURES)
         noise: Noise = field(default_factory=Noise)
-        detector: Detector = field(default_factory=Detector)
+        detector: SceneDetector = field(default_factory=SceneDetector)
         cache: bool = True  # keep pairs, and images where they fit
 
         def __post_init__(self) -> None:

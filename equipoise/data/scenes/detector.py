@@ -28,7 +28,7 @@ Box = tuple[float, float, float, float]
 
 
 @dataclass(frozen=True)
-class Detector:
+class SceneDetector:
     regions: int = 0  # the most an image has; 0: no detector at all
     missed: float = 0.0
     jitter: float = 0.0

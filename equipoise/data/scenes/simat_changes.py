@@ -26,7 +26,7 @@ LOOK = {SHAPE: 0, COLOUR: 1}  # places in a look
 
 
 @dataclass(frozen=True)
-class Change:
+class WordChange:
     field: str
     value: str
     target: str
@@ -45,7 +45,7 @@ def cast_of(scene: Scene, rng: Random) -> Cast | None:
     return Cast(looks, relation) if relation in BESIDE else None
 
 
-def changes(scene: Scene, cast: Cast, world: World, rng: Random) -> Iterator[Change]:
+def changes(scene: Scene, cast: Cast, world: World, rng: Random) -> Iterator[WordChange]:
     """One change of each field that allows one, false of the scene as it is and possible in held-out scenes."""
     for field, values in ((SHAPE, world.shapes), (COLOUR, world.colours)):
         place = LOOK[field]
@@ -67,11 +67,11 @@ def _recast(cast: Cast, number: int, place: int, value: str) -> Cast:
     return replace(cast, looks=(*cast.looks[:number], look, *cast.looks[number + 1 :]))
 
 
-def _chosen(field: str, value: str, options: Mapping[str, Cast], world: World, rng: Random) -> Iterator[Change]:
+def _chosen(field: str, value: str, options: Mapping[str, Cast], world: World, rng: Random) -> Iterator[WordChange]:
     possible = [other for other, cast in options.items() if stageable(cast, world)]
     if possible:
         target = rng.choice(possible)
-        yield Change(field, word(field, value), word(field, target), options[target])
+        yield WordChange(field, word(field, value), word(field, target), options[target])
 
 
 def word(field: str, value: str) -> str:

@@ -19,7 +19,7 @@ from equipoise.data.scenes.language.meaning import Meaning
 from equipoise.data.scenes.relevance import relevance
 from equipoise.data.scenes.rng import dice
 from equipoise.data.scenes.scene import Scene
-from equipoise.data.scenes.simat_changes import Change, cast_of, changes
+from equipoise.data.scenes.simat_changes import WordChange, cast_of, changes
 from equipoise.data.scenes.simat_restage import Cast, restaged
 from equipoise.data.scenes.world import World, sample_scene
 from equipoise.data.simat_questions import DEV, TEST, Oracle, Transformation, Transformations, counted
@@ -31,7 +31,7 @@ LOOKED_AT = 20  # scenes for each source that is wanted, before it is said that 
 
 
 @dataclass(frozen=True)
-class Settings:
+class SimatSettings:
     sources: int = 200  # scenes of each split that are asked to change
     seed: int = 0  # of what is replaced, and of the scenes that are added
 
@@ -60,7 +60,7 @@ class _Database:
 
 def scene_transformations(
     corpus: Scenes.Config,
-    settings: Settings = Settings(),  # noqa: B008 (frozen)
+    settings: SimatSettings = SimatSettings(),  # noqa: B008 (frozen)
 ) -> tuple[Transformations, Gallery]:
     """What is asked, and the database of it; the same for the same settings."""
     world, database, seed = corpus.world(), _Database([], [], []), settings.seed
@@ -86,8 +86,8 @@ def scene_transformations(
 
 
 def _sources(
-    world: World, corpus_seed: int, split: str, settings: Settings
-) -> Iterator[tuple[str, Scene, Cast, list[Change]]]:
+    world: World, corpus_seed: int, split: str, settings: SimatSettings
+) -> Iterator[tuple[str, Scene, Cast, list[WordChange]]]:
     """The first scenes of a split in which something can be replaced: name, scene, what is named of it, changes."""
     found = 0
     for index in range(LOOKED_AT * settings.sources):

@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 
 from equipoise.data.scenes.annotation import scene_of
 from equipoise.data.scenes.rng import dice
-from equipoise.data.scenes.vqa_questions import Asked, asked_of
+from equipoise.data.scenes.vqa_questions import SceneQuestion, asked_of
 from equipoise.data.source import Pair
 from equipoise.data.vqa_questions import PEOPLE, Question
 from equipoise.types import UserError
@@ -33,7 +33,7 @@ def scene_questions(pairs: Sequence[Pair], seed: int = 0) -> list[Question]:
         raise UserError(f"these {len(pairs):,} scenes are too few or too alike to ask about; give more of them")
     topics = {kind: {one.about for one in balanced if one.kind == kind} for kind in {one.kind for one in balanced}}
     texts = Counter(one.about for one in balanced)
-    chosen: list[tuple[Asked, str, int]] = []
+    chosen: list[tuple[SceneQuestion, str, int]] = []
     for one, answers in balanced.items():
         share = len(pairs) // (len(topics[one.kind]) * texts[one.about] * len(answers))
         each = min(max(1, share), *(len(scenes) for scenes in answers.values()))
@@ -45,15 +45,15 @@ def scene_questions(pairs: Sequence[Pair], seed: int = 0) -> list[Question]:
     ]
 
 
-def _answered(pairs: Sequence[Pair]) -> dict[Asked, Answers]:
+def _answered(pairs: Sequence[Pair]) -> dict[SceneQuestion, Answers]:
     """Every question (its answer left open) with the scenes of each of its answers that is not rare."""
-    found: dict[Asked, dict[str, list[int]]] = {}
+    found: dict[SceneQuestion, dict[str, list[int]]] = {}
     for number, pair in enumerate(pairs):
         for one in asked_of(scene_of(pair.truth["scene"])):
-            open_question = Asked(one.kind, one.about, one.text, "", one.otherwise)
+            open_question = SceneQuestion(one.kind, one.about, one.text, "", one.otherwise)
             found.setdefault(open_question, {}).setdefault(one.answer, []).append(number)
     fewest = max(1, len(pairs) // RARE)
-    answered: dict[Asked, Answers] = {}
+    answered: dict[SceneQuestion, Answers] = {}
     for one in sorted(found, key=lambda one: (one.kind, one.about, one.text)):
         answers = found[one]
         if one.otherwise:

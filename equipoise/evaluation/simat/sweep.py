@@ -27,7 +27,7 @@ Scores = dict[str, Score]  # "all" and each field
 
 
 @dataclass(frozen=True)
-class Sweep:
+class SimatSweep:
     """One split at every λ."""
 
     lambdas: tuple[float, ...]
@@ -43,7 +43,7 @@ class Sweep:
 
 
 @dataclass(frozen=True)
-class Points:
+class SimatPoints:
     """Of the database [N, d] and of each word [d]."""
 
     pictures: Tensor
@@ -62,7 +62,7 @@ def checked(lambdas: Sequence[float]) -> tuple[float, ...]:
     return tuple(float(lam) for lam in lambdas)
 
 
-def sweep(points: Points, asked: Transformations, lambdas: Sequence[float] = LAMBDAS) -> dict[str, Sweep]:
+def sweep(points: SimatPoints, asked: Transformations, lambdas: Sequence[float] = LAMBDAS) -> dict[str, SimatSweep]:
     """dev and test, as far as there are transformations of them."""
     lambdas = checked(lambdas)
     found = {}
@@ -70,7 +70,7 @@ def sweep(points: Points, asked: Transformations, lambdas: Sequence[float] = LAM
         if some := asked.of(split):
             answers = answer(points.pictures, points.words, some, asked.oracle, lambdas)
             scores = tuple(scored(some, one.right) for one in answers)
-            found[split] = Sweep(lambdas, scores, tuple(answers), chance(some, asked.oracle))
+            found[split] = SimatSweep(lambdas, scores, tuple(answers), chance(some, asked.oracle))
     return found
 
 
@@ -81,7 +81,7 @@ def encoded_words(model: Model, words: Sequence[str]) -> dict[str, Tensor]:
     return dict(zip(words, model.encode_text(list(words)), strict=True))
 
 
-def named(found: dict[str, Sweep]) -> dict[str, float]:
+def named(found: dict[str, SimatSweep]) -> dict[str, float]:
     """The numbers of a sweep by name. `simat` needs dev to choose λ on and test to report; one λ needs no choice."""
     numbers: dict[str, float] = {}
     for split, one in found.items():
@@ -99,7 +99,7 @@ def named(found: dict[str, Sweep]) -> dict[str, float]:
     return numbers
 
 
-def chosen(found: dict[str, Sweep]) -> int | None:
+def chosen(found: dict[str, SimatSweep]) -> int | None:
     """The place of the λ to report: the best on dev, or the only one; None where there is nothing to choose by."""
     if DEV in found:
         return found[DEV].best
@@ -114,5 +114,5 @@ def simat(
     checked(lambdas)
     if len(source) != len(asked.keys):
         raise UserError(f"the database has {len(asked.keys):,} pictures, but the source {len(source):,}; give those")
-    points = Points(encode_images(model, source, batch_size), encoded_words(model, asked.words))
+    points = SimatPoints(encode_images(model, source, batch_size), encoded_words(model, asked.words))
     return named(sweep(points, asked, lambdas))

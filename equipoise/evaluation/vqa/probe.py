@@ -34,7 +34,7 @@ AT_ONCE = 4096  # questions answered
 
 
 @dataclass(frozen=True)
-class Settings:
+class VqaProbeSettings:
     answers: int = 3129
     hidden: int = 1024
     epochs: int = 20
@@ -106,8 +106,8 @@ class Targets:
         return rows.scatter_add_(1, self.which[chosen], self.right[chosen])
 
 
-class Head(nn.Module):
-    def __init__(self, width: int, settings: Settings, answers: int):
+class AnswerHead(nn.Module):
+    def __init__(self, width: int, settings: VqaProbeSettings, answers: int):
         super().__init__()
         self.first, self.second = nn.Linear(width, settings.hidden), nn.Linear(settings.hidden, answers)
         chance = generator(settings.seed, "vqa head")
@@ -119,20 +119,22 @@ class Head(nn.Module):
         return self.second(F.gelu(self.first(features)))
 
 
-def train_head(inputs: Inputs, targets: Targets, settings: Settings, told: Told = lambda *_: None) -> Head:
+def train_head(
+    inputs: Inputs, targets: Targets, settings: VqaProbeSettings, told: Told = lambda *_: None
+) -> AnswerHead:
     device = inputs.parts[0][0].device
-    head = Head(inputs.width, settings, targets.count).to(device)
-    optimiser = torch.optim.AdamW(head.parameters(), lr=settings.learning_rate, weight_decay=settings.weight_decay)
+    head = AnswerHead(inputs.width, settings, targets.count).to(device)
+    optimizer = torch.optim.AdamW(head.parameters(), lr=settings.learning_rate, weight_decay=settings.weight_decay)
     steps, step = settings.steps(len(inputs)), 0
     for epoch in range(settings.epochs):
         order = torch.randperm(len(inputs), generator=generator(settings.seed, "vqa order", epoch))
         for chosen in order.to(device).split(settings.batch_size):
-            optimiser.param_groups[0]["lr"] = rate(step / steps, settings.learning_rate)
+            optimizer.param_groups[0]["lr"] = rate(step / steps, settings.learning_rate)
             loss = F.binary_cross_entropy_with_logits(head(inputs.rows(chosen)), targets.rows(chosen), reduction="sum")
             loss = loss / len(chosen)
-            optimiser.zero_grad()
+            optimizer.zero_grad()
             loss.backward()
-            optimiser.step()
+            optimizer.step()
             step += 1
             told(step, loss.item())
     return head
@@ -144,7 +146,7 @@ def rate(done: float, highest: float) -> float:
 
 
 @torch.no_grad()
-def said(head: Head, inputs: Inputs, answers: Sequence[str]) -> list[str]:
+def said(head: AnswerHead, inputs: Inputs, answers: Sequence[str]) -> list[str]:
     """The answer with the largest score to each question."""
     numbers = torch.arange(len(inputs), device=inputs.parts[0][0].device)
     best = [head(inputs.rows(some)).argmax(dim=1) for some in numbers.split(AT_ONCE)]

@@ -19,9 +19,9 @@ from equipoise.evaluation.vqa.answers import accuracies
 from equipoise.evaluation.vqa.probe import (
     Inputs,
     Scores,
-    Settings,
     Targets,
     Told,
+    VqaProbeSettings,
     answerable,
     frequent_answers,
     said,
@@ -62,7 +62,9 @@ class Answered:
     reach: float  # the accuracy of whoever chose the best of these answers
 
 
-def answer_questions(train: Set, test: Set, settings: Settings, bar: Bar = lambda *_: nullcontext(_quiet)) -> Answered:
+def answer_questions(
+    train: Set, test: Set, settings: VqaProbeSettings, bar: Bar = lambda *_: nullcontext(_quiet)
+) -> Answered:
     """Train on one set, answer the other, by the probe and without it."""
     for part in (train, test):
         if not part.questions:

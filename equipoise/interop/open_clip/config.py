@@ -13,20 +13,20 @@ from typing import Any
 from equipoise.data.preprocess import Preprocess
 from equipoise.encoders import ResNet, TextTransformer, ViT
 from equipoise.interop.open_clip import fields
-from equipoise.interop.plain_clip import Plain
+from equipoise.interop.plain_clip import PlainCLIP
 from equipoise.interop.strict_fields import Fields, side, take, whole
 from equipoise.types import UserError
 
 
 class Named:
-    """What a configuration says of the tokeniser."""
+    """What a configuration says of the tokenizer."""
 
     def __init__(self, text: Fields):
         self.own = bool(text["hf_tokenizer_name"])  # not CLIP's, but one whose files belong to the model
         self.end = text["eos_id"] if text["pool_type"] == "eos" else text["vocab_size"] - 1
 
 
-def read_config(config: Fields, where: str) -> tuple[Plain, Named]:
+def read_config(config: Fields, where: str) -> tuple[PlainCLIP, Named]:
     """A whole open_clip_config.json, or its `model_cfg` alone."""
     if "model_cfg" not in config:
         config = {"model_cfg": config}
@@ -36,7 +36,7 @@ def read_config(config: Fields, where: str) -> tuple[Plain, Named]:
     text = take(model["text_cfg"], f"{where}: text_cfg", fields.TEXT, fields.TEXT_ONLY, fields.TEXT_UNUSED)
     size = side(vision["image_size"] or 224, f"{where}: vision_cfg: image_size")
     image = _image(vision, model["quick_gelu"], f"{where}: vision_cfg")
-    plain = Plain(
+    plain = PlainCLIP(
         image,
         TextTransformer.Config(
             width=text["width"],
@@ -66,7 +66,7 @@ def read_preprocess(fields: Fields, size: int, where: str) -> Preprocess:
     return read
 
 
-def write_config(plain: Plain, end: int, own_tokeniser: str) -> Fields:
+def write_config(plain: PlainCLIP, end: int, own_tokeniser: str) -> Fields:
     """An open_clip_config.json; `own_tokeniser` is a name where it is not CLIP's."""
     image, text = plain.image, plain.text
     acts = [text.activation] + ([image.activation] if isinstance(image, ViT.Config) else [])

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from torch import Tensor
 
 from equipoise.encoders import ResNet, ViT
-from equipoise.interop.key_mapping import ONE_ROW, THIRDS, TRANSPOSED, Names, Row, State, same, to_ours
+from equipoise.interop.key_mapping import ONE_ROW, THIRDS, TRANSPOSED, KeyRule, Names, State, same, to_ours
 from equipoise.types import UserError
 
 NOT_WEIGHTS = ("attn_mask", "input_resolution", "context_length", "vocab_size")  # in OpenAI's files, beside the weights
@@ -61,7 +61,7 @@ TEXT: Names = same(
 )
 VIT: Names = {
     **TEXT,
-    "image_encoder.class_token": Row((CLASS,), ONE_ROW),
+    "image_encoder.class_token": KeyRule((CLASS,), ONE_ROW),
     **same(
         ("image_encoder.patches.weight", "visual.conv1.weight"),
         ("image_encoder.positions", "visual.positional_embedding"),
@@ -79,9 +79,9 @@ RESNET: Names = {
         *_stem(),
         *_stages(),
     ),
-    "image_readout.projection": Row((POOL,), TRANSPOSED),
+    "image_readout.projection": KeyRule((POOL,), TRANSPOSED),
     **{
-        f"image_encoder.pool.attention.qkv.{kind}": Row(
+        f"image_encoder.pool.attention.qkv.{kind}": KeyRule(
             tuple(f"visual.attnpool.{part}_proj.{kind}" for part in "qkv"), THIRDS
         )
         for kind in BOTH

@@ -11,7 +11,7 @@ from typing import Any
 
 from equipoise.data.preprocess import Preprocess
 from equipoise.encoders import ResNet, TextTransformer, ViT
-from equipoise.interop.plain_clip import Plain
+from equipoise.interop.plain_clip import PlainCLIP
 from equipoise.interop.strict_fields import Fields, side, take, whole
 from equipoise.interop.transformers import fields
 from equipoise.types import UserError
@@ -20,7 +20,7 @@ HIGHEST = 2  # as eos_token_id
 ACTIVATIONS = {"quick_gelu": "quick_gelu", "gelu": "gelu", "gelu_pytorch_tanh": "gelu_tanh", "relu": "relu"}
 
 
-def read_config(config: Fields, images: Fields | None, where: str) -> tuple[Plain, int]:
+def read_config(config: Fields, images: Fields | None, where: str) -> tuple[PlainCLIP, int]:
     """Both files, the second where it is to be had; and the id of the end token."""
     model = take(config, where, fields.MODEL, fields.MODEL_ONLY, fields.UNUSED)
     text = take(_tower(model, "text_config"), f"{where}: text_config", fields.TEXT, fields.TEXT_ONLY, fields.UNUSED)
@@ -28,7 +28,7 @@ def read_config(config: Fields, images: Fields | None, where: str) -> tuple[Plai
         _tower(model, "vision_config"), f"{where}: vision_config", fields.VISION, fields.VISION_ONLY, fields.UNUSED
     )
     size = side(vision["image_size"] or 224, f"{where}: image_size")
-    plain = Plain(
+    plain = PlainCLIP(
         ViT.Config(patch=side(vision["patch_size"] or 32, f"{where}: patch_size"), **_shared(vision, where)),
         TextTransformer.Config(**_shared(text, where)),
         model["projection_dim"],
@@ -51,7 +51,7 @@ def read_images(given: Fields, size: int, where: str) -> Preprocess:
     return Preprocess(size, tuple(given["image_mean"]), tuple(given["image_std"]))
 
 
-def write_config(plain: Plain, start: int, end: int, pad: int) -> tuple[Fields, Fields]:
+def write_config(plain: PlainCLIP, start: int, end: int, pad: int) -> tuple[Fields, Fields]:
     """config.json and preprocessor_config.json."""
     image, text = plain.image, plain.text
     if isinstance(image, ResNet.Config):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from equipoise.interop.key_mapping import ONE_ROW, THIRDS, TRANSPOSED, Names, Row, same
+from equipoise.interop.key_mapping import ONE_ROW, THIRDS, TRANSPOSED, KeyRule, Names, same
 
 NOT_WEIGHTS = ("text_model.embeddings.position_ids", "vision_model.embeddings.position_ids")  # written by older ones
 BOTH = ("weight", "bias")
@@ -17,10 +17,12 @@ BLOCK = (
 )
 
 
-def _blocks(ours: str, theirs: str) -> dict[str, Row]:
+def _blocks(ours: str, theirs: str) -> dict[str, KeyRule]:
     here, there = f"{ours}.transformer.blocks.*", f"{theirs}.encoder.layers.*"
     apart = {
-        f"{here}.attention.qkv.{kind}": Row(tuple(f"{there}.self_attn.{part}_proj.{kind}" for part in "qkv"), THIRDS)
+        f"{here}.attention.qkv.{kind}": KeyRule(
+            tuple(f"{there}.self_attn.{part}_proj.{kind}" for part in "qkv"), THIRDS
+        )
         for kind in BOTH
     }
     return {**same(*(pair for part in BLOCK for pair in _pairs(f"{here}.{part[0]}", f"{there}.{part[1]}"))), **apart}
@@ -43,7 +45,7 @@ NAMES: Names = {
     ),
     **_blocks("image_encoder", "vision_model"),
     **_blocks("text_encoder", "text_model"),
-    "image_encoder.class_token": Row(("vision_model.embeddings.class_embedding",), ONE_ROW),
-    "image_readout.projection": Row(("visual_projection.weight",), TRANSPOSED),
-    "text_readout.projection": Row(("text_projection.weight",), TRANSPOSED),
+    "image_encoder.class_token": KeyRule(("vision_model.embeddings.class_embedding",), ONE_ROW),
+    "image_readout.projection": KeyRule(("visual_projection.weight",), TRANSPOSED),
+    "text_readout.projection": KeyRule(("text_projection.weight",), TRANSPOSED),
 }

@@ -15,10 +15,10 @@ from torch import Tensor
 
 from equipoise.forms.form import LOG_SUM_EXP, Reduction
 from equipoise.kernels.sharding.columns import Visit
-from equipoise.kernels.sharding.shards import Parts
+from equipoise.kernels.sharding.shards import ShardedColumns
 
 
-class Gathered(Parts):
+class AllGather(ShardedColumns):
     def __init__(self, rank: int, sizes: tuple[int, ...]):
         super().__init__(rank, sizes)
         self._points: list[list[Tensor]] | None = None  # of every rank
@@ -42,7 +42,7 @@ class Gathered(Parts):
 class _Home:
     """What a rank's rows made of each part's columns, on its way to where these are at home."""
 
-    def __init__(self, parts: Parts, rules: Sequence[Reduction]):
+    def __init__(self, parts: ShardedColumns, rules: Sequence[Reduction]):
         self.parts, self.rules = parts, rules
         self.summing: list[dist.Work] = []  # at most one part's
         self.mine: list[Tensor] = []

@@ -1,7 +1,7 @@
 """Where the columns of a contrast are. Its rows are here; the columns are too, or come by in parts.
 
 The engines (`tiled.py`, `kernels/tiled_normalized.py`) are written against `Columns.round` alone: they say what to do
-with some columns, and which numbers of every column are wanted, and do not know who holds which. `Here` is one process
+with some columns, and which numbers of every column are wanted, and do not know who holds which. `Local` is one process
 with all columns; `ring.py` and `all_gather.py` are several, each with its part of rows and columns.
 """
 
@@ -38,7 +38,7 @@ class Columns(ABC):
         """The sum over all processes; `tensor` itself may be changed."""
 
 
-class Here(Columns):
+class Local(Columns):
     """All columns are here."""
 
     def __init__(self, n_rows: int, n_cols: int):

@@ -1,6 +1,6 @@
 """Contrasts whose work and memory are divided among ranks.
 
-    with divided("ring", len(image)):
+    with sharded_batch("ring", len(image)):
         loss = contrast(image, text, ...)       # image, text: this rank's part of the points
 
 gives every rank the loss of the whole batch; its gradients are those of the whole batch too, times `world` for points,
@@ -20,19 +20,19 @@ import torch.distributed as dist
 from torch import Tensor
 
 from equipoise.forms import Form
-from equipoise.kernels.sharding.all_gather import Gathered
+from equipoise.kernels.sharding.all_gather import AllGather
 from equipoise.kernels.sharding.ring import Ring
-from equipoise.kernels.sharding.shards import Parts
+from equipoise.kernels.sharding.shards import ShardedColumns
 from equipoise.targets import Target
 from equipoise.types import UserError
 
-WAYS: dict[str, type[Parts]] = {"ring": Ring, "gathered": Gathered}
+WAYS: dict[str, type[ShardedColumns]] = {"ring": Ring, "gathered": AllGather}
 
-_division: ContextVar[Parts | None] = ContextVar("division", default=None)
+_division: ContextVar[ShardedColumns | None] = ContextVar("division", default=None)
 
 
 @contextmanager
-def divided(way: str, samples: int) -> Iterator[Parts]:
+def sharded_batch(way: str, samples: int) -> Iterator[ShardedColumns]:
     """While in it, `contrast` is given this rank's `samples` rows and columns. All ranks enter together."""
     sizes = [torch.zeros(1, dtype=torch.long) for _ in range(dist.get_world_size())]
     dist.all_gather(sizes, torch.tensor([samples]))  # on the processor: no GPU waits for it
@@ -44,13 +44,13 @@ def divided(way: str, samples: int) -> Iterator[Parts]:
         _division.reset(before)
 
 
-def division() -> Parts | None:
+def division() -> ShardedColumns | None:
     """What a contrast's columns are divided into, if they are: an object for one contrast."""
     parts = _division.get()
     return None if parts is None else parts.again()
 
 
-def whole_target(parts: Parts, rows: Tensor, cols: Tensor, target: Target, form: Form) -> Target:
+def whole_target(parts: ShardedColumns, rows: Tensor, cols: Tensor, target: Target, form: Form) -> Target:
     """The target of the whole batch, from what this rank knows of its part; a sentence where there is none."""
     here = parts.sizes[parts.rank]
     if not len(rows) == len(cols) == here:

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from equipoise.kernels.sharding.shards import Parts
+from equipoise.kernels.sharding.shards import ShardedColumns
 from equipoise.spaces import Hardness, Space, hardness
 
 
 @torch.no_grad()
-def hardness_in_parts(space: Space, parts: Parts, rows: Tensor, cols: Tensor) -> Hardness:
+def hardness_in_parts(space: Space, parts: ShardedColumns, rows: Tensor, cols: Tensor) -> Hardness:
     """The means over the rows of all ranks."""
     positive = space.pairwise(rows, cols)
     closest, above = torch.full_like(positive, -torch.inf), torch.zeros_like(positive, dtype=torch.double)

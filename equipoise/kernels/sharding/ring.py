@@ -18,10 +18,10 @@ from torch import Tensor
 
 from equipoise.forms.form import Reduction
 from equipoise.kernels.sharding.columns import Visit
-from equipoise.kernels.sharding.shards import Parts
+from equipoise.kernels.sharding.shards import ShardedColumns
 
 
-class Ring(Parts):
+class Ring(ShardedColumns):
     def round(
         self, points: Sequence[Tensor], numbers: Sequence[Tensor], visit: Visit, rules: Sequence[Reduction]
     ) -> list[Tensor]:

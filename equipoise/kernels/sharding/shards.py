@@ -12,7 +12,7 @@ from torch import Tensor
 from equipoise.kernels.sharding.columns import Columns
 
 
-class Parts(Columns):
+class ShardedColumns(Columns):
     """Columns of which every rank has a part, as it has of the rows."""
 
     def __init__(self, rank: int, sizes: tuple[int, ...]):

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from equipoise.forms import CrossEntropy
 from equipoise.forms.cross_entropy import SHARES
-from equipoise.kernels.triton.infonce import Contrast
+from equipoise.kernels.triton.infonce import FusedInfoNCE
 from equipoise.kernels.triton.launch_config import PLAN, Plan, Tile
 from equipoise.kernels.triton.lazy import straight_tiles
 from equipoise.kernels.triton.recompute import recomputed
@@ -38,7 +38,7 @@ def plan_for(dtype: torch.dtype) -> Plan:
     return plan if dtype == torch.bfloat16 else plan.split()
 
 
-class Straight(Contrast):
+class Straight(FusedInfoNCE):
     def __init__(self, rows: Tensor, cols: Tensor, log_scale: Tensor, shares: tuple[float, float], plan: Plan):
         moved = rows.dtype == torch.float32  # pairs of halves keep 17 bits: better of differences than of places
         self.centre = cols.mean(0) if moved else cols.new_zeros(())

@@ -20,12 +20,12 @@ from torch import Tensor
 
 from equipoise.forms import CrossEntropy
 from equipoise.forms.cross_entropy import SHARES
-from equipoise.kernels.triton.infonce import Contrast
+from equipoise.kernels.triton.infonce import FusedInfoNCE
 from equipoise.kernels.triton.launch_config import PLAN, Plan, Tile
 from equipoise.kernels.triton.lazy import arc_tiles
 from equipoise.kernels.triton.matmul import add_batched
 from equipoise.kernels.triton.recompute import recomputed
-from equipoise.ops.split_bf16 import halves
+from equipoise.ops.split_bf16 import split_bf16
 from equipoise.spaces import ProductSphere
 
 STORED = 3 << 25  # weights at a time, of all spheres
@@ -47,7 +47,7 @@ def plan_for(space: ProductSphere, dtype: torch.dtype) -> Plan:
     return replace(PLAN, statistics=TILE, gradient=TILE, chunk_rows=rows, chunk_cols=max(1, numbers // rows))
 
 
-class Arcs(Contrast):
+class Arcs(FusedInfoNCE):
     def __init__(
         self,
         rows: Tensor,
@@ -111,13 +111,17 @@ class Arcs(Contrast):
         return across
 
     def _halves_by_sphere(self, points: Tensor) -> Tensor:
-        """As `halves`, with those of each sphere side by side."""
-        return halves(points.unflatten(1, (self.spheres, -1)).flatten(0, 1)).unflatten(0, (-1, self.spheres)).flatten(1)
+        """As `split_bf16`, with those of each sphere side by side."""
+        return (
+            split_bf16(points.unflatten(1, (self.spheres, -1)).flatten(0, 1))
+            .unflatten(0, (-1, self.spheres))
+            .flatten(1)
+        )
 
     def _inverses(self, points: Tensor) -> Tensor:
         """1/‖·‖ of every sphere [spheres, R], 0 for zero vectors."""
-        norms = torch.linalg.vector_norm(points.unflatten(1, (self.spheres, -1)), dim=2, dtype=torch.float32)
-        return torch.where(norms > 0, 1 / norms, 0).T.contiguous()
+        normalizers = torch.linalg.vector_norm(points.unflatten(1, (self.spheres, -1)), dim=2, dtype=torch.float32)
+        return torch.where(normalizers > 0, 1 / normalizers, 0).T.contiguous()
 
     def _found(
         self, name: str, tile: Tile, r: range, c: range, buffer: Tensor | None, cut: dict[str, Any]

@@ -26,7 +26,7 @@ from equipoise.kernels.triton.launch_config import PLAN, Plan, Tile
 from equipoise.kernels.triton.lazy import fused_tiles
 from equipoise.kernels.triton.matmul import add_product
 from equipoise.kernels.triton.recompute import recomputed
-from equipoise.ops.split_bf16 import halves
+from equipoise.ops.split_bf16 import split_bf16
 
 LOG2_E = 1 / math.log(2)
 
@@ -34,15 +34,15 @@ LOG2_E = 1 / math.log(2)
 def fused(rows: Tensor, cols: Tensor, log_scale: Tensor, form: CrossEntropy, plan: Plan | None = None) -> Tensor:
     """The loss, float32, of points whose similarity is the inner product and whose row i matches column i."""
     plan = plan or (PLAN if rows.dtype == torch.bfloat16 else PLAN.split())
-    return recomputed(partial(Contrast, shares=SHARES[form.direction], plan=plan), rows, cols, log_scale)
+    return recomputed(partial(FusedInfoNCE, shares=SHARES[form.direction], plan=plan), rows, cols, log_scale)
 
 
-class Contrast:
+class FusedInfoNCE:
     """One contrast: its points, and how it is cut. Sums are log2-sums of powers of two until the loss is told."""
 
     def __init__(self, rows: Tensor, cols: Tensor, log_scale: Tensor, shares: tuple[float, float], plan: Plan):
         self.points, self.plan, self.shares = (rows, cols), plan, shares
-        self.rows, self.cols = halves(rows), halves(cols)
+        self.rows, self.cols = split_bf16(rows), split_bf16(cols)
         self.products = 1 if rows.dtype == torch.bfloat16 else 3
         self.n, self.m, self.d = len(rows), len(cols), rows.shape[1]
         self.matches = min(self.n, self.m)
@@ -51,9 +51,9 @@ class Contrast:
 
     def loss(self, *sums: Tensor) -> Tensor:
         hits = self.paired() * self.scale
-        halves = (share * (side[: self.matches] / LOG2_E - hits).sum() / len(side) for share, side in
+        split_bf16 = (share * (side[: self.matches] / LOG2_E - hits).sum() / len(side) for share, side in
                   zip(self.shares, sums, strict=True))  # fmt: skip
-        return torch.stack(list(halves)).sum()
+        return torch.stack(list(split_bf16)).sum()
 
     def paired(self) -> Tensor:
         """The similarity of each pair that matches."""
@@ -106,7 +106,7 @@ class Contrast:
         return self.rows.new_empty(1 if self.products == 1 else 2, down, -(-across // 8) * 8)
 
     def _chunk(self, stored: Tensor, r: range, c: range) -> Sequence[Tensor]:
-        """g of a chunk, as its halves, where `_gradient` has put it."""
+        """g of a chunk, as its two halves, where `_gradient` has put it."""
         return list(stored[:, : len(r), : len(c)])
 
     def _sums(self, count: int) -> Tensor:

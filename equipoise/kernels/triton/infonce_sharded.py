@@ -19,7 +19,7 @@ from equipoise.forms import CrossEntropy
 from equipoise.forms.cross_entropy import SHARES
 from equipoise.forms.form import LOG_SUM_EXP, SUM
 from equipoise.kernels.sharding.columns import Columns
-from equipoise.kernels.triton.infonce import LOG2_E, Contrast
+from equipoise.kernels.triton.infonce import LOG2_E, FusedInfoNCE
 from equipoise.kernels.triton.launch_config import PLAN, Plan
 
 
@@ -30,7 +30,7 @@ def fused_in_parts(rows: Tensor, cols: Tensor, log_scale: Tensor, form: CrossEnt
     return _FusedParts.apply(*points, log_scale, SHARES[form.direction], plan, columns)  # type: ignore[no-untyped-call]
 
 
-class Part(Contrast):
+class ShardInfoNCE(FusedInfoNCE):
     """A block of a contrast: rows that are here, and columns of which the first is number `start`."""
 
     def __init__(
@@ -57,7 +57,7 @@ class _FusedParts(torch.autograd.Function):
         by_row = rows.new_full((len(rows),), -math.inf, dtype=torch.float32)
 
         def visit(start: int, come: Sequence[Tensor]) -> list[Tensor]:
-            sums = Part((rows, come[0]), log_scale, shares, plan, columns, start).sums()
+            sums = ShardInfoNCE((rows, come[0]), log_scale, shares, plan, columns, start).sums()
             torch.logaddexp2(by_row, sums[0], out=by_row)
             return [sums[1] / LOG2_E]
 
@@ -65,7 +65,7 @@ class _FusedParts(torch.autograd.Function):
             by_col = columns.round((cols,), (), visit, [LOG_SUM_EXP])[0] * LOG2_E
             ctx.save_for_backward(rows, cols, log_scale, by_row, by_col)
             ctx.parts = shares, plan, columns
-            mine = Part((rows, cols), log_scale, shares, plan, columns, columns.first_row).loss(by_row, by_col)
+            mine = ShardInfoNCE((rows, cols), log_scale, shares, plan, columns, columns.first_row).loss(by_row, by_col)
             return columns.total(columns.share * mine)
 
     @staticmethod
@@ -75,7 +75,7 @@ class _FusedParts(torch.autograd.Function):
         for_rows, for_scale = torch.zeros_like(rows, dtype=torch.float32), torch.zeros_like(log_scale)
 
         def visit(start: int, come: Sequence[Tensor]) -> list[Tensor]:
-            part = Part((rows, come[0]), log_scale, shares, plan, columns, start)
+            part = ShardInfoNCE((rows, come[0]), log_scale, shares, plan, columns, start)
             u, v, t = part.grads((by_row, come[1]), upstream[0].float(), (True, True, True))
             assert u is not None
             assert v is not None

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from equipoise.forms import Sigmoid
 from equipoise.kernels.tiling import blocks
-from equipoise.kernels.triton.infonce import Contrast
+from equipoise.kernels.triton.infonce import FusedInfoNCE
 from equipoise.kernels.triton.launch_config import PLAN, Plan, Tile
 from equipoise.kernels.triton.lazy import sigmoid_tiles
 from equipoise.kernels.triton.recompute import recomputed
@@ -33,7 +33,7 @@ def fused_sigmoid(
     return recomputed(partial(SigmoidContrast, plan=plan), rows, cols, log_scale, bias)
 
 
-class SigmoidContrast(Contrast):
+class SigmoidContrast(FusedInfoNCE):
     def __init__(self, rows: Tensor, cols: Tensor, log_scale: Tensor, bias: Tensor, plan: Plan):
         super().__init__(rows, cols, log_scale, (0.5, 0.5), plan)
         self.numbers = log_scale, bias

@@ -26,14 +26,14 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from equipoise.forms import Form, Together
+from equipoise.forms import Form, StackedForms
 from equipoise.kernels.tiling import blocks_of_pairs
 from equipoise.kernels.triton.launch_config import Plan, Tile
 from equipoise.kernels.triton.lazy import fused_tiles, softened_terms, softened_tiles
 from equipoise.kernels.triton.matmul import add_batched, add_product
 from equipoise.kernels.triton.recompute import recomputed
 from equipoise.kernels.triton.softclip_weights import weights_of
-from equipoise.ops.split_bf16 import halves
+from equipoise.ops.split_bf16 import split_bf16
 from equipoise.targets.softened import SoftenedBy
 
 PLAN = Plan("library", Tile(32, 64, warps=4), Tile(32, 32, warps=4), chunk_rows=2048, chunk_cols=4096, sweep_cols=8192)
@@ -51,17 +51,17 @@ def fused_softened(
     tensors = rows, cols, by_row.left, by_col.left, log_scale, by_row.log_scale, by_col.log_scale
     known = target.known(range(len(rows)), range(len(cols)))
     guided = None if known is None else torch.stack(known).to(torch.int8)
-    return recomputed(partial(Softened, form=form, beta=target.beta, known=guided, plan=plan), *tensors)
+    return recomputed(partial(FusedSoftCLIP, form=form, beta=target.beta, known=guided, plan=plan), *tensors)
 
 
-class Softened:
+class FusedSoftCLIP:
     """One contrast: its points and guides, and how it is cut."""
 
     def __init__(self, *tensors: Tensor, form: Form, beta: float, known: Tensor | None, plan: Plan):
         self.given, self.form, self.beta, self.known, self.plan = tensors, form, beta, known, plan
         self.products = 1 if tensors[0].dtype == torch.bfloat16 else 3
         self.count, self.wide = len(tensors[0]), max(x.shape[1] for x in tensors[:4])
-        self.points = torch.stack([halves(F.pad(x, (0, self.wide - x.shape[1]))) for x in tensors[:4]])
+        self.points = torch.stack([split_bf16(F.pad(x, (0, self.wide - x.shape[1]))) for x in tensors[:4]])
         self.partners = self.points[list(PARTNERS)]
         self.scales = torch.stack([x.detach().float() for x in tensors[4:]]).exp()
 
@@ -91,7 +91,7 @@ class Softened:
         parts = self.scales.new_empty(2, 5, programs, dtype=torch.float64)
         self._end("write_terms", (programs, 2), sums, parts)
         losses = torch.tensordot(weights_of(self.form, parts.device), parts.sum(2), 2) / self.count
-        return losses.float() if isinstance(self.form, Together) else losses[0].float()
+        return losses.float() if isinstance(self.form, StackedForms) else losses[0].float()
 
     def grads(self, sums: tuple[Tensor, ...], upstream: Tensor, needed: tuple[bool, ...]) -> tuple[Tensor | None, ...]:
         sides, matches = self._wanted(sums, upstream)

@@ -7,13 +7,13 @@ from functools import cache
 import torch
 from torch import Tensor
 
-from equipoise.forms import CrossEntropy, Divergence, Form, Together, Unsoftened
+from equipoise.forms import CrossEntropy, Divergence, Form, OnHardTarget, StackedForms
 from equipoise.forms.cross_entropy import SHARES
 
 
 def has_weights(form: Form) -> bool:
     """Whether the form is made of those terms."""
-    if isinstance(form, Unsoftened):
+    if isinstance(form, OnHardTarget):
         return isinstance(form.form, CrossEntropy)
     return isinstance(form, Divergence) and form.kind in {"kl", "symmetric_kl"}
 
@@ -21,12 +21,12 @@ def has_weights(form: Form) -> bool:
 @cache
 def weights_of(form: Form, device: torch.device) -> Tensor:
     """[losses, images and texts, terms], float64; kept, for to bring them to a GPU is to wait for it."""
-    forms = form.forms if isinstance(form, Together) else (form,)
+    forms = form.forms if isinstance(form, StackedForms) else (form,)
     return torch.tensor([_weights(part) for part in forms], dtype=torch.float64, device=device)
 
 
 def _weights(form: Form) -> list[list[float]]:
-    if isinstance(form, Unsoftened):
+    if isinstance(form, OnHardTarget):
         assert isinstance(form.form, CrossEntropy)
         return [[0, 0, 0, 0, share] for share in SHARES[form.form.direction]]
     assert isinstance(form, Divergence)

@@ -20,10 +20,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from equipoise.heads import HeadConfig, OwnScale
+from equipoise.heads import HeadConfig, LogitScaleHead
 from equipoise.objectives.mixup.schedule import drawn_share, weight_at
 from equipoise.objectives.objective import Objective
-from equipoise.types import Batch, Embeddings, Loss, Moment, UserError
+from equipoise.types import Batch, Embeddings, Loss, StepInfo, UserError
 
 TERMS = ("m2", "v", "l", "vl")
 Mix = Callable[[str, float, Tensor | float], Tensor]  # a term, its λ and log-temperature to its loss
@@ -53,7 +53,7 @@ class Mixing(Objective):
         if not 0 <= self.m2_scale < math.inf:
             raise UserError(f"m2_scale must be positive, or 0 to share the model's temperature, not {self.m2_scale}")
         if self._learns_scale:
-            OwnScale.Config(self.m2_scale)
+            LogitScaleHead.Config(self.m2_scale)
 
     @property
     def mixes(self) -> bool:
@@ -63,18 +63,18 @@ class Mixing(Objective):
         value: float = getattr(self, f"{term}_weight")
         return value
 
-    def share(self, moment: Moment, term: str) -> float:
+    def share(self, moment: StepInfo, term: str) -> float:
         """λ of a term."""
         return drawn_share(moment, term, self.m2_alpha if term == "m2" else self.alpha)
 
     @property
     def scale_roles(self) -> tuple[str, ...]:
         """What a temperature of its own is known by, where it is learned."""
-        return OwnScale.roles if self._learns_scale else ()
+        return LogitScaleHead.roles if self._learns_scale else ()
 
     @property
     def scale_heads(self) -> Mapping[str, HeadConfig]:
-        return {"m2_scale": OwnScale.Config(self.m2_scale)} if self._learns_scale else {}
+        return {"m2_scale": LogitScaleHead.Config(self.m2_scale)} if self._learns_scale else {}
 
     @property
     def _learns_scale(self) -> bool:
@@ -84,7 +84,7 @@ class Mixing(Objective):
         self, plain: Loss, embeddings: Embeddings, batch: Batch | None, log_scale: Tensor | float, mix: Mix, hard: Hard
     ) -> Loss:
         """The objective's own loss and, beside it, those of its mixups."""
-        moment = Moment() if batch is None else batch.moment
+        moment = StepInfo() if batch is None else batch.moment
         own_scale = self._m2_log_scale(embeddings, log_scale)
         shares = {term: self.share(moment, term) for term in TERMS if self.weight(term)}
         mixed = {term: mix(term, share, own_scale if term == "m2" else log_scale) for term, share in shares.items()}
@@ -105,10 +105,11 @@ class Mixing(Objective):
             return log_scale
         if not self._learns_scale:
             return math.log(self.m2_scale)
-        learned = embeddings.further.get(OwnScale.roles[0])
+        learned = embeddings.further.get(LogitScaleHead.roles[0])
         if learned is None:
             raise UserError(
                 f"m² learns a temperature of its own, which the embeddings do not have; build the model with the "
-                f"objective's heads, give further={{'{OwnScale.roles[0]}': ...}}, or set m2_scale_learned to false"
+                f"objective's heads, give further={{'{LogitScaleHead.roles[0]}': ...}}, or set "
+                "m2_scale_learned to false"
             )
         return learned.mean()

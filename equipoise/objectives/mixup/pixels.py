@@ -24,7 +24,7 @@ from equipoise.kernels import contrast
 from equipoise.objectives.mixup.schedule import drawn_share
 from equipoise.spaces import Space
 from equipoise.targets import Reflected
-from equipoise.types import Batch, Moment, UserError
+from equipoise.types import Batch, StepInfo, UserError
 
 TERM = "pixels"  # whose λ is drawn
 
@@ -36,7 +36,7 @@ def check_alpha(alpha: tuple[float, float]) -> None:
 
 def share_of(batch: Batch | None, alpha: tuple[float, float]) -> float:
     """λ of this batch."""
-    return drawn_share(Moment() if batch is None else batch.moment, TERM, alpha)
+    return drawn_share(StepInfo() if batch is None else batch.moment, TERM, alpha)
 
 
 def mixed_pictures(batch: Batch, alpha: tuple[float, float]) -> Tensor:

@@ -13,19 +13,19 @@ from __future__ import annotations
 from random import Random
 
 from equipoise.data.sampling import generator
-from equipoise.types import Moment
+from equipoise.types import StepInfo
 
 
-def drawn_share(moment: Moment, term: str, alpha: tuple[float, float]) -> float:
+def drawn_share(moment: StepInfo, term: str, alpha: tuple[float, float]) -> float:
     """λ of a term in this step."""
     now = alpha_at(moment, alpha)
     return Random(generator(moment.seed, "mix", term, moment.step).initial_seed()).betavariate(now, now)
 
 
-def alpha_at(moment: Moment, alpha: tuple[float, float]) -> float:
+def alpha_at(moment: StepInfo, alpha: tuple[float, float]) -> float:
     first, last = alpha
     return (1 - moment.progress) * first + moment.progress * last
 
 
-def weight_at(moment: Moment, per_epoch: bool) -> float:
+def weight_at(moment: StepInfo, per_epoch: bool) -> float:
     return 1 / moment.epoch if per_epoch else 1.0

@@ -16,8 +16,8 @@ from pathlib import Path
 
 from equipoise.io.atomic import clear_leftovers, remove_folder
 from equipoise.models.folder import BEST, CHECKPOINTS, STEP, save_model, step_folders, write_model
-from equipoise.training.checkpoint.rng import draw_apart
-from equipoise.training.checkpoint.state import Position, State
+from equipoise.training.checkpoint.rng import seed_by_rank
+from equipoise.training.checkpoint.state import RunProgress, TrainingState
 from equipoise.training.distributed.ranks import Ranks
 from equipoise.training.settings import Training
 from equipoise.types import UserError
@@ -31,17 +31,17 @@ class Checkpoints:
         self.folder = run / CHECKPOINTS
         self._failures = 0
         self._saved, self._saved_at = 0, time.monotonic()
-        ranks.first(lambda: clear_leftovers(self.folder))
+        ranks.on_main(lambda: clear_leftovers(self.folder))
 
-    def start(self, state: State, resume: bool) -> Position:
+    def start(self, state: TrainingState, resume: bool) -> RunProgress:
         """Where the run starts: at its newest checkpoint, which is loaded, or at step 0."""
-        found = self.ranks.first(lambda: step_folders(self.run))
+        found = self.ranks.on_main(lambda: step_folders(self.run))
         if found and not resume:
             raise UserError(f"{self.run} already holds checkpoints; resume that run or choose another folder")
         if not found:
-            draw_apart(self.ranks)
-            return Position()
-        position = self.ranks.each(lambda: state.read(found[-1]))
+            seed_by_rank(self.ranks)
+            return RunProgress()
+        position = self.ranks.on_each(lambda: state.read(found[-1]))
         self._saved = position.step
         return position
 
@@ -50,7 +50,7 @@ class Checkpoints:
         minutes = self.settings.checkpoint_minutes
         return 0 < minutes <= (time.monotonic() - self._saved_at) / 60
 
-    def save(self, state: State, position: Position, last_chance: bool = False) -> None:
+    def save(self, state: TrainingState, position: RunProgress, last_chance: bool = False) -> None:
         if self._saved == position.step:
             return
         position.processes = self.ranks.world
@@ -64,15 +64,15 @@ class Checkpoints:
 
         def write() -> None:
             with self.ranks.replacing(self.folder / f"{STEP}{position.step:08d}") as temporary:
-                self.ranks.first(lambda: write_mine(temporary))
-                self.ranks.each(lambda: state.write_rows(snapshot, temporary))
+                self.ranks.on_main(lambda: write_mine(temporary))
+                self.ranks.on_each(lambda: state.write_rows(snapshot, temporary))
 
         if self._written(write, last_chance):
             self._saved = position.step
-            self.ranks.first(self._remove_outdated)
+            self.ranks.on_main(self._remove_outdated)
         self._saved_at = time.monotonic()  # also of a failure, which is not to be repeated at every step
 
-    def offer(self, state: State, position: Position) -> None:
+    def offer(self, state: TrainingState, position: RunProgress) -> None:
         """Keep these weights as the best if their metric is higher than any before."""
         name, metrics = self.settings.best, position.validation
         if name not in metrics:
@@ -83,7 +83,7 @@ class Checkpoints:
         facts, weights = {"step": position.step, **metrics}, state.weights()
 
         def write() -> None:
-            self.ranks.first(lambda: save_model(state.model, self.folder / BEST, self.config, facts, weights))
+            self.ranks.on_main(lambda: save_model(state.model, self.folder / BEST, self.config, facts, weights))
 
         if self._written(write, last_chance=False):
             position.best = metrics[name]

@@ -9,25 +9,25 @@ from torch import Tensor
 
 from equipoise.data.sampling import generator
 from equipoise.training.distributed.ranks import Ranks
-from equipoise.training.distributed.stored_tensors import Stored
+from equipoise.training.distributed.stored_tensors import CheckpointReader
 
 
-def random_states(device: torch.device) -> dict[str, Tensor]:
+def rng_states(device: torch.device) -> dict[str, Tensor]:
     states = {"cpu": torch.get_rng_state()}
     return states | {"cuda": torch.cuda.get_rng_state(device)} if device.type == "cuda" else states
 
 
-def set_random_states(stored: Stored, part: str, device: torch.device) -> None:
-    torch.set_rng_state(stored.take(f"{part}cpu"))
+def set_rng_states(stored: CheckpointReader, part: str, device: torch.device) -> None:
+    torch.set_rng_state(stored.read(f"{part}cpu"))
     if device.type != "cuda":
         return
     if "cuda" in stored.names(part):
-        torch.cuda.set_rng_state(stored.take(f"{part}cuda"), device)
+        torch.cuda.set_rng_state(stored.read(f"{part}cuda"), device)
     else:
         warnings.warn("the checkpoint was made without a GPU: the run goes on, but draws other numbers", stacklevel=2)
 
 
-def draw_apart(ranks: Ranks, step: int = 0) -> None:
+def seed_by_rank(ranks: Ranks, step: int = 0) -> None:
     """Every rank but the first draws numbers of its own: dropout must not repeat itself across a batch."""
-    if not ranks.leads:
+    if not ranks.is_main:
         torch.manual_seed(generator(torch.initial_seed(), "rank", ranks.rank, step).initial_seed())

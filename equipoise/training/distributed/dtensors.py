@@ -11,16 +11,16 @@ from torch.distributed.tensor import DTensor
 from equipoise.training.distributed.ranks import Ranks
 
 
-def is_spread(tensor: Tensor) -> bool:
+def is_sharded(tensor: Tensor) -> bool:
     return isinstance(tensor, DTensor)
 
 
-def own_part(tensor: Tensor) -> Tensor:
+def local_part(tensor: Tensor) -> Tensor:
     """What this rank holds; writing to it writes to the tensor."""
     return tensor.to_local() if isinstance(tensor, DTensor) else tensor
 
 
-def own_rows(tensor: Tensor) -> range | None:
+def local_rows(tensor: Tensor) -> range | None:
     """Which rows of the whole this rank holds; None for a tensor that is whole here."""
     if not isinstance(tensor, DTensor):
         return None
@@ -31,18 +31,18 @@ def own_rows(tensor: Tensor) -> range | None:
     return rows
 
 
-def gathered(tensors: Mapping[str, Tensor], ranks: Ranks) -> dict[str, Tensor]:
+def gather_full(tensors: Mapping[str, Tensor], ranks: Ranks) -> dict[str, Tensor]:
     """Whole tensors in the first rank's main memory, nothing on the others. On a GPU there is one whole at a time."""
     found = {}
     for name, tensor in tensors.items():
         whole = tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
-        if ranks.leads:
-            found[name] = whole.detach().cpu() if is_spread(tensor) else whole.detach()
+        if ranks.is_main:
+            found[name] = whole.detach().cpu() if is_sharded(tensor) else whole.detach()
     return found
 
 
 @torch.no_grad()
-def copy_parts(into: Mapping[str, Tensor], source: Mapping[str, Tensor]) -> None:
+def copy_local(into: Mapping[str, Tensor], source: Mapping[str, Tensor]) -> None:
     """Each rank copies what it holds, between tensors that are spread in the same way."""
     for name, tensor in into.items():
-        own_part(tensor).copy_(own_part(source[name]))
+        local_part(tensor).copy_(local_part(source[name]))

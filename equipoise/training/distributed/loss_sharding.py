@@ -19,7 +19,7 @@ SMALL_BATCH = 1024  # pairs, below which the whole loss costs less than the mess
 GATHERED_BYTES = 2**28  # of columns, which every rank would hold beside its own
 
 
-def chosen_exchange(settings: Training, objective: Objective, ranks: Ranks, dim: int) -> str:
+def choose_loss_sharding(settings: Training, objective: Objective, ranks: Ranks, dim: int) -> str:
     """The way of this run; `dim` is that of its points. A sentence where the one asked for is impossible."""
     require_possible(settings, objective)
     if ranks.world == 1 or not objective.divisible:

@@ -26,7 +26,7 @@ SIGNS_OF_A_LOST_RANK = ("gloo", "NCCL", "onnection", "Timed out", "timed out", "
 
 
 @contextmanager
-def joined() -> Iterator[Ranks]:
+def process_group() -> Iterator[Ranks]:
     """This process's place among those `torchrun` started; alone without it."""
     if int(os.environ.get("WORLD_SIZE", "1")) == 1:
         yield Ranks()
@@ -34,12 +34,12 @@ def joined() -> Iterator[Ranks]:
     ranks = _join()
     try:
         with warnings.catch_warnings():
-            if not ranks.leads:
+            if not ranks.is_main:
                 warnings.simplefilter("ignore")
                 warnings.filterwarnings("default", message=TOLD_BY_ALL)
             yield ranks
     except (Exception, KeyboardInterrupt) as error:
-        outlive_the_launcher()
+        ignore_sigterm()
         if not _speaks():
             raise SystemExit(MISTAKE) from error
         if _lost_rank(error):
@@ -48,13 +48,13 @@ def joined() -> Iterator[Ranks]:
     dist.destroy_process_group()
 
 
-def wait_at_most(ranks: Ranks, seconds: float) -> None:
+def set_timeout(ranks: Ranks, seconds: float) -> None:
     """How long this process waits for another before it gives the run up."""
     if ranks.world > 1:
         dist.distributed_c10d._set_pg_timeout(timedelta(seconds=seconds))
 
 
-def outlive_the_launcher() -> None:
+def ignore_sigterm() -> None:
     """torchrun ends all ranks as soon as one has failed; this one has something to say, or to save, before it goes."""
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, signal.SIG_IGN)

@@ -35,7 +35,7 @@ class Ranks:
     world: int = 1
 
     @property
-    def leads(self) -> bool:
+    def is_main(self) -> bool:
         """Whether this process is the one that writes and speaks."""
         return self.rank == 0
 
@@ -43,12 +43,12 @@ class Ranks:
     def share(self) -> tuple[int, int]:
         return self.rank, self.world
 
-    def wait(self) -> None:
+    def barrier(self) -> None:
         """Until all have come here."""
         self.highest(0)
 
-    def say(self, sentence: str) -> None:
-        if self.leads:
+    def print(self, sentence: str) -> None:
+        if self.is_main:
             print(sentence, flush=True)
 
     def highest(self, *values: int) -> list[int]:
@@ -58,27 +58,27 @@ class Ranks:
     def total(self, value: int) -> int:
         return self._reduced([value], dist.ReduceOp.SUM)[0]
 
-    def all_of(self, value: T) -> list[T]:
+    def gather_objects(self, value: T) -> list[T]:
         """Every rank's value, in their order."""
         values: list[Any] = [value] * self.world
         if self.world > 1:
             dist.all_gather_object(values, value)
         return values
 
-    def first(self, work: Callable[[], T]) -> T:
+    def on_main(self, work: Callable[[], T]) -> T:
         """What `work` gives on the first rank, which alone does it; a user's mistake there is raised on all."""
         if self.world == 1:
             return work()
-        outcome: list[Any] = [_attempted(work) if self.leads else None]
+        outcome: list[Any] = [_attempted(work) if self.is_main else None]
         dist.broadcast_object_list(outcome)
         return _accepted(outcome[0])
 
-    def each(self, work: Callable[[], T]) -> T:
+    def on_each(self, work: Callable[[], T]) -> T:
         """What `work` gives here; a user's mistake on any rank is raised on all."""
         if self.world == 1:
             return work()
         mine = _attempted(work)
-        for refusal in self.all_of(mine if isinstance(mine, _Refusal) else None):
+        for refusal in self.gather_objects(mine if isinstance(mine, _Refusal) else None):
             _accepted(refusal)
         return _accepted(mine)
 
@@ -86,12 +86,12 @@ class Ranks:
     def replacing(self, path: Path) -> Iterator[Path]:
         """As `files.replacing`, for a folder into which every rank may write. What raises inside raises on all."""
         with ExitStack() as stack:
-            temporary = self.first(lambda: stack.enter_context(replacing(path)))
+            temporary = self.on_main(lambda: stack.enter_context(replacing(path)))
             try:
                 yield temporary
             except CannotWrite as error:  # of a file inside: name what the caller asked for
                 raise CannotWrite(path, error.reason) from error
-            self.first(stack.close)
+            self.on_main(stack.close)
 
     def _reduced(self, values: Any, how: Any) -> list[int]:
         if self.world == 1:

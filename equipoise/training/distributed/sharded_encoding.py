@@ -15,8 +15,8 @@ from equipoise.kernels.sharding.gather import gather_rows
 from equipoise.training.distributed.ranks import Ranks
 
 
-class Sharing:
-    """In the place of `models.spread.in_turn`. `between` is called before each part, by all ranks."""
+class ShardedEncoder:
+    """In the place of `models.encode_all.in_turn`. `between` is called before each part, by all ranks."""
 
     def __init__(self, ranks: Ranks, between: Callable[[], None] = lambda: None):
         self.ranks, self.between = ranks, between

@@ -14,12 +14,12 @@ import torch
 from safetensors import safe_open
 from torch import Tensor
 
-from equipoise.training.distributed.dtensors import own_part, own_rows
+from equipoise.training.distributed.dtensors import local_part, local_rows
 from equipoise.types import UserError
 
 
-class Stored:
-    """`stored.take("weights/logit_scale")`; with `rows`, that part of the whole."""
+class CheckpointReader:
+    """`stored.read("weights/logit_scale")`; with `rows`, that part of the whole."""
 
     def __init__(self, files: Sequence[Path]):
         self._held: dict[str, list[Any]] = {}
@@ -36,7 +36,7 @@ class Stored:
         shapes = [file.get_slice(name).get_shape() for file in self._held[name]]
         return torch.Size(shapes[0] if len(shapes) == 1 else (sum(shape[0] for shape in shapes), *shapes[0][1:]))
 
-    def take(self, name: str, rows: range | None = None) -> Tensor:
+    def read(self, name: str, rows: range | None = None) -> Tensor:
         if rows is None and len(self._held[name]) == 1:
             return self._held[name][0].get_tensor(name).clone()  # else a view of the file, which will go
         rows = range(self.shape(name)[0]) if rows is None else rows
@@ -53,11 +53,11 @@ class Stored:
         return torch.cat(parts)
 
     @torch.no_grad()
-    def fill(self, tensors: Mapping[str, Tensor], part: str = "") -> None:
+    def load_into(self, tensors: Mapping[str, Tensor], part: str = "") -> None:
         """Every tensor with what is stored under its name; they must be the same ones, of the same shapes."""
         if other := set(self.names(part)) ^ set(tensors):
             raise UserError(f"it does not fit this model, which differs in {', '.join(sorted(other)[:3])}")
         for name, tensor in tensors.items():
             if self.shape(part + name) != tensor.shape:
                 raise UserError(f"{name} is {list(self.shape(part + name))} there, but {list(tensor.shape)} here")
-            own_part(tensor).copy_(self.take(part + name, own_rows(tensor)))
+            local_part(tensor).copy_(self.read(part + name, local_rows(tensor)))

@@ -20,24 +20,27 @@ from equipoise.models.model import Model
 from equipoise.training.distributed.ranks import Ranks
 from equipoise.types import Embeddings, UserError
 
-STRETCH = ("logit_scale", "logit_bias")
-NAMES = (*STRETCH, *(f".{name}" for name in STRETCH))  # DDP knows parameters of the outermost module by the second ones
+SCALE_NAMES = ("logit_scale", "logit_bias")
+NAMES = (
+    *SCALE_NAMES,
+    *(f".{name}" for name in SCALE_NAMES),
+)  # DDP knows parameters of the outermost module by the second ones
 ENCODING = ("_encode_pictures", "_encode_strings")  # ways into a model beside `forward`
 
 
-def own_device(device: torch.device, ranks: Ranks) -> torch.device:
+def device_of_rank(device: torch.device, ranks: Ranks) -> torch.device:
     """The device of this rank: each has a GPU of its own."""
     if ranks.world == 1 or device.type != "cuda":
         return device
     if device.index is not None:
         raise UserError(f"device {device} is one GPU, but there are {ranks.world} processes; set training.device=cuda")
     mine = torch.cuda.current_device()
-    if (places := ranks.all_of(_place(mine))).count(_place(mine)) > 1:
+    if (places := ranks.gather_objects(_place(mine))).count(_place(mine)) > 1:
         raise UserError(f"{len(places)} processes would share {len(set(places))} GPUs; start one process for each")
     return torch.device("cuda", mine)
 
 
-def together(model: Model, ranks: Ranks, parallel: str, device: torch.device) -> nn.Module:
+def wrap_model(model: Model, ranks: Ranks, parallel: str, device: torch.device) -> nn.Module:
     """The module to call in place of `model`, so that the ranks' gradients are exchanged."""
     if ranks.world == 1:
         return model
@@ -51,12 +54,12 @@ def together(model: Model, ranks: Ranks, parallel: str, device: torch.device) ->
     )
 
 
-def alone(module: nn.Module) -> AbstractContextManager[Any]:
+def no_sync(module: nn.Module) -> AbstractContextManager[Any]:
     """While in it, backward leaves gradients on their rank (for all micro-batches but the last)."""
     return module.no_sync() if isinstance(module, nn.parallel.DistributedDataParallel) else nullcontext()
 
 
-def same_stretch(model: Model, ranks: Ranks) -> None:
+def broadcast_scale_grads(model: Model, ranks: Ranks) -> None:
     """Gradients that every rank has whole; those of one count, so that rounding cannot drive the ranks apart."""
     for parameter in _stretch(model) if ranks.world > 1 else ():
         if parameter.grad is not None:

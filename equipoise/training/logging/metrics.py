@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 
 from equipoise.io.atomic import write_text
-from equipoise.training.logging.tensorboard import EventFile
+from equipoise.training.logging.tensorboard import TensorBoardWriter
 from equipoise.types import UserError
 
 METRICS_FILE = "metrics.jsonl"
@@ -89,9 +89,9 @@ def _line(record: Mapping[str, float]) -> str:
     return json.dumps(record) + "\n"
 
 
-def _tensorboard(folder: Path, step: int) -> EventFile | None:
+def _tensorboard(folder: Path, step: int) -> TensorBoardWriter | None:
     """A file that goes on after `step`; what a killed run showed later than that disappears."""
     try:
-        return EventFile(folder / "tensorboard", step)
+        return TensorBoardWriter(folder / "tensorboard", step)
     except ImportError:
         return None  # an extra: `pip install equipoise[tensorboard]`; metrics.jsonl has everything

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 
-class Silence:
+class NullLogger:
     def __init__(self) -> None:
         self.records: list[dict[str, float]] = []
 
-    def __enter__(self) -> Silence:
+    def __enter__(self) -> NullLogger:
         return self
 
     def __exit__(self, *_: object) -> None: ...

@@ -16,7 +16,7 @@ from typing import Any
 FORMAT = "brain.Event:2"  # what TensorBoard looks for in the first event
 
 
-class EventFile:
+class TensorBoardWriter:
     """Scalars by step. Needs tensorboard; ImportError where that is not installed.
 
     A file that goes on after `step` takes back what an earlier one in the folder showed beyond it.

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 
-class Clock:
+class Throughput:
     def __init__(self, already: float = 0.0) -> None:
         """`already` seconds were spent before, by the run this one continues."""
         self._start, self._away, self._pairs = time.monotonic() - already, 0.0, 0

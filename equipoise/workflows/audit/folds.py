@@ -30,7 +30,7 @@ def training_pairs(run: Run) -> Source:
 
 
 @dataclass(frozen=True)
-class Without:
+class HeldOutData:
     """The training data of a recipe without one fold, which serves as validation and test."""
 
     run: Run
@@ -58,7 +58,7 @@ def judges(loaded: Loaded, parts: list[tuple[int, ...]], folder: Path, seed: int
     """For each fold a model trained without it, at its best step; one that is there already is not trained again."""
     for number, part in enumerate(parts):
         place = folder / f"fold-{number + 1}-of-{len(parts)}-seed-{seed}"  # a judge of other folds saw other pairs
-        run = replace(loaded.run, data=Without(loaded.run, part), shuffle=Shuffle())  # type: ignore[arg-type]
+        run = replace(loaded.run, data=HeldOutData(loaded.run, part), shuffle=Shuffle())  # type: ignore[arg-type]
         if not _is_trained(place, run.training.steps):
             print(f"Training a judge for fold {number + 1} of {len(parts)}", flush=True)
             _, outcome = train_run(Loaded(run, loaded.table), place)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from equipoise.analysis.noise import SAMPLE, Pairs, Reading, log_ratios, own_similarity, read_noise
+from equipoise.analysis.noise import SAMPLE, NoiseEstimate, Pairs, log_ratios, own_similarity, read_noise
 from equipoise.data.source import Source
 from equipoise.evaluation.evaluate import captions, encode_images
 from equipoise.models.model import Model
@@ -19,8 +19,8 @@ BATCH = 256
 class Judgement:
     """Of the texts of a fold, in the order of its images."""
 
-    reading: Reading
-    check: Reading  # the same with a further share of the pairs shuffled
+    reading: NoiseEstimate
+    check: NoiseEstimate  # the same with a further share of the pairs shuffled
     similarity: Tensor  # [M]
     log_ratio: Tensor  # [M]
     right: Tensor  # [M] the probability that a pair is right

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from equipoise.analysis.noise import Reading
+from equipoise.analysis.noise import NoiseEstimate
 from equipoise.data.contact_sheet import contact_sheet
 from equipoise.data.source import FeatureSource, Source
 from equipoise.io.atomic import write_text
@@ -32,8 +32,8 @@ SHEET, SHEET_SIZE = 16, 192
 class Verdict:
     """What the judges say, a row a text, in the order of the source's images."""
 
-    readings: list[Reading]  # one a judge
-    checks: list[Reading]
+    readings: list[NoiseEstimate]  # one a judge
+    checks: list[NoiseEstimate]
     sizes: list[int]  # images each of them judged
     shuffled: float
     owners: np.ndarray  # [M] the number of the text's image

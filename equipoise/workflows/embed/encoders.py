@@ -20,9 +20,9 @@ from torch import nn
 from equipoise.config import load_run
 from equipoise.data.files.infer_format import looks_like_data, settings_for
 from equipoise.data.source import Source
-from equipoise.data.tokenizer import Tokens
+from equipoise.data.tokenizer import CaptionTokenizer
 from equipoise.encoders.pretrained import TimmImage, TransformersText, import_transformers, timm_preprocess
-from equipoise.models.compatibility import require_fit
+from equipoise.models.compatibility import require_compatible
 from equipoise.models.folder import WEIGHTS, model_folder
 from equipoise.models.model import Model
 from equipoise.types import UserError
@@ -35,7 +35,7 @@ E = TypeVar("E", bound=nn.Module)
 
 
 @dataclass(frozen=True)
-class Wish:
+class EmbedRequest:
     """What a person asked for."""
 
     model: str
@@ -56,7 +56,7 @@ class Sides:
 
 
 def embed_data(
-    wish: Wish, data: str, overrides: Sequence[str], split: str, folder: Path, settings: Embedding
+    wish: EmbedRequest, data: str, overrides: Sequence[str], split: str, folder: Path, settings: Embedding
 ) -> list[Path]:
     """Write the features of a split of a recipe's data, or of the data at a path, to `folder`."""
     source, about = find_source(data, overrides, split)
@@ -66,7 +66,7 @@ def embed_data(
         raise UserError(f"--text {wish.text} reads no texts; give a model that does")
     for sides in (first, second):
         if sides.model is not None:
-            require_fit(sides.model, source)
+            require_compatible(sides.model, source)
     note = {
         "model": wish.model,
         "weights": first.digest,
@@ -90,14 +90,14 @@ def find_source(data: str, overrides: Sequence[str], split: str) -> tuple[Source
     return loaded.run.data.build(split), {"split": split, **loaded.table["data"]}
 
 
-def _sides(name: str, wish: Wish) -> Sides:
+def _sides(name: str, wish: EmbedRequest) -> Sides:
     kind, colon, rest = name.partition(":")
     if colon and kind in KINDS:
         return KINDS[kind](rest, wish)
     return _model(name, wish)
 
 
-def _model(name: str, wish: Wish) -> Sides:
+def _model(name: str, wish: EmbedRequest) -> Sides:
     model = placed(load(name))
 
     def finish(tower: str) -> Finish:
@@ -108,7 +108,7 @@ def _model(name: str, wish: Wish) -> Sides:
     return Sides(images, texts, digest_of(model_folder(Path(name)) / WEIGHTS), model)
 
 
-def _timm(name: str, wish: Wish) -> Sides:
+def _timm(name: str, wish: EmbedRequest) -> Sides:
     if not wish.weights and not wish.pretrained:
         raise UserError(f"timm:{name} needs weights; give --weights FILE, or --pretrained to fetch them from the hub")
     preprocess, resized = timm_preprocess(name)
@@ -118,14 +118,14 @@ def _timm(name: str, wish: Wish) -> Sides:
     return Sides(ImageSide(placed(encoder), preprocess, resized=resized), None, digest)
 
 
-def _transformers(name: str, wish: Wish) -> Sides:
+def _transformers(name: str, wish: EmbedRequest) -> Sides:
     transformers, folder = import_transformers(), Path(name)
     if not folder.is_dir():
         if not wish.pretrained:
             raise UserError(f"{name}: there is no such folder; correct it, or give --pretrained to fetch that name")
         folder = Path(_fetched(name))
     room = getattr(transformers.AutoConfig.from_pretrained(folder), "max_position_embeddings", LONGEST)
-    tokens = Tokens.load(folder, min(room, LONGEST))
+    tokens = CaptionTokenizer.load(folder, min(room, LONGEST))
     encoder = TransformersText.Config(str(folder), pretrained=True).build(tokens.size, tokens.context)
     encoder.load_pretrained()
     return Sides(None, TextSide(placed(encoder), tokens), digest_of(*sorted(folder.glob("*.safetensors"))))
@@ -155,7 +155,7 @@ def digest_of(*files: Path) -> str:
     return digest.hexdigest()[:16]
 
 
-KINDS: dict[str, Callable[[str, Wish], Sides]] = {
+KINDS: dict[str, Callable[[str, EmbedRequest], Sides]] = {
     "timm": _timm,
     "transformers": _transformers,
     "sentence-transformers": _transformers,

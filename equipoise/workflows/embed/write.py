@@ -18,10 +18,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from equipoise.data.bad_records import BadRecord, Fault, Tally
+from equipoise.data.bad_records import BadRecord, BadRecordCount, Fault
 from equipoise.data.preprocess import Preprocess
 from equipoise.data.source import CroppingSource, FeatureSource, Pair, Source
-from equipoise.data.tokenizer import Tokens
+from equipoise.data.tokenizer import CaptionTokenizer
 from equipoise.encoders.encoder import ImageEncoder, TextEncoder
 from equipoise.io.resumable import NumberedFiles, claim, write_arrays
 from equipoise.types import Features, UserError
@@ -73,7 +73,7 @@ class ImageSide:
 @dataclass(frozen=True)
 class TextSide:
     encoder: TextEncoder
-    tokens: Tokens
+    tokens: CaptionTokenizer
     finish: Finish = class_tokens
 
     @torch.no_grad()
@@ -103,7 +103,7 @@ def embed(
             side.encoder.eval()
     note = {**note, "records": len(source), "per_shard": settings.per_shard, "half": settings.half}
     claim(folder, note, NOTE)
-    bad = Tally(source.max_bad if isinstance(source, CroppingSource) else 0.0)
+    bad = BadRecordCount(source.max_bad if isinstance(source, CroppingSource) else 0.0)
 
     def fill(path: Path, batches: Iterator[range]) -> None:
         shard = _Shard()
@@ -152,7 +152,7 @@ class _Shard:
 
 
 def _encoded(
-    images: ImageSide | None, source: Source, indices: Sequence[int], bad: Tally
+    images: ImageSide | None, source: Source, indices: Sequence[int], bad: BadRecordCount
 ) -> tuple[Sequence[int], Tensor | None]:
     """Features of the pictures that can be read, and which those are."""
     if images is None:

@@ -8,9 +8,9 @@ from dataclasses import asdict
 import torch
 from torch import nn
 
-from equipoise.analysis.cost import Cost, Tower, costs, tower
+from equipoise.analysis.cost import Cost, TowerCost, costs, tower
 from equipoise.analysis.plots.cost_plot import draw_cost
-from equipoise.analysis.report import Finding
+from equipoise.analysis.report import AnalysisReport
 from equipoise.config import Run, load_run
 from equipoise.evaluation.results import percent
 from equipoise.io.progress import Progress
@@ -18,7 +18,7 @@ from equipoise.types import UserError
 from equipoise.workflows.embed.encoders import placed
 
 
-def measure_cost(recipe: str, overrides: Sequence[str], class_tokens: Sequence[int], batch: int) -> Finding:
+def measure_cost(recipe: str, overrides: Sequence[str], class_tokens: Sequence[int], batch: int) -> AnalysisReport:
     """Both towers of a recipe with each number of class tokens, beside the estimate."""
     if batch < 1:
         raise UserError(f"a batch has at least 1 sample, not {batch}")
@@ -34,10 +34,10 @@ def measure_cost(recipe: str, overrides: Sequence[str], class_tokens: Sequence[i
     shown = {name: [asdict(cost) for cost in some] for name, some in found.items()}
     numbers = {"recipe": recipe, "set": list(overrides), "batch": batch, "device": device,
                "threads": torch.get_num_threads(), "towers": shown}  # fmt: skip
-    return Finding("cost", said, numbers, draw_cost(found, said))
+    return AnalysisReport("cost", said, numbers, draw_cost(found, said))
 
 
-def _towers(run: Run) -> list[Tower]:
+def _towers(run: Run) -> list[TowerCost]:
     patch = getattr(run.image, "patch", None)
     context, vocabulary = run.tokens.context, max(1, run.tokens.vocabulary)
     image: nn.Module = run.image.build(run.preprocess.size)

@@ -9,7 +9,7 @@ import numpy as np
 
 from equipoise.analysis.equilibrium import Equilibrium, equilibrium
 from equipoise.analysis.plots.equilibrium_plot import draw_equilibrium
-from equipoise.analysis.report import Finding
+from equipoise.analysis.report import AnalysisReport
 from equipoise.analysis.sampled_pairs import draw_points
 from equipoise.types import UserError
 from equipoise.workflows.subject import Subject
@@ -20,7 +20,7 @@ PAIRS = 1024  # drawn at least, so that small batches are averages of many
 
 def find_equilibrium(
     subject: Subject, batch_sizes: Sequence[int], shuffles: Sequence[float], average: str, highest: float
-) -> Finding:
+) -> AnalysisReport:
     """Sweeps the temperature from 1 to `highest`; `shuffles` in percent, on the middle one of the batch sizes."""
     if highest <= 1:
         raise UserError(f"the highest temperature is {highest:g}; the sweep starts at 1, so give more")
@@ -40,7 +40,7 @@ def find_equilibrium(
         **subject.facts(), "average": average, "learned": learned, "temperatures": scales,
         "by_batch_size": [asdict(one) for one in by_size], "by_shuffled": [asdict(one) for one in by_noise],
     }  # fmt: skip
-    return Finding("equilibrium", said, numbers, draw_equilibrium(by_size, by_noise, scales, learned, said))
+    return AnalysisReport("equilibrium", said, numbers, draw_equilibrium(by_size, by_noise, scales, learned, said))
 
 
 def sentence(by_size: Sequence[Equilibrium], by_noise: Sequence[Equilibrium], highest: float, learned: float) -> str:

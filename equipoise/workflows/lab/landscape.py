@@ -8,10 +8,10 @@ import numpy as np
 
 from equipoise.analysis.landscape import cosine, gradient_norms, loss_surface, random_direction
 from equipoise.analysis.plots.landscape_plot import draw_landscape
-from equipoise.analysis.report import Finding
+from equipoise.analysis.report import AnalysisReport
 from equipoise.data.batches import Batches
 from equipoise.io.progress import Progress
-from equipoise.models.compatibility import require_fit
+from equipoise.models.compatibility import require_compatible
 from equipoise.models.model import Model
 from equipoise.types import Batch, UserError
 from equipoise.workflows.subject import Subject
@@ -21,7 +21,7 @@ NORM_SCALES = 9  # temperatures at which the gradient is measured
 
 def draw_around(
     subject: Subject, temperatures: tuple[float, float], batch_size: int, grid: int, reach: float
-) -> Finding:
+) -> AnalysisReport:
     """The loss on a grid × grid square of that reach, and the gradient along one side of it."""
     low, high = _checked(temperatures, grid, reach)
     model = subject.model()
@@ -39,7 +39,7 @@ def draw_around(
         "gradient_temperatures": scales, "gradient_norms": norms.tolist(),
     }  # fmt: skip
     figure = draw_landscape(losses.numpy(), places, (low, high), norms.numpy(), places, scales, said)
-    return Finding("landscape", said, numbers, figure)
+    return AnalysisReport("landscape", said, numbers, figure)
 
 
 def _checked(temperatures: tuple[float, float], grid: int, reach: float) -> tuple[float, float]:
@@ -53,7 +53,7 @@ def _checked(temperatures: tuple[float, float], grid: int, reach: float) -> tupl
 
 def _batch(model: Model, subject: Subject, batch_size: int) -> Batch:
     source = subject.source()
-    require_fit(model, source)
+    require_compatible(model, source)
     if batch_size < 2:
         raise UserError(f"a batch of {batch_size} has no negatives; give at least 2")
     device = model.device

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, replace
 
 from equipoise.analysis.plots.similarities_plot import draw_similarities
-from equipoise.analysis.report import Finding
+from equipoise.analysis.report import AnalysisReport
 from equipoise.analysis.sampled_pairs import draw_points
 from equipoise.analysis.similarities import Similarities, similarities
 from equipoise.evaluation.results import percent
@@ -15,7 +15,7 @@ from equipoise.types import UserError
 from equipoise.workflows.subject import Subject
 
 
-def compare_similarities(subject: Subject, other: str, pairs: int, bins: int) -> Finding:
+def compare_similarities(subject: Subject, other: str, pairs: int, bins: int) -> AnalysisReport:
     """The distributions on the subject's data, and on `other` data where some is named."""
     if bins < 2:
         raise UserError(f"a histogram of {bins} bins shows nothing; give at least 2")
@@ -26,7 +26,7 @@ def compare_similarities(subject: Subject, other: str, pairs: int, bins: int) ->
         found[f"Out of domain ({outside.shown})"] = _of(model, outside, pairs, bins)
     said = sentence(found)
     numbers = {**subject.facts(), "distributions": {name: asdict(one) for name, one in found.items()}}
-    return Finding("similarities", said, numbers, draw_similarities(found, said))
+    return AnalysisReport("similarities", said, numbers, draw_similarities(found, said))
 
 
 def _of(model: Model, subject: Subject, pairs: int, bins: int) -> Similarities:

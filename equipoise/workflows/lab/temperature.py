@@ -10,23 +10,23 @@ from pathlib import Path
 from typing import Any
 
 from equipoise.analysis.plots.temperature_plot import draw_temperatures
-from equipoise.analysis.report import Finding
+from equipoise.analysis.report import AnalysisReport
 from equipoise.analysis.temperature import TemperatureCurve, read_temperature, temperature_curve
 from equipoise.config import Loaded, load_stored
-from equipoise.data.sampling import Order
+from equipoise.data.sampling import EpochSampler
 from equipoise.evaluation.results import percent
 from equipoise.models.folder import CONFIG
 from equipoise.types import UserError
 
 
-def follow_temperature(folders: Sequence[Path], epoch_steps: int | None) -> Finding:
+def follow_temperature(folders: Sequence[Path], epoch_steps: int | None) -> AnalysisReport:
     """The curves of runs; an epoch is as long as each run's data says, or `epoch_steps`."""
     read = [(folder, read_temperature(folder), _settings(folder)) for folder in folders]
     curves = _told_apart([_curve(folder, records, loaded, epoch_steps) for folder, records, loaded in read])
     bounds = {loaded.run.temperature.within(loaded.run.space).max_scale for _, _, loaded in read}
     said = " ".join(_about(curve) for curve in curves)
     figure = draw_temperatures(curves, bounds.pop() if len(bounds) == 1 else None, said)
-    return Finding("temperature", said, {"runs": [{**asdict(c), "final": c.final} for c in curves]}, figure)
+    return AnalysisReport("temperature", said, {"runs": [{**asdict(c), "final": c.final} for c in curves]}, figure)
 
 
 def _settings(folder: Path) -> Loaded:
@@ -50,7 +50,7 @@ def _curve(
 def _epoch(folder: Path, loaded: Loaded) -> int:
     run = loaded.run
     try:
-        return Order(len(run.data.build("train")), run.training.batch_size, run.seed).batches_per_epoch
+        return EpochSampler(len(run.data.build("train")), run.training.batch_size, run.seed).batches_per_epoch
     except (UserError, OSError) as error:
         raise UserError(f"{folder}: how long an epoch was cannot be told ({error}); give --epoch-steps") from error
 

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from torch import Tensor
 
 from equipoise.analysis.plots.token_ablation_plot import draw_tokens
-from equipoise.analysis.report import Finding
+from equipoise.analysis.report import AnalysisReport
 from equipoise.analysis.token_ablation import Measure, Subsets, sub_spheres, subset_accuracies
 from equipoise.data.source import LabelledSource, Source
 from equipoise.evaluation.chance import retrieval_chance
@@ -24,7 +24,7 @@ TASKS = ("zero_shot", "retrieval")
 Mask = Callable[[Tensor], Tensor]
 
 
-def leave_tokens_out(subject: Subject, task: str, draws: int) -> Finding:
+def leave_tokens_out(subject: Subject, task: str, draws: int) -> AnalysisReport:
     """Zero-shot accuracy, or R@1 from text to image, with random subsets of the tokens."""
     model = subject.model()
     m = sub_spheres(model.space)
@@ -33,7 +33,7 @@ def leave_tokens_out(subject: Subject, task: str, draws: int) -> Finding:
     said = sentence(found, chance, what)
     subsets = [{**asdict(one), "mean": one.mean, "deviation": one.deviation} for one in found]
     numbers = {**subject.facts(), "task": task, "chance": chance, "subsets": subsets}
-    return Finding("tokens", said, numbers, draw_tokens(found, chance, what, said))
+    return AnalysisReport("tokens", said, numbers, draw_tokens(found, chance, what, said))
 
 
 def _zero_shot(model: Model, source: Source) -> tuple[Measure, float, str]:

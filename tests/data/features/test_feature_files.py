@@ -16,7 +16,7 @@ from equipoise.data.batches import Batches
 from equipoise.data.features import FeatureFiles
 from equipoise.data.preprocess import Preprocess
 from equipoise.data.source import IMAGE_MASK, BatchSource, FeatureSource
-from equipoise.data.tokenizer import NoTokens, Tokens
+from equipoise.data.tokenizer import CaptionTokenizer, NoTokenizer
 from equipoise.types import UserError
 
 N, K, W, V = 6, 3, 5, 4
@@ -118,7 +118,7 @@ def test_tokens_keep_their_masks_and_padding_is_nobodys_business(tmp_path, told)
         values[~mask] = np.nan  # a padded place may hold anything
         arrays[f"{name}_{told}"] = mask if told == "mask" else lengths[name]
     source = build(write(tmp_path / "tokens.npz", arrays))
-    batch = source.batch([1, 2], [0.0, 0.99], NoTokens())
+    batch = source.batch([1, 2], [0.0, 0.99], NoTokenizer())
     assert batch.images.shape == (2, 2, W)  # as long as the longest of the two
     assert batch.side[IMAGE_MASK].tolist() == [[True, False], [True, True]]
     assert batch.mask.tolist() == [[True, False, False], [True, True, True]]
@@ -140,7 +140,7 @@ def test_one_text_of_tokens_is_told_from_several_vectors_by_its_lengths(tmp_path
 def test_a_draw_picks_the_text(tmp_path, arrays):
     source = build(write(tmp_path / "some.npz", arrays))
     indices, draws = [3, 0, 5, 3], [0.0, 0.34, 0.999, 0.7]
-    batch = source.batch(indices, draws, NoTokens())
+    batch = source.batch(indices, draws, NoTokenizer())
     for row, (index, draw) in enumerate(zip(indices, draws, strict=True)):
         assert torch.equal(batch.tokens[row], torch.from_numpy(arrays["text"][index, int(draw * K)]))
         assert torch.equal(batch.images[row], torch.from_numpy(arrays["image"][index]))
@@ -151,8 +151,8 @@ def test_a_draw_picks_the_text(tmp_path, arrays):
 def test_captions_stand_in_where_there_are_no_text_features(tmp_path, arrays):
     del arrays["text"]
     source = build(write(tmp_path / "images.npz", arrays))
-    tokens = Tokens.train(
-        [text for row in range(N) for text in source.pair(row).captions], Tokens.Config(vocabulary=600)
+    tokens = CaptionTokenizer.train(
+        [text for row in range(N) for text in source.pair(row).captions], CaptionTokenizer.Config(vocabulary=600)
     )
     batch = source.batch([2, 1], [0.9, 0.0], tokens)
     ids, mask = tokens(["text 2 of 2", "text 0 of 1"])
@@ -165,7 +165,7 @@ def test_batches_are_the_same_whoever_makes_them(tmp_path, arrays):
     source = build(write(tmp_path / "some.safetensors", arrays))
 
     def batches(**how):
-        return Batches(source, NoTokens(), Preprocess(8), batch_size=4, seed=3, **how)
+        return Batches(source, NoTokenizer(), Preprocess(8), batch_size=4, seed=3, **how)
 
     alone = [batches().batch(position) for position in range(3)]
     for workers in (0, 2):
@@ -290,7 +290,7 @@ def test_broken_files_give_sentences_only(tmp_path, arrays, form, data):
     except UserError as error:
         assert "broken" in str(error)  # noqa: PT017 (either outcome is right)
     else:
-        source.batch(range(len(source)), [0.5] * len(source), NoTokens())
+        source.batch(range(len(source)), [0.5] * len(source), NoTokenizer())
 
 
 @pytest.mark.parametrize("column", [[[1.0], [1.0, 2.0]], [[1.0], None], [[1.0], [None]]])

@@ -22,19 +22,19 @@ from equipoise.data.bad_records import FEW
 from equipoise.data.batches import Batches
 from equipoise.data.files import Mixture, Shards
 from equipoise.data.preprocess import Preprocess, crop_boxes, crop_draws, random_crops
-from equipoise.data.sampling import Order, generator
+from equipoise.data.sampling import EpochSampler, generator
 from equipoise.data.scenes import Scenes
 from equipoise.data.source import Source
-from equipoise.data.tokenizer import Tokens
+from equipoise.data.tokenizer import CaptionTokenizer
 from equipoise.types import Batch, UserError
 
 BAD = (3, 4, 17)  # two in a row
 
 
 @pytest.fixture(scope="module")
-def tokens() -> Tokens:
-    return Tokens.train(
-        [f"picture {number} told in way {number}" for number in range(60)], Tokens.Config(vocabulary=600)
+def tokens() -> CaptionTokenizer:
+    return CaptionTokenizer.train(
+        [f"picture {number} told in way {number}" for number in range(60)], CaptionTokenizer.Config(vocabulary=600)
     )
 
 
@@ -61,7 +61,7 @@ def source_of(folder: Path, name: str) -> Source:
     return {"sound": sound, "bad": bad}[name].build("train")
 
 
-def batches(source: Source, tokens: Tokens, **options: object) -> Batches:
+def batches(source: Source, tokens: CaptionTokenizer, **options: object) -> Batches:
     preprocess = Preprocess(size=16, crop_scale=(0.4, 1.0))
     return Batches(source, tokens, preprocess, **{"batch_size": 8, "seed": 5} | options)
 
@@ -134,7 +134,7 @@ def test_the_crop_is_the_one_that_was_drawn(folder, tokens):
     source = source_of(folder, "sound")
     made = batches(source, tokens)
     batch = made.batch(6)
-    indices = Order(40, 8, 5).batch(6)
+    indices = EpochSampler(40, 8, 5).batch(6)
     assert batch.index.tolist() == indices
     draws = torch.rand(8, generator=generator(5, "caption", 6)).tolist()
     chance = crop_draws(8, generator(5, "crop", 6))
@@ -205,7 +205,7 @@ def test_only_bad_records_do_not_loop_for_ever(tmp_path, tokens):
 @pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.filterwarnings("ignore:The caption of")
 def test_captions_that_are_cut_are_counted_by_workers_too(workers, folder):
-    short = Tokens.train(["picture told in way"], Tokens.Config(vocabulary=600, context=6))
+    short = CaptionTokenizer.train(["picture told in way"], CaptionTokenizer.Config(vocabulary=600, context=6))
     made = batches(source_of(folder, "sound"), short, workers=workers).starting_at(0)
     list(islice(made, 5))
     made.close()
@@ -222,11 +222,11 @@ from itertools import islice
 from equipoise.data.batches import Batches
 from equipoise.data.files import Shards
 from equipoise.data.preprocess import Preprocess
-from equipoise.data.tokenizer import Tokens
+from equipoise.data.tokenizer import CaptionTokenizer
 if __name__ == "__main__":
     multiprocessing.set_start_method("spawn")
     source = Shards(train="a-0.tar", validation="a-1.tar", root={str(folder)!r}).build("train")
-    tokens = Tokens.train(["picture told in way"], Tokens.Config(vocabulary=600))
+    tokens = CaptionTokenizer.train(["picture told in way"], CaptionTokenizer.Config(vocabulary=600))
     made = Batches(source, tokens, Preprocess(size=8), batch_size=4, seed=1, workers=1)
     got = [batch.images.sum().item() for batch in islice(made.starting_at(0), 2)]
     print(json.dumps([got, [made.batch(position).images.sum().item() for position in range(2)]]))

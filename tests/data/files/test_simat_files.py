@@ -12,7 +12,7 @@ import torch
 from PIL import Image
 from safetensors.torch import save_file
 
-from equipoise.data.files.simat.images import Cut, Cuts, ready_regions, regions_of_pictures
+from equipoise.data.files.simat.images import Cuts, ImageBox, ready_regions, regions_of_pictures
 from equipoise.data.files.simat.oracle import read_matrix
 from equipoise.data.files.simat.tables import read_simat
 from equipoise.data.preprocess import Preprocess
@@ -237,4 +237,4 @@ def test_missing_pictures_and_bad_boxes_are_refused(tables, pictures, tmp_path):
     assert "line 4: the box (50, 0, 60, 8) lies outside the 40 x 30 picture" in refused(far.square, 16)
     assert "region 61: " in refused(ready_regions, pictures, ("61",))
     (pictures / "broken.png").write_bytes(b"no picture")
-    assert "cannot be read as an image" in refused(Cut(pictures / "broken.png", "here").square, 16)
+    assert "cannot be read as an image" in refused(ImageBox(pictures / "broken.png", "here").square, 16)

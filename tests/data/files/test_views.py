@@ -16,7 +16,7 @@ from equipoise.data.preprocess import Preprocess
 from equipoise.data.sample_views import VIEWS, changed, hidden_words, mask_draws
 from equipoise.data.scenes import Scenes
 from equipoise.data.source import ANSWERS, CLASS_PROMPTS, HIDDEN, IMAGE_VIEW2, TEXT_VIEW2, TEXT_VIEW2_MASK, Source
-from equipoise.data.tokenizer import Tokens
+from equipoise.data.tokenizer import CaptionTokenizer
 from equipoise.types import Batch, UserError
 
 OF_SAMPLES = tuple(view for view in VIEWS if view != CLASS_PROMPTS)  # that one is of classes, which few sources have
@@ -25,9 +25,9 @@ SENTENCE = "a red fish above two small blue stars"
 
 
 @pytest.fixture(scope="module")
-def tokens() -> Tokens:
+def tokens() -> CaptionTokenizer:
     captions = [SENTENCE, *(f"picture {number} told in way {number}" for number in range(60))]
-    return Tokens.from_config(Tokens.Config(vocabulary=600, context=24, mask=True), captions)
+    return CaptionTokenizer.from_config(CaptionTokenizer.Config(vocabulary=600, context=24, mask=True), captions)
 
 
 @pytest.fixture(scope="module", params=["shards", "mixture", "scenes"])
@@ -42,7 +42,7 @@ def source(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     return (Mixture.Config({"one": shards}) if request.param == "mixture" else shards).build("train")
 
 
-def batches(source: Source, tokens: Tokens, **options: object) -> Batches:
+def batches(source: Source, tokens: CaptionTokenizer, **options: object) -> Batches:
     preprocess = Preprocess(size=16, crop_scale=(0.4, 1.0))
     return Batches(source, tokens, preprocess, **{"batch_size": 8, "seed": 5, "views": OF_SAMPLES} | options)
 
@@ -123,7 +123,7 @@ def test_fifteen_of_a_hundred_words_are_hidden_as_in_bert(tokens):
 def test_a_mask_token_is_added_once_and_kept(tokens, tmp_path: Path):
     assert tokens.mask_id == tokens.size - 1
     tokens.save(tmp_path)
-    assert Tokens.load(tmp_path).mask_id == tokens.mask_id
+    assert CaptionTokenizer.load(tmp_path).mask_id == tokens.mask_id
     assert tokens.with_mask().size == tokens.size
     ids, _ = tokens("a <|mask|> fish")
     assert tokens.mask_id not in ids  # no caption can pretend
@@ -133,7 +133,7 @@ def test_views_that_cannot_be_are_refused(tokens, tmp_path: Path):
     scenes = Scenes.Config(train_size=8, validation_size=1, test_size=1).build("train")
     with pytest.raises(UserError, match="there is no view sound of a sample"):
         batches(scenes, tokens, views=("sound",))
-    plain = Tokens.train([SENTENCE], Tokens.Config(vocabulary=600))
+    plain = CaptionTokenizer.train([SENTENCE], CaptionTokenizer.Config(vocabulary=600))
     with pytest.raises(UserError, match=r"set tokens.mask to true"):
         batches(scenes, plain).batch(0)
     from safetensors.torch import save_file

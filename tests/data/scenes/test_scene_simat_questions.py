@@ -15,10 +15,10 @@ from equipoise.data.scenes.corpus import Scenes
 from equipoise.data.scenes.language.meaning import true_of
 from equipoise.data.scenes.language.parser import parse
 from equipoise.data.scenes.language.vocabulary import SIZES
-from equipoise.data.scenes.simat_questions import Settings, scene_transformations
+from equipoise.data.scenes.simat_questions import SimatSettings, scene_transformations
 from equipoise.data.scenes.world import split_of
 from equipoise.evaluation.simat.score import chance
-from equipoise.evaluation.simat.sweep import Points, named, sweep
+from equipoise.evaluation.simat.sweep import SimatPoints, named, sweep
 from equipoise.types import UserError
 
 CORPUS = Scenes.Config()
@@ -26,7 +26,7 @@ CORPUS = Scenes.Config()
 
 @pytest.fixture(scope="module")
 def made():
-    return scene_transformations(CORPUS, Settings(sources=30, seed=1))
+    return scene_transformations(CORPUS, SimatSettings(sources=30, seed=1))
 
 
 def test_one_word_is_replaced_and_all_else_stays(made):
@@ -73,11 +73,11 @@ def test_nothing_was_trained_on_and_dev_and_test_have_their_own_sources(made):
 
 def test_the_same_seed_makes_the_same(made):
     asked, gallery = made
-    again, scenes = scene_transformations(CORPUS, Settings(sources=30, seed=1))
+    again, scenes = scene_transformations(CORPUS, SimatSettings(sources=30, seed=1))
     assert again.asked == asked.asked
     assert scenes == gallery
     assert torch.equal(again.oracle.scores, asked.oracle.scores)
-    other, _ = scene_transformations(CORPUS, Settings(sources=30, seed=2))
+    other, _ = scene_transformations(CORPUS, SimatSettings(sources=30, seed=2))
     assert other.asked != asked.asked
 
 
@@ -90,7 +90,7 @@ def test_the_same_seed_makes_the_same(made):
     ],
 )
 def test_any_world_will_do(corpus):
-    asked, gallery = scene_transformations(corpus, Settings(sources=4))
+    asked, gallery = scene_transformations(corpus, SimatSettings(sources=4))
     assert ("relation" in asked.fields) == (corpus.max_things > 1)
     assert {len(scene.things) for scene in gallery.scenes} <= set(range(corpus.min_things, corpus.max_things + 1))
     shown = gallery.images(range(3), 16)
@@ -104,23 +104,25 @@ def test_a_world_without_choice_is_refused():
     with pytest.raises(
         UserError, match="only 0 validation scenes have a word to replace, not 3; ask for fewer sources"
     ):
-        scene_transformations(Scenes.Config(max_things=1, shapes=("circle",), colours=("yellow",)), Settings(sources=3))
+        scene_transformations(
+            Scenes.Config(max_things=1, shapes=("circle",), colours=("yellow",)), SimatSettings(sources=3)
+        )
     with pytest.raises(UserError, match="sources is 0"):
-        Settings(sources=0)
+        SimatSettings(sources=0)
 
 
-def attribute_points(gallery, words) -> Points:
+def attribute_points(gallery, words) -> SimatPoints:
     """A "model" whose arithmetic is exact: one axis for each shape and colour."""
     axes = {word: number for number, word in enumerate(words)}
     pictures = torch.zeros(len(gallery), len(axes))
     for row, scene in zip(pictures, gallery.scenes, strict=True):
         for thing in scene.things:
             row[[axes[word] for word in (thing.shape, thing.colour) if word in axes]] += 1
-    return Points(pictures, dict(zip(words, torch.eye(len(axes)), strict=True)))
+    return SimatPoints(pictures, dict(zip(words, torch.eye(len(axes)), strict=True)))
 
 
 def test_a_perfect_model_scores_100_and_a_random_one_what_chance_says():
-    asked, gallery = scene_transformations(Scenes.Config(max_things=1), Settings(sources=60))
+    asked, gallery = scene_transformations(Scenes.Config(max_things=1), SimatSettings(sources=60))
     words = [*CORPUS.shapes, *CORPUS.colours]
     assert set(asked.words) <= set(words)
     numbers = named(sweep(attribute_points(gallery, words), asked, (0.0, 1.0)))
@@ -131,7 +133,7 @@ def test_a_perfect_model_scores_100_and_a_random_one_what_chance_says():
     scores = []
     for _ in range(40):
         points = torch.nn.functional.normalize(torch.randn(len(gallery) + len(words), 64, generator=make), dim=1)
-        at_random = Points(points[: len(gallery)], dict(zip(words, points[len(gallery) :], strict=True)))
+        at_random = SimatPoints(points[: len(gallery)], dict(zip(words, points[len(gallery) :], strict=True)))
         scores.append(sweep(at_random, asked, (1.0,))["test"].scores[0]["all"].score)
     expected = chance(asked.of("test"), asked.oracle)["all"].score
     mean = torch.tensor(scores)

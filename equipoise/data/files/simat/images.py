@@ -23,7 +23,7 @@ from equipoise.data.bad_records import BadRecord
 from equipoise.data.encoded_image import encoded
 from equipoise.data.files.image_folder import read_picture
 from equipoise.data.files.records import IMAGES
-from equipoise.data.files.simat.tables import ADVICE, Row, rows
+from equipoise.data.files.simat.tables import ADVICE, SimatRow, rows
 from equipoise.data.preprocess import centre_box
 from equipoise.data.source import Pair
 from equipoise.types import UserError
@@ -33,7 +33,7 @@ Box = tuple[int, int, int, int]
 
 
 @dataclass(frozen=True)
-class Cut:
+class ImageBox:
     """A picture, or the part of it within a box."""
 
     path: Path
@@ -59,7 +59,7 @@ class Cut:
 class Cuts:
     """The pictures of a database in its order, as a source."""
 
-    def __init__(self, cuts: Sequence[Cut], keys: Sequence[str], captions: Sequence[str]) -> None:
+    def __init__(self, cuts: Sequence[ImageBox], keys: Sequence[str], captions: Sequence[str]) -> None:
         self.cuts, self.keys, self.captions = cuts, keys, captions
 
     def __len__(self) -> int:
@@ -72,29 +72,29 @@ class Cuts:
         return torch.stack([self.cuts[index].square(size) for index in indices]).to(device)
 
 
-def regions_of_pictures(tables: Path, pictures: Path, keys: Sequence[str]) -> list[Cut]:
+def regions_of_pictures(tables: Path, pictures: Path, keys: Sequence[str]) -> list[ImageBox]:
     """Each region cut out of its picture of Visual Genome."""
     wanted, found = dict.fromkeys(keys), _by_name(pictures)
-    cuts: dict[str, Cut] = {}
+    cuts: dict[str, ImageBox] = {}
     for row in rows(tables / REGIONS, ("region_id", "image_id", "bbox")):
         region, image = str(row.number("region_id")), str(row.number("image_id"))
         if region in wanted:
             where = f"{row.path}, line {row.line}"
-            cuts[region] = Cut(_only(found, image, pictures, where), where, _box(row))
+            cuts[region] = ImageBox(_only(found, image, pictures, where), where, _box(row))
     missing = next((key for key in keys if key not in cuts), None)
     if missing is not None:
         raise UserError(f"{tables / REGIONS} has no region {missing}, which the database has; {ADVICE}")
     return [cuts[key] for key in keys]
 
 
-def ready_regions(folder: Path, keys: Sequence[str]) -> list[Cut]:
+def ready_regions(folder: Path, keys: Sequence[str]) -> list[ImageBox]:
     """Each region in a file of its own."""
     found = _by_name(folder)
     paths = [_only(found, key, folder, f"region {key}") for key in keys]
-    return [Cut(path, str(path)) for path in paths]
+    return [ImageBox(path, str(path)) for path in paths]
 
 
-def _box(row: Row) -> Box:
+def _box(row: SimatRow) -> Box:
     parts = row.values["bbox"].split(",")
     if len(parts) != 4 or not all(part.isascii() and part.isdigit() and len(part) < 8 for part in parts):
         raise row.wrong("bbox", f'is {row.values["bbox"]!r}; give "x1,y1,x2,y2" in whole pixels')

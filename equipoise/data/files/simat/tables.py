@@ -29,7 +29,7 @@ TRUTH = {"True": True, "False": False}
 
 
 @dataclass(frozen=True)
-class Row:
+class SimatRow:
     """A line of a table, whose mistakes are named by file, line and column."""
 
     path: Path
@@ -59,7 +59,7 @@ class Row:
         return self.values[column]
 
 
-def rows(path: Path, columns: Sequence[str]) -> Iterator[Row]:
+def rows(path: Path, columns: Sequence[str]) -> Iterator[SimatRow]:
     """The lines of a table, every one with all the columns."""
     for line, fields in read_columns(path, columns, advice=ADVICE):
         lacking = [name for name, field in zip(columns, fields, strict=True) if field is None]
@@ -68,7 +68,7 @@ def rows(path: Path, columns: Sequence[str]) -> Iterator[Row]:
         garbled = [name for name, field in zip(columns, fields, strict=True) if has_surrogates(str(field))]
         if garbled:
             raise UserError(f'{path}, line {line}: the column "{garbled[0]}" is not UTF-8 text; {ADVICE}')
-        yield Row(path, line, {name: str(field).strip() for name, field in zip(columns, fields, strict=True)})
+        yield SimatRow(path, line, {name: str(field).strip() for name, field in zip(columns, fields, strict=True)})
 
 
 def read_simat(folder: Path, oracle: str = "") -> Transformations:
