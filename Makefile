@@ -1,5 +1,7 @@
 # make demo   train a small CLIP on noisy scenes and write its report (5 minutes on two cores)
-# make test   lint, types and tests
+# make test   lint, types and tests: under 8 minutes on two cores
+# make test-all     the same with the slow tests: every recipe, kills, several processes
+# make test-random  the tests in another order; SEED=n repeats one
 # make lint   lint and types only
 # Each creates .venv on first use and is quick after that. PYTHON=python3.12 chooses another interpreter.
 
@@ -8,13 +10,23 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
 
-.PHONY: demo test lint clean
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 --dist worksteal
+SEED := $(shell date +%s)
+
+.PHONY: demo test test-all test-random lint clean
 
 demo: $(VENV)/.equipoise
 	$(BIN)/equipoise demo
 
 test: lint
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 --dist worksteal -m "not slow"
+	$(PYTEST) -m "not slow"
+
+test-all: lint
+	$(PYTEST)
+
+test-random: lint
+	@echo "in the order of SEED=$(SEED)"
+	$(PYTEST) -m "not slow" --shuffle $(SEED)
 
 lint: $(VENV)/.equipoise-test
 	$(BIN)/ruff check .

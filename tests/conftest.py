@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import resource
 import signal
 from collections.abc import Callable, Iterator
@@ -32,6 +33,19 @@ if not torch.cuda.is_available():  # Triton asks once, when it is first imported
 
 settings.register_profile("repeatable", derandomize=True, deadline=None)  # the same examples in every run
 settings.load_profile("repeatable")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--shuffle", type=int, metavar="SEED", help="run files, and the tests of each, in a random order")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """No test may depend on the order of tests: `make test-random` tries another one each time."""
+    if (seed := config.getoption("--shuffle")) is not None:
+        draw = random.Random(seed)
+        places = {path: draw.random() for path in sorted({item.path for item in items})}
+        items.sort(key=lambda item: (places[item.path], draw.random()))
+
 
 TINY_SETTINGS = (
     "data.train_size=64",
