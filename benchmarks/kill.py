@@ -34,7 +34,7 @@ from safetensors.torch import load_file
 
 from equipoise.io.atomic import LEFTOVER
 from equipoise.models.folder import step_folders, step_number
-from equipoise.training.checkpoint.lock import LOCK
+from equipoise.training.checkpoint.run_folder import LOCK
 from equipoise.training.logging.metrics import read_metrics
 
 SCENES = """
@@ -238,8 +238,8 @@ def verdict(here: Path, kills: int, wanted: int) -> int:
     one, other = here / "undisturbed", here / "killed"
     checks: dict[str, tuple[Sized, Sized]] = {"logged numbers": (logged(one), logged(other))}
     last = step_folders(one)[-1].relative_to(one)
-    of_ranks = sorted(last / path.name for path in (one / last).glob("rows-*"))
-    for file in ("model.safetensors", "checkpoints/best/model.safetensors", last / "training.safetensors", *of_ranks):
+    sharded = sorted(path.relative_to(one) for path in (one / last).glob("sharded/*"))
+    for file in ("model.safetensors", "checkpoints/best/model.safetensors", last / "training.safetensors", *sharded):
         checks[str(file)] = (load_file(one / file), load_file(other / file))
     print(f"\nafter {kills} kills:")
     same = {name: identical(a, b) for name, (a, b) in checks.items()}

@@ -20,8 +20,7 @@ from equipoise.training.distributed.ranks import Ranks
 from equipoise.training.distributed.sharded_encoding import ShardedEncoder
 from equipoise.training.distributed.wrap import device_of_rank
 from equipoise.training.ema import EMA
-from equipoise.training.logging.metrics import MetricsLog
-from equipoise.training.logging.null import NullLogger
+from equipoise.training.logging.metrics import MetricsLog, NullLogger
 from equipoise.training.logging.throughput import Throughput
 from equipoise.training.settings import Training
 from equipoise.training.signals import SignalHandler

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
@@ -13,10 +14,9 @@ from equipoise.models.model import Model, evaluating
 from equipoise.objectives import Objective
 from equipoise.training.batch_loss import BatchLoss, NotFinite
 from equipoise.training.batch_norm import prepare_batch_norm
-from equipoise.training.distributed.dtensors import is_sharded, local_part, local_rows
+from equipoise.training.checkpoint.distributed_checkpoint import OPTIMIZER, CheckpointReader
 from equipoise.training.distributed.loss_sharding import choose_loss_sharding
 from equipoise.training.distributed.ranks import Ranks
-from equipoise.training.distributed.stored_tensors import CheckpointReader
 from equipoise.training.distributed.wrap import broadcast_scale_grads, no_sync, wrap_model
 from equipoise.training.ema import EMA
 from equipoise.training.freezing import READOUTS, TwoPhase, freeze_all_but, frozen, frozen_norms
@@ -85,17 +85,19 @@ class Step:
         moments = self.optimizer.state.items()
         return {f"{kind}/{names[p]}": moment for p, kinds in moments for kind, moment in kinds.items()}
 
-    def load_state(self, stored: CheckpointReader, part: str = "") -> None:
-        """Take over what `state` gave, stored under names that begin with `part`; torch sees to devices and types."""
-        parameters = [p for group in self.optimizer.param_groups for p in group["params"]]
-        place = {parameter: number for number, parameter in enumerate(parameters)}
-        named = {name: p for name, p in self.model.named_parameters() if p in place}
-        moments: dict[int, dict[str, Tensor]] = {}
-        for full in stored.names(part):
+    def load_state(self, stored: CheckpointReader) -> None:
+        """Take over what `state` gave, each moment sharded as its parameter is; torch sees to devices and types."""
+        trained = [p for group in self.optimizer.param_groups for p in group["params"]]
+        number = {parameter: index for index, parameter in enumerate(trained)}
+        parameters = {name: p for name, p in self.model.named_parameters() if p in number}
+        moments = {name: _empty_moment(name, parameters, stored) for name in stored.names(OPTIMIZER)}
+        stored.fill(moments, OPTIMIZER)
+        state: dict[int, dict[str, Tensor]] = {}
+        for full, moment in moments.items():
             kind, _, name = full.partition("/")
-            moments.setdefault(place[named[name]], {})[kind] = _like(named[name], stored, part + full)
+            state.setdefault(number[parameters[name]], {})[kind] = moment
         groups = self.optimizer.state_dict()["param_groups"]
-        self.optimizer.load_state_dict({"state": moments, "param_groups": groups})
+        self.optimizer.load_state_dict({"state": state, "param_groups": groups})
 
     def _backward(self, batch: Batch, average: EMA | None = None) -> Loss:
         """Gradients of the whole batch's loss, through one pass or through micro-batches."""
@@ -142,13 +144,12 @@ class Step:
         return {role: torch.cat(parts) for role, parts in seen.items()}
 
 
-def _like(parameter: nn.Parameter, stored: CheckpointReader, name: str) -> Tensor:
-    """A stored moment, spread over the ranks as its parameter is."""
-    if not is_sharded(parameter) or stored.shape(name) != parameter.shape:
-        return stored.read(name)
-    moment = torch.empty_like(parameter).detach()
-    local_part(moment).copy_(stored.read(name, local_rows(moment)))
-    return moment
+def _empty_moment(name: str, parameters: Mapping[str, nn.Parameter], stored: CheckpointReader) -> Tensor:
+    """Room for the moment stored as `kind/parameter`: a number, or of the parameter's shape and sharding."""
+    parameter, shape = parameters[name.partition("/")[2]], stored.shape(OPTIMIZER + name)
+    if shape not in ((), parameter.shape):
+        raise ValueError(f"{name} is {list(shape)} there, but {list(parameter.shape)} here")
+    return torch.empty_like(parameter).detach() if shape else stored.empty(OPTIMIZER + name)
 
 
 def _total(norm: Tensor) -> float:

@@ -13,7 +13,7 @@ from equipoise.models.model import Model
 from equipoise.training.distributed.ranks import Ranks
 from equipoise.training.distributed.sharded_encoding import ShardedEncoder
 from equipoise.training.distributed.wrap import device_of_rank
-from equipoise.training.logging.null import NullLogger
+from equipoise.training.logging.metrics import NullLogger
 from equipoise.types import UserError
 from equipoise.workflows.start_model import Start
 

@@ -11,8 +11,7 @@ from equipoise.config import Loaded, load_run, load_stored
 from equipoise.finetuning.comparison import Comparison
 from equipoise.models.folder import CONFIG, step_folders, step_number
 from equipoise.reports.report import REPORT
-from equipoise.training.checkpoint.lock import locked
-from equipoise.training.checkpoint.run_folder import holds_run, require_new, require_same
+from equipoise.training.checkpoint.run_folder import holds_run, locked, require_new, require_same
 from equipoise.training.distributed.process_group import process_group, set_timeout
 from equipoise.training.distributed.ranks import Ranks
 from equipoise.types import UserError

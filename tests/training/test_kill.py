@@ -115,7 +115,7 @@ with SignalHandler():
     assert process.wait(5) == -signal.SIGTERM
 
 
-@pytest.mark.slow  # three processes, one after the other; locks are tested in test_lock.py
+@pytest.mark.slow  # three processes, one after the other; locks are tested in test_run_folder.py
 def test_two_runs_in_one_folder(tmp_path):
     recipe = write_recipe(tmp_path)
     first = start(*long(recipe, tmp_path / "run"))

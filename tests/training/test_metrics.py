@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -34,6 +35,16 @@ def test_tensorboard_reads_the_same_numbers(tmp_path: Path) -> None:
     assert [event.value for event in board.Scalars("loss")] == pytest.approx([1, 1 / 2, 1 / 30])
 
 
+def test_what_a_killed_run_showed_beyond_its_checkpoint_is_taken_back(tmp_path: Path) -> None:
+    with MetricsLog(tmp_path) as log:
+        for step in (1, 2, 3):
+            log.write(step, {"loss": float(step)})
+    with MetricsLog(tmp_path, kept=2, step=2) as log:
+        log.write(3, {"loss": 30.0})
+    board = EventAccumulator(str(tmp_path / "tensorboard")).Reload()
+    assert [(event.step, event.value) for event in board.Scalars("loss")] == [(1, 1), (2, 2), (3, 30)]
+
+
 def test_a_line_cut_off_by_a_crash_is_left_out(tmp_path: Path) -> None:
     (tmp_path / "metrics.jsonl").write_text('{"step": 1, "loss": 2.5}\n{"step": 2, "lo')
     assert read_metrics(tmp_path / "metrics.jsonl") == [{"step": 1, "loss": 2.5}]
@@ -48,10 +59,15 @@ def test_a_folder_that_cannot_be_written_is_one_sentence(tmp_path: Path, in_the_
         MetricsLog(tmp_path / "run")
 
 
-@pytest.mark.parametrize("room", [500, 2000])  # full at metrics.jsonl, which is longer, and at the event file's second
+@pytest.mark.parametrize("room", [500, 2000])  # full at metrics.jsonl, which is written first, and at the event file
 def test_a_full_disk_is_one_sentence_and_no_more(
-    tmp_path: Path, room: int, full_disk: Callable[[int], AbstractContextManager[None]]
+    tmp_path: Path,
+    room: int,
+    full_disk: Callable[[int], AbstractContextManager[None]],
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
+    hook = threading.excepthook
+
     def measure() -> None:
         with MetricsLog(tmp_path) as log:
             for step in range(9):
@@ -64,3 +80,5 @@ def test_a_full_disk_is_one_sentence_and_no_more(
         "free some space or choose another folder with --out"
     )
     assert len(read_metrics(tmp_path / "metrics.jsonl")) == room // 1500
+    assert capfd.readouterr().err == ""  # nor a traceback of the thread that writes for TensorBoard
+    assert threading.excepthook is hook

@@ -56,16 +56,16 @@ class Checkpoints:
         position.processes = self.ranks.world
         snapshot = state.snapshot()
 
-        def write_mine(temporary: Path) -> None:
+        def write_whole(temporary: Path) -> None:
             temporary.mkdir()
             metrics = {"step": position.step, **position.validation}
             write_model(state.model, temporary, self.config, metrics, snapshot.weights)
-            state.write(snapshot, temporary, position)
+            state.write_whole(snapshot, temporary, position)
 
         def write() -> None:
             with self.ranks.replacing(self.folder / f"{STEP}{position.step:08d}") as temporary:
-                self.ranks.on_main(lambda: write_mine(temporary))
-                self.ranks.on_each(lambda: state.write_rows(snapshot, temporary))
+                self.ranks.on_main(lambda: write_whole(temporary))
+                state.write_sharded(snapshot, temporary)
 
         if self._written(write, last_chance):
             self._saved = position.step

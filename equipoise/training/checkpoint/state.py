@@ -1,11 +1,11 @@
 """All that a run needs to go on as if it had never stopped, kept beside the model in its checkpoint:
 
     model.safetensors      the weights to use: the moving average, where there is one
-    training.safetensors   optimizer/...  its moments, by parameter
+    training.safetensors   optimiser/...  its moments, by parameter
                            weights/...    what is being trained, where the file above holds the average
                            memory/...     what the objective's heads have kept of former batches
                            random/R/...   the states of torch's random generators on rank R
-    rows-R-of-W.safetensors  under FSDP2, what rank R holds of optimizer/... and weights/..., some rows of each
+    sharded/               under FSDP2, optimiser/... and weights/... in parts, by DCP (`distributed_checkpoint.py`)
     training.json          how far the run has come (`RunProgress`)
 
 Schedule and data have no state of their own: learning rate and batch are functions of the step's number.
@@ -26,16 +26,23 @@ from torch import Tensor
 from equipoise.io.atomic import write_text
 from equipoise.models.folder import WEIGHTS, write_tensors
 from equipoise.models.model import Model
+from equipoise.training.checkpoint.distributed_checkpoint import (
+    MEMORY,
+    OPTIMIZER,
+    RANDOM,
+    SHARDED,
+    TRAINED,
+    CheckpointReader,
+    save_sharded,
+)
 from equipoise.training.checkpoint.rng import rng_states, seed_by_rank, set_rng_states
-from equipoise.training.distributed.dtensors import gather_full, is_sharded, local_part
+from equipoise.training.distributed.dtensors import gather_full, is_sharded
 from equipoise.training.distributed.ranks import Ranks
-from equipoise.training.distributed.stored_tensors import CheckpointReader
 from equipoise.training.ema import EMA
 from equipoise.training.step import Step
 from equipoise.types import UserError
 
-TENSORS, POSITION, ROWS = "training.safetensors", "training.json", "rows-{:05d}-of-{:05d}.safetensors"
-OPTIMIZER = "optimiser"  # as checkpoints have spelled it from the first
+TENSORS, PROGRESS = "training.safetensors", "training.json"
 
 
 @dataclass
@@ -55,11 +62,11 @@ class RunProgress:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A moment of a run, as this rank will write it; nothing in it needs the others any more."""
+    """The tensors of a checkpoint; the first rank holds all that are whole."""
 
     weights: dict[str, Tensor]  # to use; on the first rank
-    tensors: dict[str, Tensor]  # of training; on the first rank
-    rows: dict[str, Tensor]  # of what is spread over the ranks
+    tensors: dict[str, Tensor]  # state of training that every rank has whole, and the random states of all
+    sharded: dict[str, Tensor]  # state of training that is spread over the ranks
 
 
 @dataclass(frozen=True)
@@ -72,39 +79,39 @@ class TrainingState:
     ranks: Ranks = field(default_factory=Ranks)
 
     def weights(self) -> dict[str, Tensor]:
-        """Those to use, whole, on the first rank."""
+        """The weights to use, whole, on the first rank."""
         return gather_full(self.average.weights if self.average else self.model.state_dict(), self.ranks)
 
     def snapshot(self) -> Snapshot:
         trained = self.model.state_dict() if self.average else {}
-        held = {
-            **_named(OPTIMIZER, self.step.state()),
-            **_named("weights", trained),
-            **_named("memory", self.model.memory()),
+        state = {
+            **_prefixed(OPTIMIZER, self.step.state()),
+            **_prefixed(TRAINED, trained),
+            **_prefixed(MEMORY, self.model.memory()),
         }
         random: dict[str, Tensor] = {}
         for rank, states in enumerate(self.ranks.gather_objects(rng_states(self.model.device))):
-            random |= _named(f"random/{rank}", states)
+            random |= _prefixed(f"{RANDOM}{rank}/", states)
         return Snapshot(
             weights=self.weights(),
-            tensors={**{name: tensor for name, tensor in held.items() if not is_sharded(tensor)}, **random},
-            rows={name: local_part(tensor) for name, tensor in held.items() if is_sharded(tensor)},
+            tensors={**{name: tensor for name, tensor in state.items() if not is_sharded(tensor)}, **random},
+            sharded={name: tensor for name, tensor in state.items() if is_sharded(tensor)},
         )
 
-    def write(self, snapshot: Snapshot, folder: Path, position: RunProgress) -> None:
-        """What the first rank writes."""
+    def write_whole(self, snapshot: Snapshot, folder: Path, position: RunProgress) -> None:
+        """Write what the first rank has to write beside the model."""
         write_tensors(folder / TENSORS, snapshot.tensors)
-        write_text(folder / POSITION, json.dumps(asdict(position), indent=2) + "\n")
+        write_text(folder / PROGRESS, json.dumps(asdict(position), indent=2) + "\n")
 
-    def write_rows(self, snapshot: Snapshot, folder: Path) -> None:
-        """What every rank writes, after the first has written the model."""
-        if snapshot.rows:
-            write_tensors(folder / ROWS.format(*self.ranks.share), snapshot.rows)
+    def write_sharded(self, snapshot: Snapshot, folder: Path) -> None:
+        """Write what is spread over the ranks; all of them call it."""
+        if snapshot.sharded:
+            save_sharded(snapshot.sharded, folder / SHARDED)
 
     def read(self, folder: Path) -> RunProgress:
-        """Load what was written; a folder that cannot be used is named, with the way round it."""
+        """Load a checkpoint, each rank by itself; a UserError names one that cannot be used and the way round it."""
         try:
-            position = RunProgress(**json.loads((folder / POSITION).read_text(encoding="utf-8")))
+            position = RunProgress(**json.loads((folder / PROGRESS).read_text(encoding="utf-8")))
             self._load(folder, position)
         except (OSError, ValueError, TypeError, KeyError, RuntimeError, SafetensorError) as error:
             raise UserError(
@@ -114,14 +121,16 @@ class TrainingState:
         return position
 
     def _load(self, folder: Path, position: RunProgress) -> None:
-        weights, training = CheckpointReader([folder / WEIGHTS]), CheckpointReader(_files(folder, position.processes))
+        for name in (WEIGHTS, TENSORS):
+            (folder / name).stat()  # raises OSError with its name where it is missing
+        stored = CheckpointReader(folder)
         if self.average:
-            weights.load_into(self.average.weights)
-            training.load_into(self.model.state_dict(), "weights/")
+            stored.load_into(self.average.weights)
+            stored.load_into(self.model.state_dict(), TRAINED)
         else:
-            weights.load_into(self.model.state_dict())
-        self.step.load_state(training, f"{OPTIMIZER}/")
-        training.load_into(self.model.memory(), "memory/")
+            stored.load_into(self.model.state_dict())
+        self.step.load_state(stored)
+        stored.load_into(self.model.memory(), MEMORY)
         if position.processes != self.ranks.world:
             warnings.warn(
                 f"the run was saved by {position.processes} processes and goes on with {self.ranks.world}: the data "
@@ -129,15 +138,10 @@ class TrainingState:
                 stacklevel=2,
             )
         if self.ranks.rank < position.processes:
-            set_rng_states(training, f"random/{self.ranks.rank}/", self.model.device)
+            set_rng_states(stored, self.ranks.rank, self.model.device)
         else:
             seed_by_rank(self.ranks, position.step)
 
 
-def _files(folder: Path, world: int) -> list[Path]:
-    rows = [folder / ROWS.format(rank, world) for rank in range(world)]
-    return [folder / TENSORS, *(rows if rows[0].exists() else ())]
-
-
-def _named(part: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    return {f"{part}/{name}": tensor for name, tensor in tensors.items()}
+def _prefixed(part: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    return {f"{part}{name}": tensor for name, tensor in tensors.items()}

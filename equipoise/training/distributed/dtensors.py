@@ -20,17 +20,6 @@ def local_part(tensor: Tensor) -> Tensor:
     return tensor.to_local() if isinstance(tensor, DTensor) else tensor
 
 
-def local_rows(tensor: Tensor) -> range | None:
-    """Which rows of the whole this rank holds; None for a tensor that is whole here."""
-    if not isinstance(tensor, DTensor):
-        return None
-    each = -(-len(tensor) // tensor.device_mesh.size())
-    first = min(tensor.device_mesh.get_local_rank() * each, len(tensor))
-    rows = range(first, first + len(tensor.to_local()))
-    assert rows.stop == min(first + each, len(tensor)), "FSDP2 deals rows out as torch.chunk does"
-    return rows
-
-
 def gather_full(tensors: Mapping[str, Tensor], ranks: Ranks) -> dict[str, Tensor]:
     """Whole tensors in the first rank's main memory, nothing on the others. On a GPU there is one whole at a time."""
     found = {}

@@ -12,12 +12,12 @@ import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import timedelta
 
 import torch
 import torch.distributed as dist
 
 from equipoise.training.distributed.ranks import Ranks
+from equipoise.training.distributed.torch_private import default_store, set_group_timeout
 from equipoise.types import UserError
 
 MISTAKE = 2  # the exit code of a rank that is silent, for another has said what happened
@@ -51,7 +51,7 @@ def process_group() -> Iterator[Ranks]:
 def set_timeout(ranks: Ranks, seconds: float) -> None:
     """How long this process waits for another before it gives the run up."""
     if ranks.world > 1:
-        dist.distributed_c10d._set_pg_timeout(timedelta(seconds=seconds))
+        set_group_timeout(seconds)
 
 
 def ignore_sigterm() -> None:
@@ -76,7 +76,7 @@ def _speaks() -> bool:
     """Whether this rank is the first to fail in this attempt (torchrun may start the ranks several times)."""
     attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
     try:
-        return dist.distributed_c10d._get_default_store().add(f"equipoise/told/{attempt}", 1) == 1
+        return default_store().add(f"equipoise/told/{attempt}", 1) == 1
     except RuntimeError:  # the store went with the rank that kept it
         return True
 

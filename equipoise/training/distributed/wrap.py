@@ -18,6 +18,7 @@ from torch import nn
 
 from equipoise.models.model import Model
 from equipoise.training.distributed.ranks import Ranks
+from equipoise.training.distributed.torch_private import ignore_in_ddp
 from equipoise.types import Embeddings, UserError
 
 SCALE_NAMES = ("logit_scale", "logit_bias")
@@ -46,7 +47,7 @@ def wrap_model(model: Model, ranks: Ranks, parallel: str, device: torch.device) 
         return model
     if parallel == "fsdp":
         return _sharded(model, device, ranks.world)
-    nn.parallel.DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(model, (*NAMES, *model.memory()))
+    ignore_in_ddp(model, (*NAMES, *model.memory()))
     return nn.parallel.DistributedDataParallel(
         model,
         device_ids=[device] if device.type == "cuda" else None,

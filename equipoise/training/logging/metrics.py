@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 from equipoise.io.atomic import write_text
 from equipoise.training.logging.tensorboard import TensorBoardWriter
@@ -70,6 +71,26 @@ class MetricsLog:
             raise UserError(
                 f"cannot write {self.path}: {error.strerror}; free some space or choose another folder with --out"
             ) from error
+
+
+class NullLogger:
+    """Stands in for the log and the progress bar on ranks that neither write nor print."""
+
+    def __init__(self) -> None:
+        self.records: list[dict[str, float]] = []
+
+    def __enter__(self) -> NullLogger:
+        return self
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def write(self, *_: Any) -> None: ...
+
+    def sync(self) -> None: ...
+
+    def update(self, *_: Any, **__: Any) -> None: ...
+
+    def note(self, _: str) -> None: ...
 
 
 def read_metrics(path: Path) -> list[dict[str, float]]:

@@ -1,48 +1,67 @@
-"""TensorBoard's event file, written line by line as `metrics.jsonl` is.
+"""Scalars for TensorBoard, by torch's SummaryWriter.
 
-torch's SummaryWriter writes from a thread of its own; on a full disk that thread prints a traceback before anyone can
-say a sentence. The format is older than both and needs only tensorboard's message types and its record writer.
+SummaryWriter writes from a thread of its own. On a full disk that thread hands its error to whoever writes next, and
+prints a traceback besides; `_SilentThread` keeps that back, so that the user reads one sentence.
 """
 
 from __future__ import annotations
 
-import os
-import socket
-import time
+import threading
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
-FORMAT = "brain.Event:2"  # what TensorBoard looks for in the first event
+NEVER = 10**9  # seconds; every record is flushed when it is written
+LEAVING = 10.0  # seconds that a thread which has failed may take to end
 
 
 class TensorBoardWriter:
-    """Scalars by step. Needs tensorboard; ImportError where that is not installed.
+    """Writes scalars by step. Raises ImportError where tensorboard is not installed, OSError on a full disk.
 
-    A file that goes on after `step` takes back what an earlier one in the folder showed beyond it.
+    A run that goes on after `step` hides what an earlier file in the folder showed beyond it.
     """
 
     def __init__(self, folder: Path, step: int = 0):
-        from tensorboard.compat.proto.event_pb2 import Event, SessionLog
-        from tensorboard.compat.proto.summary_pb2 import Summary
-        from tensorboard.summary.writer.record_writer import RecordWriter
+        from torch.utils.tensorboard import SummaryWriter
 
-        self._event, self._summary = Event, Summary
-        folder.mkdir(parents=True, exist_ok=True)
-        name = f"events.out.tfevents.{time.time():.6f}.{socket.gethostname()}.{os.getpid()}"
-        self._stream = (folder / name).open("xb")
-        self._records = RecordWriter(self._stream)
-        self._write(file_version=FORMAT)
-        if step:
-            self._write(step=step + 1, session_log=SessionLog(status=SessionLog.START))
+        self._thread = _SilentThread()
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            self._writer = SummaryWriter(str(folder), purge_step=step + 1 if step else None, flush_secs=NEVER)
+        except BaseException:
+            self._thread.ended()
+            raise
 
     def write(self, step: int, values: Mapping[str, float]) -> None:
-        scalars = [self._summary.Value(tag=name, simple_value=value) for name, value in values.items()]
-        self._write(step=step, summary=self._summary(value=scalars))
+        for name, value in values.items():
+            self._writer.add_scalar(name, value, step)
+        self._writer.flush()
 
     def close(self) -> None:
-        self._stream.close()
+        try:
+            self._writer.close()
+        finally:
+            self._thread.ended()
 
-    def _write(self, **parts: Any) -> None:
-        self._records.write(self._event(wall_time=time.time(), **parts).SerializeToString())
-        self._stream.flush()
+
+class _SilentThread:
+    """From its making until `ended`, threads of tensorboard that fail for want of space print nothing."""
+
+    def __init__(self) -> None:
+        self._others, self._former = set(threading.enumerate()), threading.excepthook
+        threading.excepthook = self._hook
+
+    def ended(self) -> None:
+        """Wait for threads started meanwhile, which are done or have failed, and print as before."""
+        for thread in set(threading.enumerate()) - self._others:
+            if _is_tensorboards(thread):
+                thread.join(LEAVING)
+        if threading.excepthook == self._hook:  # else another was set since, which calls this one
+            threading.excepthook = self._former
+
+    def _hook(self, args: threading.ExceptHookArgs) -> None:
+        if not (_is_tensorboards(args.thread) and isinstance(args.exc_value, OSError)):
+            self._former(args)
+
+
+def _is_tensorboards(thread: threading.Thread | None) -> bool:
+    return type(thread).__module__.startswith("tensorboard.")

@@ -17,8 +17,7 @@ from equipoise.data.source import Source
 from equipoise.io.atomic import write_text
 from equipoise.models.folder import CONFIG
 from equipoise.models.model import Model
-from equipoise.training.checkpoint.lock import locked
-from equipoise.training.checkpoint.run_folder import require_same
+from equipoise.training.checkpoint.run_folder import locked, require_same
 from equipoise.types import UserError
 from equipoise.workflows.audit.folds import folds, judges, training_pairs
 from equipoise.workflows.audit.judge import Judgement, judge, points_of, pool_of

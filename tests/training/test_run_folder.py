@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from equipoise.training.checkpoint.lock import LOCK, locked
+from equipoise.training.checkpoint.run_folder import LOCK, locked
 from equipoise.types import UserError
 
 HOLD = """
 import os, sys, time
 from pathlib import Path
-from equipoise.training.checkpoint.lock import locked
+from equipoise.training.checkpoint.run_folder import locked
 with locked(Path(sys.argv[1])):
     if sys.argv[2] == "plain" or os.fork() == 0:  # a child says so, for by then it has let go
         print("held", flush=True)
@@ -74,7 +74,7 @@ def test_one_of_many_gets_it(tmp_path):
     script = """
 import sys, time
 from pathlib import Path
-from equipoise.training.checkpoint.lock import locked
+from equipoise.training.checkpoint.run_folder import locked
 from equipoise.types import UserError
 folder, inside = Path(sys.argv[1]), Path(sys.argv[1]) / "inside"
 for _ in range(300):
