@@ -84,9 +84,9 @@ def arccosines(u: Tensor, v: Tensor) -> Tensor:
 
 def fused_by(plan) -> Loss:
     import equipoise as eq
-    from equipoise.kernels.triton.infonce import fused
+    from equipoise.kernels.triton.infonce import fused_infonce
 
-    return lambda u, v, log_scale: fused(u, v, log_scale, eq.CrossEntropy(), plan)
+    return lambda u, v, log_scale: fused_infonce(u, v, log_scale, eq.CrossEntropy(), plan)
 
 
 def distance_rows(space: str) -> list[Row]:

@@ -60,7 +60,7 @@ def by_objective(impl: str, guide: object | None = None) -> Loss:
 def by_plan(plan) -> Loss:
     import equipoise as eq
     from equipoise.forms import CrossEntropy, Divergence, OnHardTarget, StackedForms
-    from equipoise.kernels.triton.softclip import fused_softened
+    from equipoise.kernels.triton.softclip import fused_softclip
     from equipoise.targets import Softened
 
     form = StackedForms((Divergence(), Divergence(among="negatives"), OnHardTarget(CrossEntropy())))
@@ -68,7 +68,7 @@ def by_plan(plan) -> Loss:
     def loss(u: Tensor, v: Tensor, log_scale: Tensor, r: Tensor, a: Tensor) -> Tensor:
         embeddings = eq.Embeddings(image=u, text=v, regions=r, tags=a)
         target = Softened().bind(embeddings, None, log_scale=log_scale, space=eq.Sphere(u.shape[1]))
-        soft, relation, clip = fused_softened(u, v, log_scale, form, target, plan)
+        soft, relation, clip = fused_softclip(u, v, log_scale, form, target, plan)
         return soft + relation + 0.5 * clip
 
     return loss

@@ -23,6 +23,7 @@ from equipoise.data.source import (
 from equipoise.encoders import ImageConfig, ResNet, Swin, TextTransformer, ViT
 from equipoise.forms import Sigmoid
 from equipoise.heads import HeadConfig
+from equipoise.kernels import Scoring
 from equipoise.models.logit_scale import LogitScale
 from equipoise.models.model import Model
 from equipoise.models.prompts import Prompts
@@ -148,20 +149,13 @@ class Numbered(Objective):
     def needs(self) -> tuple[str, ...]:
         return ("image", "text", "pivots")
 
-    def __call__(
-        self,
-        embeddings: Embeddings,
-        batch: Batch | None = None,
-        *,
-        log_scale: Tensor | float,
-        space: Space,
-        bias: Tensor | float | None = None,
-    ) -> Loss:
+    def loss(self, embeddings: Embeddings, batch: Batch | None, scoring: Scoring) -> Loss:
         assert batch is not None
         assert len(batch.tokens) == len(batch.mask) == len(batch.index) == len(embeddings.image)
         weights = batch.index + batch.side["places"] @ torch.tensor([1.0, 2.0, 4.0]).double() + batch.mask.sum(1)
         follows = batch.index.argsort()  # who is compared with whom depends on all ranks
-        scores = space.similarity(embeddings.image, embeddings.text[follows]).diagonal() * torch.as_tensor(log_scale)
+        space, t = scoring.space, torch.as_tensor(scoring.log_scale)
+        scores = space.similarity(embeddings.image, embeddings.text[follows]).diagonal() * t
         classes = space.similarity(embeddings.image, embeddings.pivots).logsumexp(1)
         words = (batch.tokens * batch.mask).sum(1).double()
         total = ((scores + classes) * weights * words).mean() / 1000

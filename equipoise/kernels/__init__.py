@@ -1,7 +1,8 @@
-"""How a contrastive loss is computed: in one block, in tiles. Never what is computed."""
+"""How a contrastive loss is computed: in one block, in tiles, in Triton kernels. Never what is computed."""
 
 from __future__ import annotations
 
 from equipoise.kernels.contrast import contrast
+from equipoise.kernels.scoring import Scoring
 
-__all__ = ["contrast"]
+__all__ = ["Scoring", "contrast"]

@@ -10,26 +10,25 @@ from torch import Tensor
 
 from equipoise.forms import CrossEntropy, Divergence, Form, Sigmoid, StackedForms
 from equipoise.kernels.sharding.shards import ShardedColumns
-from equipoise.kernels.triton.euclidean import fused_straight
-from equipoise.kernels.triton.geodesic import fused_arcs
-from equipoise.kernels.triton.infonce import fused
-from equipoise.kernels.triton.infonce_sharded import fused_in_parts
-from equipoise.kernels.triton.lazy import trial
+from equipoise.kernels.triton.euclidean import fused_euclidean
+from equipoise.kernels.triton.geodesic import fused_geodesic
+from equipoise.kernels.triton.infonce import fused_infonce, smoke_test
+from equipoise.kernels.triton.infonce_sharded import fused_infonce_sharded
 from equipoise.kernels.triton.sigmoid import fused_sigmoid
-from equipoise.kernels.triton.softclip import fused_softened
+from equipoise.kernels.triton.softclip import fused_softclip
 from equipoise.kernels.triton.softclip_weights import has_weights
 from equipoise.ops.triton_support import why_unavailable
-from equipoise.spaces import Euclidean, ProductSphere, Space, Sphere
+from equipoise.spaces import Euclidean, ProductSphere, Scorer, Sphere
 from equipoise.targets import OneHot, Target
 from equipoise.targets.softened import SoftenedBy
 
 # Whether a GPU has run and timed them; `auto` leaves alone what has run in Triton's interpreter only.
-MEASURED = {"inner": True, "straight": True, "arcs": True, "sigmoid": True, "softened": True}
+MEASURED = {"infonce": True, "euclidean": True, "geodesic": True, "sigmoid": True, "softclip": True}
 
 
 class Kernel(NamedTuple):
     name: str
-    compute: Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]  # of rows, cols, log_scale and bias
+    compute: Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]  # rows, cols, log_scale and bias to the loss
 
     @property
     def measured(self) -> bool:
@@ -37,25 +36,26 @@ class Kernel(NamedTuple):
 
 
 def select_kernel(
-    points: Tensor, space: Space, target: Target, form: Form, parts: ShardedColumns | None = None
+    points: Tensor, scorer: Scorer, target: Target, form: Form, shards: ShardedColumns | None = None
 ) -> Kernel | str:
-    """The kernel of this contrast or, in a few words, why there is none; `parts` if it is divided among processes."""
-    found = _softened(points, space, target, form) if isinstance(target, SoftenedBy) else _hard(space, target, form)
+    """The kernel of this contrast or, in a few words, why there is none; `shards` if it is sharded over processes."""
+    found = _softclip(points, scorer, target, form) if isinstance(target, SoftenedBy) else _hard(scorer, target, form)
     if isinstance(found, str):
         return found
-    if parts is not None:
-        if not isinstance(form, CrossEntropy) or found.name != "inner":
+    if shards is not None:
+        if not isinstance(form, CrossEntropy) or found.name != "infonce":
             return "only cross_entropy by inner products has a kernel that can be divided among processes"
-        found = Kernel("inner", lambda u, v, t, _b: fused_in_parts(u, v, t, form, parts))
+        found = Kernel("infonce", lambda u, v, t, _b: fused_infonce_sharded(u, v, t, form, shards))
     if points.dtype not in {torch.bfloat16, torch.float32}:
         return f"there are kernels for bfloat16 and float32 points, not for {points.dtype}"
-    return why_unavailable(points, trial) or found
+    return why_unavailable(points, smoke_test) or found
 
 
-def _hard(space: Space, target: Target, form: Form) -> Kernel | str:
-    inner = _has_inner_products(space)
+def _hard(scorer: Scorer, target: Target, form: Form) -> Kernel | str:
+    inner = _has_inner_products(scorer)
+    known_space = inner or isinstance(scorer, ProductSphere | Euclidean)
     kinds = (
-        (inner or isinstance(space, ProductSphere | Euclidean), "space", space, "sphere, product_sphere and euclidean"),
+        (known_space, "space", scorer, "sphere, product_sphere and euclidean"),
         (isinstance(target, OneHot), "target", target, "one_hot, and softened ones with divergences"),
         (isinstance(form, CrossEntropy | Sigmoid), "form", form, "cross_entropy and sigmoid"),
         (inner or isinstance(form, CrossEntropy), "form", form, "cross_entropy by distances"),
@@ -67,20 +67,20 @@ def _hard(space: Space, target: Target, form: Form) -> Kernel | str:
         return Kernel("sigmoid", lambda u, v, t, b: fused_sigmoid(u, v, t, b, form))
     assert isinstance(form, CrossEntropy)
     if inner:
-        return Kernel("inner", lambda u, v, t, _b: fused(u, v, t, form))
-    if isinstance(space, ProductSphere):
-        return Kernel("arcs", lambda u, v, t, _b: fused_arcs(u, v, t, form, space))
-    return Kernel("straight", lambda u, v, t, _b: fused_straight(u, v, t, form))
+        return Kernel("infonce", lambda u, v, t, _b: fused_infonce(u, v, t, form))
+    if isinstance(scorer, ProductSphere):
+        return Kernel("geodesic", lambda u, v, t, _b: fused_geodesic(u, v, t, form, scorer))
+    return Kernel("euclidean", lambda u, v, t, _b: fused_euclidean(u, v, t, form))
 
 
-def _softened(points: Tensor, space: Space, target: SoftenedBy, form: Form) -> Kernel | str:
-    guides = (*target.rows, *target.cols)
+def _softclip(points: Tensor, scorer: Scorer, target: SoftenedBy, form: Form) -> Kernel | str:
+    guides = [relation for _, relation in (*target.rows, *target.cols)]
     problems = (
-        (not all(_has_inner_products(s) for s in (space, *(kin.space for _, kin in guides))), "of inner products"),
+        (not all(_has_inner_products(s) for s in (scorer, *(guide.space for guide in guides))), "of inner products"),
         (not isinstance(target.of, OneHot), "where a sample matches itself alone"),
         (len(guides) != 2, "with one guide"),
-        (any(kin.left is not kin.right for _, kin in guides), "whose guides compare samples with themselves"),
-        (any(kin.left.dtype != points.dtype for _, kin in guides), "with guides of the points' own type"),
+        (any(guide.left is not guide.right for guide in guides), "whose guides compare samples with themselves"),
+        (any(guide.left.dtype != points.dtype for guide in guides), "with guides of the points' own type"),
     )
     for wrong, kernels in problems:
         if wrong:
@@ -89,8 +89,8 @@ def _softened(points: Tensor, space: Space, target: SoftenedBy, form: Form) -> K
         if not has_weights(part):
             what = f"{part.kind} divergence" if isinstance(part, Divergence) else f"form {type(part).__name__}"
             return f"the {what} has no kernel yet with softened targets (there are kernels for kl and symmetric_kl)"
-    return Kernel("softened", lambda u, v, t, _b: fused_softened(u, v, t, form, target))
+    return Kernel("softclip", lambda u, v, t, _b: fused_softclip(u, v, t, form, target))
 
 
-def _has_inner_products(space: Space) -> bool:
-    return isinstance(space, Sphere) or (isinstance(space, ProductSphere) and space.distance == "inner")
+def _has_inner_products(scorer: Scorer) -> bool:
+    return isinstance(scorer, Sphere) or (isinstance(scorer, ProductSphere) and scorer.distance == "inner")

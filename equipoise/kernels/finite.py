@@ -1,7 +1,7 @@
-"""Which input made a loss NaN or infinite, in a sentence.
+"""UserError that names the input which made a loss NaN or infinite.
 
-Only a loss that is not finite is looked into, and only on the processor: to look at a number on a GPU is to wait for
-it, in every step. There the loss comes back as it is, and whoever reads it (training does) sees that it is not finite.
+Only a loss that is not finite is examined, and only on the CPU: to look at a number on a GPU is to wait for it, in
+every step. There the loss is returned as it is, and whoever reads it (training does) sees that it is not finite.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from equipoise.types import UserError
 
 
 class NotFinitePoints(UserError):
-    """Some points, or a number beside them, are NaN or infinite."""
+    """Points, log_scale or bias that are NaN or infinite."""
 
 
 def require_finite(loss: Tensor, inputs: Iterator[tuple[str, Tensor]]) -> Tensor:
-    """The loss; a sentence instead, if it is not finite because an input is not."""
+    """The loss; raises NotFinitePoints if it is not finite because an input is not."""
     if loss.device.type != "cpu" or bool(loss.detach().isfinite().all()):
         return loss
     for name, tensor in inputs:

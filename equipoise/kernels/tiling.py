@@ -1,4 +1,4 @@
-"""A matrix in tiles."""
+"""Tiles of a matrix: which rows and columns each has."""
 
 from __future__ import annotations
 
@@ -6,16 +6,15 @@ from collections.abc import Iterator
 
 
 def blocks(n_rows: int, n_cols: int, tile: int, across: int | None = None) -> Iterator[tuple[range, range]]:
-    """The rows and columns of every tile, those of one band of rows one after the other; square tiles, unless
-    `across` says how many columns they have."""
+    """Rows and columns of every tile, one band of rows after another; square tiles, unless `across` is given."""
     across = across or tile
     for r in range(0, n_rows, tile):
         for c in range(0, n_cols, across):
             yield range(r, min(r + tile, n_rows)), range(c, min(c + across, n_cols))
 
 
-def moved(numbers: range, by: int) -> range:
-    """Numbers within a part, as those of the whole."""
+def offset(numbers: range, by: int) -> range:
+    """Numbers within a shard, as numbers within the whole."""
     return range(numbers.start + by, numbers.stop + by)
 
 

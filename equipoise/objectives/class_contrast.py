@@ -9,7 +9,7 @@ Oh et al. 2023, "Geodesic Multi-Modal Mixup for Robust Fine-Tuning", App. A.2.
 I [N, d] images, y [N] their classes, n_c how many are of class c; T [C, d] pivots, the points of all classes' prompts;
 τ = exp(t). The paper names the label matrix and neither its normalisation nor its mean: matches of a class share its
 row evenly, and the mean is over the classes that the batch holds, for a class without images says nothing. With one
-image a class, and no class without, this is CLIP's loss (`clip.py`).
+image per class, and no class without, this is CLIP's loss (`clip.py`).
 """
 
 from __future__ import annotations
@@ -18,20 +18,17 @@ import torch
 from torch import Tensor
 
 from equipoise.forms import CrossEntropy
-from equipoise.kernels import contrast
-from equipoise.spaces import Space
+from equipoise.kernels import Scoring
 from equipoise.targets import OfClasses, Target
 
 ROWS = CrossEntropy(direction="rows")
 
 
-def class_contrast(
-    image: Tensor, pivots: Tensor, labels: Tensor, *, space: Space, log_scale: Tensor | float, impl: str = "auto"
-) -> Tensor:
-    def compared(rows: Tensor, cols: Tensor, target: Target) -> Tensor:
-        return contrast(rows, cols, space=space, target=target, form=ROWS, log_scale=log_scale, impl=impl)
+def class_contrast(image: Tensor, pivots: Tensor, labels: Tensor, scoring: Scoring, *, impl: str = "auto") -> Tensor:
+    def contrast(rows: Tensor, cols: Tensor, target: Target) -> Tensor:
+        return scoring.contrast(rows, cols, target=target, form=ROWS, impl=impl)
 
-    every, present = torch.arange(len(pivots), device=labels.device), labels.unique()
-    to_pivots = compared(image, pivots, OfClasses(labels, every))
-    to_images = compared(pivots[present], image, OfClasses(present, labels))
+    all_classes, present = torch.arange(len(pivots), device=labels.device), labels.unique()
+    to_pivots = contrast(image, pivots, OfClasses(labels, all_classes))
+    to_images = contrast(pivots[present], image, OfClasses(present, labels))
     return (to_pivots + to_images) / 2

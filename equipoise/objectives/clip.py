@@ -4,7 +4,7 @@ Radford et al. 2021, "Learning Transferable Visual Models From Natural Language 
 
     L = form(exp(t)·s(image_i, text_j), target)        (paper: cross-entropy, one-hot)
 
-image, text [N, d] points of the space; t the log-temperature. With the defaults on a sphere this is the paper's loss
+image, text [N, d] points of the space; exp(t) the logit scale. With the defaults on a sphere this is the paper's loss
 and open_clip's `ClipLoss`; the space, the target and the form may each be exchanged.
 """
 
@@ -13,13 +13,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from torch import Tensor
-
 from equipoise.forms import FORMS, Form
-from equipoise.kernels import contrast
+from equipoise.kernels import Scoring
 from equipoise.objectives.objective import Objective
 from equipoise.settings.choice import choice
-from equipoise.spaces import Space
 from equipoise.targets import TARGETS, Target
 from equipoise.types import Batch, Embeddings, Loss
 
@@ -51,23 +48,7 @@ class CLIP(Objective):
     def trains(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(("image", "text", *self.target.trains)))
 
-    def __call__(
-        self,
-        embeddings: Embeddings,
-        batch: Batch | None = None,
-        *,
-        log_scale: Tensor | float,
-        space: Space,
-        bias: Tensor | float | None = None,
-    ) -> Loss:
-        contrastive = contrast(
-            embeddings.image,
-            embeddings.text,
-            space=space,
-            target=self.target.bind(embeddings, batch, log_scale=log_scale, space=space),
-            form=self.form,
-            log_scale=log_scale,
-            bias=bias,
-            impl=self.impl,
-        )
+    def loss(self, embeddings: Embeddings, batch: Batch | None, scoring: Scoring) -> Loss:
+        target = scoring.bind(self.target, embeddings, batch)
+        contrastive = scoring.contrast(embeddings.image, embeddings.text, target=target, form=self.form, impl=self.impl)
         return Loss(contrastive, {"contrastive": contrastive})

@@ -6,7 +6,7 @@ Li et al. 2022, "Supervision Exists Everywhere: A Data Efficient Contrastive Lan
     L = 0.4 L_CLIP + 0.2 L_SimSiam + 0.2 L_MLM + 0.2 L_NN
 
     L_CLIP     mean of CLIP's loss over the four pairs (image, image_view2) x (text, text_view2)
-    L_SimSiam  objectives/simsiam.py on the two views of the image
+    L_SimSiam  objectives/self_supervised.py on the two views of the image
     L_MLM      Σ_i cost_i / number of hidden words                      heads/mlm.py
     L_NN       mean over the same four pairs of -log softmax_j(exp(t)·s(image_i, nearest(text_j))) at j = i
 
@@ -27,12 +27,11 @@ from torch import Tensor
 from equipoise.data.source import HIDDEN, IMAGE_VIEW2, MASKED_WORDS, TEXT_VIEW2
 from equipoise.forms import FORMS, CrossEntropy, Form
 from equipoise.heads import Head, HeadConfig, MLMHead, SimSiamHead, TextQueue
-from equipoise.kernels import contrast
+from equipoise.kernels import Scoring
 from equipoise.objectives.clip import CLIP
 from equipoise.objectives.objective import Objective
-from equipoise.objectives.simsiam import simsiam
+from equipoise.objectives.self_supervised import simsiam
 from equipoise.settings.choice import choice
-from equipoise.spaces import Space
 from equipoise.targets import TARGETS, OneHot, Target
 from equipoise.types import Batch, Embeddings, Loss, UserError
 
@@ -97,15 +96,7 @@ class DeCLIP(Objective):
         }
         return {term: made[term] for term in self._terms()}
 
-    def __call__(
-        self,
-        embeddings: Embeddings,
-        batch: Batch | None = None,
-        *,
-        log_scale: Tensor | float,
-        space: Space,
-        bias: Tensor | float | None = None,
-    ) -> Loss:
+    def loss(self, embeddings: Embeddings, batch: Batch | None, scoring: Scoring) -> Loss:
         assert embeddings.image_view2 is not None
         assert embeddings.text_view2 is not None
         images, texts = (embeddings.image, embeddings.image_view2), (embeddings.text, embeddings.text_view2)
@@ -113,13 +104,11 @@ class DeCLIP(Objective):
 
         def clip(image: Tensor, text: Tensor) -> Tensor:
             pair = replace(embeddings, image=image, text=text)
-            return self._clip()(pair, batch, log_scale=log_scale, space=space, bias=bias).total
+            return self._clip().loss(pair, batch, scoring).total
 
         def nearest(image: Tensor, text: Tensor) -> Tensor:
-            form, one_hot = CrossEntropy(direction="rows"), OneHot()
-            return contrast(
-                image, text.detach(), space=space, target=one_hot, form=form, log_scale=log_scale, impl=self.impl
-            )
+            form = CrossEntropy(direction="rows")
+            return scoring.contrast(image, text.detach(), target=OneHot(), form=form, impl=self.impl)
 
         terms = {"contrastive": _mean(clip(i, t) for i, t in product(images, texts))}
         if self.simsiam_weight:

@@ -21,6 +21,7 @@ from torch import Tensor
 
 from equipoise.data.source import CLASS_PROMPTS, CLASSES
 from equipoise.heads import HeadConfig
+from equipoise.kernels import Scoring
 from equipoise.objectives.class_contrast import class_contrast
 from equipoise.objectives.mixup.base import Mixing
 from equipoise.objectives.mixup.class_mix import ClassMix
@@ -50,24 +51,17 @@ class FewShot(Mixing):
     def heads(self) -> Mapping[str, HeadConfig]:
         return self.scale_heads
 
-    def __call__(
-        self,
-        embeddings: Embeddings,
-        batch: Batch | None = None,
-        *,
-        log_scale: Tensor | float,
-        space: Space,
-        bias: Tensor | float | None = None,
-    ) -> Loss:
+    def loss(self, embeddings: Embeddings, batch: Batch | None, scoring: Scoring) -> Loss:
         image, pivots, labels = embeddings.image, _pivots(embeddings), class_numbers(batch)
-        plain = class_contrast(image, pivots, labels, space=space, log_scale=log_scale, impl=self.impl)
+        points, space, scoring = (image.detach(), pivots.detach()), scoring.space, scoring.without_bias()
+        plain = class_contrast(image, pivots, labels, scoring, impl=self.impl)
         return self.with_mixes(
-            Loss(plain, {"classes": plain}, lambda: _facts(image.detach(), pivots.detach(), labels, space)),
+            Loss(plain, {"classes": plain}, lambda: _facts(*points, labels, space)),
             embeddings,
             batch,
-            log_scale,
-            mix=ClassMix(image, pivots, labels, space, self.impl),
-            hard=ClassMix(image.detach(), pivots.detach(), labels, space).above,
+            scoring,
+            mix=ClassMix(image, pivots, labels, self.impl),
+            hard=lambda lam: ClassMix(*points, labels).above(lam, space),
         )
 
 

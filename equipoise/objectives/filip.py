@@ -16,13 +16,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from torch import Tensor
-
 from equipoise.forms import CrossEntropy
+from equipoise.kernels import Scoring
 from equipoise.objectives.clip import CLIP
 from equipoise.objectives.objective import Objective
 from equipoise.settings.choice import choice
-from equipoise.spaces import Space, TokenSets
+from equipoise.spaces import TokenSets
 from equipoise.targets import TARGETS, Target
 from equipoise.types import Batch, Embeddings, Loss, UserError
 
@@ -49,24 +48,14 @@ class FILIP(Objective):
     def trains(self) -> tuple[str, ...]:
         return self._one_way("rows").trains
 
-    def __call__(
-        self,
-        embeddings: Embeddings,
-        batch: Batch | None = None,
-        *,
-        log_scale: Tensor | float,
-        space: Space,
-        bias: Tensor | float | None = None,
-    ) -> Loss:
-        if not isinstance(space, TokenSets):
+    def loss(self, embeddings: Embeddings, batch: Batch | None, scoring: Scoring) -> Loss:
+        if not isinstance(sets := scoring.space, TokenSets):
             raise UserError(
-                f"FILIP compares sets of vectors, but {type(space).__name__} has points of one; set space.name to "
+                f"FILIP compares sets of vectors, but {type(sets).__name__} has points of one; set space.name to "
                 "token_sets, or objective.name to clip"
             )
         by_image, by_text = (
-            self._one_way(way)(
-                embeddings, batch, log_scale=log_scale, space=replace(space, toward=way), bias=bias
-            ).total
+            self._one_way(way).loss(embeddings, batch, replace(scoring, space=replace(sets, toward=way))).total
             for way in ("rows", "cols")
         )
         return Loss((by_image + by_text) / 2, {"image_to_text": by_image, "text_to_image": by_text})

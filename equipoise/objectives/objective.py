@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from torch import Tensor
 
 from equipoise.heads import HeadConfig
+from equipoise.kernels import Scoring
 from equipoise.spaces import Space
 from equipoise.types import Batch, Embeddings, Loss
 
@@ -54,7 +55,6 @@ class Objective(ABC):
         before it is cut into micro-batches."""
         return batch
 
-    @abstractmethod
     def __call__(
         self,
         embeddings: Embeddings,
@@ -63,4 +63,10 @@ class Objective(ABC):
         log_scale: Tensor | float,
         space: Space,
         bias: Tensor | float | None = None,
-    ) -> Loss: ...
+    ) -> Loss:
+        """The loss of points of `space`, whose logits are exp(log_scale)·s, plus `bias` where one is learned."""
+        return self.loss(embeddings, batch, Scoring(space, log_scale, bias))
+
+    @abstractmethod
+    def loss(self, embeddings: Embeddings, batch: Batch | None, scoring: Scoring) -> Loss:
+        """The formula; every contrast it makes is one of `scoring.contrast`."""

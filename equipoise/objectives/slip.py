@@ -14,16 +14,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from torch import Tensor
-
 from equipoise.data.source import IMAGE_VIEW2
 from equipoise.forms import FORMS, Form
 from equipoise.heads import HeadConfig, SimCLRHead
+from equipoise.kernels import Scoring
 from equipoise.objectives.clip import CLIP
 from equipoise.objectives.objective import Objective
-from equipoise.objectives.simclr import simclr
+from equipoise.objectives.self_supervised import simclr
 from equipoise.settings.choice import choice
-from equipoise.spaces import Space
 from equipoise.targets import TARGETS, Target
 from equipoise.types import Batch, Embeddings, Loss, UserError
 
@@ -68,16 +66,8 @@ class SLIP(Objective):
     def heads(self) -> Mapping[str, HeadConfig]:
         return {"simclr": SimCLRHead.Config(self.hidden, self.width)}
 
-    def __call__(
-        self,
-        embeddings: Embeddings,
-        batch: Batch | None = None,
-        *,
-        log_scale: Tensor | float,
-        space: Space,
-        bias: Tensor | float | None = None,
-    ) -> Loss:
-        clip = self._clip()(embeddings, batch, log_scale=log_scale, space=space, bias=bias).total
+    def loss(self, embeddings: Embeddings, batch: Batch | None, scoring: Scoring) -> Loss:
+        clip = self._clip().loss(embeddings, batch, scoring).total
         first, second = (embeddings.further[role] for role in SimCLRHead.roles)
         self_supervised = simclr(first, second, self.self_temperature)
         return Loss(clip + self.self_weight * self_supervised, {"contrastive": clip, "simclr": self_supervised})

@@ -23,10 +23,9 @@ from typing import ClassVar
 from torch import Tensor
 
 from equipoise.forms import CrossEntropy, Divergence, Form, OnHardTarget, StackedForms
-from equipoise.kernels import contrast
+from equipoise.kernels import Scoring
 from equipoise.objectives.objective import Objective
 from equipoise.settings.choice import choice
-from equipoise.spaces import Space
 from equipoise.targets import GUIDES, HARD_TARGETS, Guide, HardTarget, Softened
 from equipoise.types import Batch, Embeddings, Loss, UserError
 
@@ -66,27 +65,10 @@ class SoftCLIP(Objective):
         roles = (role for _, target in self._targets() for role in target.trains)
         return tuple(dict.fromkeys(("image", "text", *roles)))
 
-    def __call__(
-        self,
-        embeddings: Embeddings,
-        batch: Batch | None = None,
-        *,
-        log_scale: Tensor | float,
-        space: Space,
-        bias: Tensor | float | None = None,
-    ) -> Loss:
+    def loss(self, embeddings: Embeddings, batch: Batch | None, scoring: Scoring) -> Loss:
         def compare(target: Softened, form: Form) -> Tensor:
-            at_hand = target.bind(embeddings, batch, log_scale=log_scale, space=space)
-            return contrast(
-                embeddings.image,
-                embeddings.text,
-                space=space,
-                target=at_hand,
-                form=form,
-                log_scale=log_scale,
-                bias=bias,
-                impl=self.impl,
-            )
+            bound = scoring.bind(target, embeddings, batch)
+            return scoring.contrast(embeddings.image, embeddings.text, target=bound, form=form, impl=self.impl)
 
         (weight, first), *others = self._targets()
         losses = compare(first, self._form(with_matches=True))

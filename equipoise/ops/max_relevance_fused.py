@@ -6,9 +6,6 @@ backward   Σ over the entries of the gradient that are not zero, sorted by toke
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import Any
-
 import torch
 from torch import Tensor
 
@@ -20,13 +17,15 @@ LONGEST = 1 << 16  # a row of scores stays in one program's registers
 
 
 def usable(numbers: Tensor) -> bool:
-    """Whether the kernels are the way to go here: on a GPU that runs them."""
+    """Whether the kernels can serve these numbers: on a GPU that runs them, in a type they know."""
     kinds = {torch.bfloat16, torch.float32}
-    return numbers.is_cuda and numbers.dtype in kinds and why_unavailable(numbers, _trial) is None
+    return numbers.is_cuda and numbers.dtype in kinds and why_unavailable(numbers, _smoke_test) is None
 
 
 def best_tokens(queries: Tensor, mask: Tensor, codes: Tensor) -> tuple[Tensor, Tensor]:
     """The largest <q_j, c> [N, C], in the queries' type, and its j."""
+    from equipoise.ops import max_relevance_triton
+
     (samples, tokens, width), count = queries.shape, len(codes)
     products = 1 if queries.dtype == torch.bfloat16 else 3
     pooled = queries.new_empty(samples, count, dtype=torch.float32)
@@ -35,16 +34,19 @@ def best_tokens(queries: Tensor, mask: Tensor, codes: Tensor) -> tuple[Tensor, T
     grid = (samples, -(-count // CODES))
     flat = split_bf16(queries.reshape(-1, width)), mask.to(torch.int8).contiguous(), split_bf16(codes)
     with torch.cuda.device_of(queries):
-        _tiles().best_tokens[grid](*flat, pooled, best, tokens, count, W=width, PRODUCTS=products, **cut)
+        max_relevance_triton.best_tokens[grid](*flat, pooled, best, tokens, count, W=width, PRODUCTS=products, **cut)
     return pooled.to(queries.dtype), best
 
 
 def thresholds(below: Tensor) -> Tensor:
     """τ [R, 1] of rows whose largest score is 0."""
+    from equipoise.ops import max_relevance_triton
+
     found = below.new_empty(len(below), 1)
     with torch.cuda.device_of(below):
         wide = 1 << (below.shape[1] - 1).bit_length()
-        _tiles().thresholds[(len(below),)](below.contiguous(), found, below.shape[1], WIDE=wide, num_warps=8)
+        grid = (len(below),)
+        max_relevance_triton.thresholds[grid](below.contiguous(), found, below.shape[1], WIDE=wide, num_warps=8)
     return found
 
 
@@ -59,6 +61,8 @@ def sparse_grads(upstream: Tensor, best: Tensor, queries: Tensor, codes: Tensor)
 
 def gathered_sums(source: Tensor, weights: Tensor, places: Tensor, segments: Tensor, count: int) -> Tensor:
     """[count, w]: row s is the sum of weights·source[places] where segments is s, always in the same order."""
+    from equipoise.ops import max_relevance_triton
+
     order = segments.argsort(stable=True)
     starts = torch.zeros(count + 1, dtype=torch.int64, device=source.device)
     starts[1:] = torch.bincount(segments, minlength=count).cumsum(0)
@@ -66,15 +70,11 @@ def gathered_sums(source: Tensor, weights: Tensor, places: Tensor, segments: Ten
     block = min(1024, 1 << (width - 1).bit_length())
     with torch.cuda.device_of(source):
         grid = (count, -(-width // block))
-        _tiles().gathered_sums[grid](
+        max_relevance_triton.gathered_sums[grid](
             source.contiguous(), weights[order], places[order], starts, total, W=width, BW=block, num_warps=4
         )
     return total
 
 
-def _trial(device: torch.device) -> None:
+def _smoke_test(device: torch.device) -> None:
     thresholds(torch.zeros(1, 64, device=device))
-
-
-def _tiles() -> Any:
-    return import_module("equipoise.ops.max_relevance_triton")

@@ -47,7 +47,7 @@ def best_tokens(
 
 @triton.jit
 def thresholds(below, found, length, WIDE: tl.constexpr):
-    """τ of one row a program, whose largest score is 0: Newton's steps, until the support is the same twice."""
+    """τ of one row per program, whose largest score is 0: Newton's steps, until the support is the same twice."""
     row, at = tl.program_id(0).to(tl.int64), tl.arange(0, WIDE)
     z = tl.load(below + row * length + at, mask=at < length, other=float("-inf"))
     low = tl.max(tl.where(at == 0, -1.0, -2.0), 0)

@@ -6,9 +6,10 @@ from equipoise.spaces.euclidean import Euclidean
 from equipoise.spaces.geodesic_mix import geodesic_mix
 from equipoise.spaces.hard_negatives import Hardness, hardness
 from equipoise.spaces.product_sphere import ProductSphere
-from equipoise.spaces.scorers.by_class import ByClass, by_class
-from equipoise.spaces.scorers.pinned import Pinned, pinned
-from equipoise.spaces.scorers.toward_mix import PartWay
+from equipoise.spaces.scorer import ScoredPoints, Scorer
+from equipoise.spaces.scorers.class_scores import ClassScores, scores_by_class
+from equipoise.spaces.scorers.overridden import OverriddenScores, override_scores
+from equipoise.spaces.scorers.toward_mix import TowardMix
 from equipoise.spaces.space import Space
 from equipoise.spaces.sphere import Sphere
 from equipoise.spaces.token_sets import TokenSets
@@ -22,17 +23,19 @@ SPACES: dict[str, type[Space]] = {
 
 __all__ = [
     "SPACES",
-    "ByClass",
+    "ClassScores",
     "Euclidean",
     "Hardness",
-    "PartWay",
-    "Pinned",
+    "OverriddenScores",
     "ProductSphere",
+    "ScoredPoints",
+    "Scorer",
     "Space",
     "Sphere",
     "TokenSets",
-    "by_class",
+    "TowardMix",
     "geodesic_mix",
     "hardness",
-    "pinned",
+    "override_scores",
+    "scores_by_class",
 ]

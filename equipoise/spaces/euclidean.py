@@ -41,7 +41,7 @@ class Euclidean(Space):
     def range(self) -> tuple[float, float]:
         return (-math.inf, 0.0)
 
-    def part_way(self, rows: Tensor, cols: Tensor, lam: float) -> Tensor:
+    def similarity_to_mix(self, rows: Tensor, cols: Tensor, lam: float) -> Tensor:
         return (1 - lam) * self.similarity(rows, cols)
 
     def exp(self, point: Tensor, tangent: Tensor) -> Tensor:

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from equipoise.spaces.space import Space
+from equipoise.spaces.scorer import Scorer, paired_similarity
 
 AT_ONCE = 1 << 22  # similarities that exist at the same time
 
@@ -33,7 +33,7 @@ def hardness(
     rows: Tensor,
     cols: Tensor,
     *,
-    space: Space,
+    space: Scorer,
     positive: Tensor | None = None,
     match: Tensor | None = None,
     matched: bool = True,
@@ -42,7 +42,7 @@ def hardness(
     that is not as close to it as `space` says. Not `matched`: the matches are elsewhere, and all columns are
     negatives."""
     match = torch.arange(len(rows), device=rows.device) if match is None else match
-    positive = space.pairwise(rows, cols[match]) if positive is None else positive
+    positive = paired_similarity(space, rows, cols[match]) if positive is None else positive
     closest, above = [], []
     for some in torch.arange(len(rows), device=rows.device).split(max(1, AT_ONCE // len(cols))):
         others = space.similarity(rows[some], cols)

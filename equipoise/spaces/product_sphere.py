@@ -67,7 +67,7 @@ class ProductSphere(Space):
     def factors(self) -> int:
         return self.m
 
-    def part_way(self, rows: Tensor, cols: Tensor, lam: float) -> Tensor:
+    def similarity_to_mix(self, rows: Tensor, cols: Tensor, lam: float) -> Tensor:
         if self.distance == "geodesic":
             return (1 - lam) * self.similarity(rows, cols)
         spheres = zip(rows.chunk(self.m, 1), cols.chunk(self.m, 1), strict=True)

@@ -15,9 +15,8 @@ import torch
 from torch import Generator, Tensor
 from torch.utils.checkpoint import checkpoint
 
+from equipoise.spaces.scorer import paired_similarity
 from equipoise.types import UserError
-
-PAIRS_AT_ONCE = 64  # pairs whose similarities are read off the diagonal of one block
 
 
 @dataclass(frozen=True)
@@ -46,10 +45,9 @@ class Space(ABC):
 
     def pairwise(self, u: Tensor, v: Tensor) -> Tensor:
         """The similarity of each point with the one at its place: [N, d] and [N, d] to [N]."""
-        parts = zip(u.split(PAIRS_AT_ONCE), v.split(PAIRS_AT_ONCE), strict=True)
-        return torch.cat([self.similarity(some, others).diagonal() for some, others in parts])
+        return paired_similarity(self, u, v)
 
-    def part_way(self, rows: Tensor, cols: Tensor, lam: float) -> Tensor:
+    def similarity_to_mix(self, rows: Tensor, cols: Tensor, lam: float) -> Tensor:
         """How close each row is to its mix with each column, the point at `lam` from the column (0) to the row (1):
         [R, d] and [C, d] to [R, C]. This makes all mixes, those of one row at a time and again for the gradient; a
         space that knows better says so."""

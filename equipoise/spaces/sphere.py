@@ -44,7 +44,7 @@ class Sphere(Space):
     def range(self) -> tuple[float, float]:
         return (-1.0, 1.0)
 
-    def part_way(self, rows: Tensor, cols: Tensor, lam: float) -> Tensor:
+    def similarity_to_mix(self, rows: Tensor, cols: Tensor, lam: float) -> Tensor:
         return torch.cos((1 - lam) * pairwise.arcs(rows, cols, 1))  # what is left of the arc between them
 
     def exp(self, point: Tensor, tangent: Tensor) -> Tensor:

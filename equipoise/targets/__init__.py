@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from equipoise.targets.class_matches import OfClasses
-from equipoise.targets.duplicates import Alike, Duplicates
+from equipoise.targets.duplicates import HARD_TARGETS, Alike, Duplicates
 from equipoise.targets.guide import GUIDES, Guide
-from equipoise.targets.hard_targets import HARD_TARGETS
 from equipoise.targets.label_smoothing import Smoothed
 from equipoise.targets.mirrored import Reflected
 from equipoise.targets.one_hot import OneHot

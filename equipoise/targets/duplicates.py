@@ -6,8 +6,8 @@ Eq. 2, with labels; ALBEF's fine-tuning, with images).
 
     target[i, j] = [i ~ j] / |{k : i ~ k}|        i ~ j where any of the named data is equal for i and j
 
-`same` names what to compare: "index" (the record itself) or side data of the batch with one whole number a sample, such
-as "caption" and "key" (fingerprints) or "label". With nothing alike this is the one-hot target.
+`same` names what to compare: "index" (the record itself) or side data of the batch with one whole number per sample,
+such as "caption" and "key" (fingerprints) or "label". With nothing alike this is the one-hot target.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 
 from equipoise.spaces import Space
+from equipoise.targets.one_hot import OneHot
 from equipoise.targets.target import Gather, HardTarget
 from equipoise.types import Batch, Embeddings, UserError
 
@@ -72,6 +73,14 @@ class Duplicates(HardTarget):
         raise UserError("this target must be bound to a batch, for it compares samples; call target.bind(...) first")
 
     counts = positive  # type: ignore[assignment]
+
+
+# The targets that know matches and the rest alone: what soft targets are softened from
+HARD_TARGETS: dict[str, HardTarget | type[HardTarget]] = {
+    "one_hot": OneHot,
+    "duplicates": Duplicates,
+    "labels": Duplicates(same=("label",)),
+}
 
 
 def _key(batch: Batch | None, name: str) -> Tensor:

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from equipoise.settings.choice import choice
 from equipoise.spaces import Space
-from equipoise.targets.hard_targets import HARD_TARGETS
+from equipoise.targets.duplicates import HARD_TARGETS
 from equipoise.targets.target import Gather, HardTarget, Scores, Target, TargetBlock
 from equipoise.types import Batch, Embeddings, UserError
 

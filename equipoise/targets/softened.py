@@ -23,8 +23,8 @@ from torch import Tensor
 
 from equipoise.settings.choice import choice
 from equipoise.spaces import Space
+from equipoise.targets.duplicates import HARD_TARGETS
 from equipoise.targets.guide import GUIDES, Guide, Kinship
-from equipoise.targets.hard_targets import HARD_TARGETS
 from equipoise.targets.target import COLS, ROWS, SHARED, Gather, HardTarget, Scores, Target, TargetBlock
 from equipoise.types import Batch, Embeddings, UserError
 

@@ -12,7 +12,7 @@ from torch import Tensor
 from equipoise.kernels.finite import NotFinitePoints
 from equipoise.kernels.sharding.context import sharded_batch
 from equipoise.kernels.sharding.gather import gather_batch, gather_points
-from equipoise.kernels.sharding.hard_negatives import hardness_in_parts
+from equipoise.kernels.sharding.hard_negatives import sharded_hardness
 from equipoise.models.model import Model
 from equipoise.objectives import Objective
 from equipoise.spaces import Hardness, Space, hardness
@@ -53,7 +53,7 @@ class BatchLoss:
         mine = Embeddings.of(roles)
         with sharded_batch(self.exchange, len(batch)) as parts:
             loss = self._loss(mine, batch)
-        return replace(loss, facts=partial(_facts, loss, mine, partial(hardness_in_parts, self.model.space, parts)))
+        return replace(loss, facts=partial(_facts, loss, mine, partial(sharded_hardness, self.model.space, parts)))
 
     def _loss(self, embeddings: Embeddings, batch: Batch) -> Loss:
         t, bias = self.model.log_scale, self.model.logit_bias

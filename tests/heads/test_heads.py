@@ -175,7 +175,7 @@ class PushedUp(Objective):
     def needs(self) -> tuple[str, ...]:
         return ("image", "text", "m2_log_scale")
 
-    def __call__(self, embeddings, batch=None, *, log_scale, space, bias=None) -> Loss:
+    def loss(self, embeddings, batch, scoring) -> Loss:
         used = embeddings.image.sum() + embeddings.text.sum()
         total = -embeddings.further["m2_log_scale"].mean() + 0 * used
         return Loss(total, {"up": total})

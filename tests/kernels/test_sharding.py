@@ -12,7 +12,7 @@ from started_once import once, run_ranks
 from test_contrast import made
 
 from equipoise.forms import FORMS, CrossEntropy, Statistics
-from equipoise.kernels.sharding.context import whole_target
+from equipoise.kernels.sharding.context import target_of_batch
 from equipoise.kernels.sharding.ring import Ring
 from equipoise.targets import OneHot, Target, TargetBlock
 from equipoise.types import UserError
@@ -79,4 +79,4 @@ class Peculiar(Target):
 def test_what_cannot_be_divided_is_refused(rows, target, sentence):
     u, v = torch.zeros(rows, 8), torch.zeros(3, 8)
     with pytest.raises(UserError, match=sentence):
-        whole_target(Ring(1, (2, 3)), u, v, target, CrossEntropy())
+        target_of_batch(Ring(1, (2, 3)), u, v, target, CrossEntropy())

@@ -13,8 +13,8 @@ from torch import Tensor
 
 from equipoise.forms import CrossEntropy
 from equipoise.kernels import contrast
-from equipoise.kernels.triton.euclidean import fused_straight
-from equipoise.kernels.triton.geodesic import STORED, fused_arcs, plan_for
+from equipoise.kernels.triton.euclidean import fused_euclidean
+from equipoise.kernels.triton.geodesic import STORED, fused_geodesic, plan_for
 from equipoise.kernels.triton.launch_config import Plan, Tile
 from equipoise.spaces import Euclidean, ProductSphere, Space
 from equipoise.targets import OneHot
@@ -34,8 +34,8 @@ def fused_distance(
     rows: Tensor, cols: Tensor, log_scale: Tensor, form: CrossEntropy, space: Space, plan: Plan | None = None
 ) -> Tensor:
     if isinstance(space, ProductSphere):
-        return fused_arcs(rows, cols, log_scale, form, space, plan)
-    return fused_straight(rows, cols, log_scale, form, plan)
+        return fused_geodesic(rows, cols, log_scale, form, space, plan)
+    return fused_euclidean(rows, cols, log_scale, form, plan)
 
 
 @pytest.fixture

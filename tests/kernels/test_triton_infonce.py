@@ -15,9 +15,8 @@ from torch.nn import functional as F
 
 from equipoise.forms import CrossEntropy, Divergence, Sigmoid
 from equipoise.kernels import contrast
-from equipoise.kernels.triton.infonce import fused
+from equipoise.kernels.triton.infonce import fused_infonce, smoke_test
 from equipoise.kernels.triton.launch_config import Plan, Tile
-from equipoise.kernels.triton.lazy import trial
 from equipoise.ops.triton_support import why_unavailable
 from equipoise.spaces import Euclidean, ProductSphere, Space, Sphere
 from equipoise.targets import OneHot, Smoothed
@@ -101,7 +100,7 @@ def allowed(u: Tensor, v: Tensor, log_scale: Tensor, form: CrossEntropy) -> list
 
 def check(u: Tensor, v: Tensor, scale: float, plan: Plan | None, form: CrossEntropy) -> None:
     log_scale = torch.tensor(math.log(scale), device=u.device)
-    got = loss_and_grads(u, v, log_scale, lambda *x: fused(*x, form, plan))
+    got = loss_and_grads(u, v, log_scale, lambda *x: fused_infonce(*x, form, plan))
     eager = loss_and_grads(u, v, log_scale, eagerly(form))
     wanted = loss_and_grads(u.double(), v.double(), log_scale.double(), eagerly(form))
     names, budget = ("loss", "rows", "cols", "log_scale"), allowed(u, v, log_scale, form)
@@ -129,7 +128,7 @@ def test_one_side_alone_wants_gradients(device):
     grads = []
     for wanting in ((True, True), (True, False), (False, True)):
         points = [x.clone().requires_grad_(wants) for x, wants in zip((u, v), wanting, strict=True)]
-        fused(*points, torch.tensor(2.0, device=device), CrossEntropy(), TILES).backward()
+        fused_infonce(*points, torch.tensor(2.0, device=device), CrossEntropy(), TILES).backward()
         grads.append([x.grad for x in points])
     assert torch.equal(grads[1][0], grads[0][0])
     assert grads[1][1] is None
@@ -234,7 +233,7 @@ def test_chunks_on_the_gpu(products):
 def test_two_runs_are_the_same_bit_for_bit():
     points = [x.to("cuda", torch.bfloat16) for x in random_points(2048, 2048, 512)]
     log_scale = torch.tensor(3.0, device="cuda")
-    first, second = (loss_and_grads(*points, log_scale, lambda *x: fused(*x, CrossEntropy())) for _ in range(2))
+    first, second = (loss_and_grads(*points, log_scale, lambda *x: fused_infonce(*x, CrossEntropy())) for _ in range(2))
     assert all(torch.equal(a, b) for a, b in zip(first, second, strict=True))
 
 
@@ -243,7 +242,7 @@ def test_two_runs_are_the_same_bit_for_bit():
 def test_auto_takes_the_kernels_where_there_are_any(monkeypatch):
     u, v = (x.to("cuda", torch.bfloat16) for x in random_points(2304, 2304, 512))
     parts = {"target": OneHot(), "form": CrossEntropy(), "log_scale": 1.0, "impl": "auto"}
-    assert why_unavailable(u, trial) is None
+    assert why_unavailable(u, smoke_test) is None
     module = sys.modules["equipoise.kernels.contrast"]  # by its name: the package shows the function
     monkeypatch.setattr(module, "tiled", lambda *_: pytest.fail("tiled was chosen"))
     assert float(contrast(u, v, space=Sphere(512), **parts)) > 0

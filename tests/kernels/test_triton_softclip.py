@@ -16,7 +16,7 @@ from torch.nn import functional as F
 from equipoise.forms import CrossEntropy, Divergence, Form, OnHardTarget, StackedForms
 from equipoise.kernels import contrast
 from equipoise.kernels.triton.launch_config import Plan, Tile
-from equipoise.kernels.triton.softclip import PLAN, TILES, fused_softened
+from equipoise.kernels.triton.softclip import PLAN, TILES, fused_softclip
 from equipoise.objectives import SoftCLIP
 from equipoise.spaces import Euclidean, ProductSphere, Sphere
 from equipoise.targets import GUIDES, Duplicates, Guide, Softened
@@ -90,7 +90,7 @@ def eagerly(form: Form, target: Softened, batch: Batch | None = None):
 
 
 def fused_by(plan: Plan | None, form: Form, target: Softened, batch: Batch | None = None):
-    return lambda points, t: fused_softened(*points[:2], t, form, bound(points, t, target, batch), plan)
+    return lambda points, t: fused_softclip(*points[:2], t, form, bound(points, t, target, batch), plan)
 
 
 def allowed(points: list[Tensor], log_scale: Tensor) -> list[float]:

@@ -13,8 +13,7 @@ from equipoise.data.source import HIDDEN
 from equipoise.forms import CrossEntropy, Sigmoid
 from equipoise.kernels import contrast
 from equipoise.objectives import SLIP, DeCLIP
-from equipoise.objectives.simclr import simclr
-from equipoise.objectives.simsiam import simsiam
+from equipoise.objectives.self_supervised import simclr, simsiam
 from equipoise.spaces import Sphere
 from equipoise.targets import OneHot
 from equipoise.types import Batch, Embeddings, UserError

@@ -12,7 +12,7 @@ from few_shot_by_hand import ByHand
 from torch import Tensor
 
 from equipoise.data.source import CLASSES
-from equipoise.kernels import contrast
+from equipoise.kernels import Scoring, contrast
 from equipoise.objectives import CLIP, FewShot
 from equipoise.objectives.class_contrast import class_contrast
 from equipoise.objectives.mixup.class_mix import ClassMix
@@ -77,23 +77,23 @@ def test_with_one_image_a_class_it_is_what_pairs_have(name):
     """In whatever order the classes come: CLIP, m²-, V-, L- and VL-Mix of the images and their own prompts."""
     space, labels, lam = space_named(name, 8), torch.tensor([3, 0, 4, 1, 2]), 0.3
     image, pivots = points(5, 5, space)
-    text, how = pivots[labels], {"space": space, "log_scale": T}
-    clip = CLIP()(Embeddings(image, text), **how).total
-    torch.testing.assert_close(class_contrast(image, pivots, labels, **how), clip, rtol=0, atol=1e-12)
-    mix = ClassMix(image, pivots, labels, space)
+    text, scoring = pivots[labels], Scoring(space, T)
+    clip = CLIP().loss(Embeddings(image, text), None, scoring).total
+    torch.testing.assert_close(class_contrast(image, pivots, labels, scoring), clip, rtol=0, atol=1e-12)
+    mix = ClassMix(image, pivots, labels)
     pairs = {
-        "m2": m2mix(image, text, lam, **how),
-        "v": v_mix(image, text, lam, **how),
-        "l": v_mix(text, image, lam, **how),
-        "vl": vl_mix(image, text, lam, **how),
+        "m2": m2mix(image, text, lam, scoring),
+        "v": v_mix(image, text, lam, scoring),
+        "l": v_mix(text, image, lam, scoring),
+        "vl": vl_mix(image, text, lam, scoring),
     }
     for term, expected in pairs.items():
-        torch.testing.assert_close(mix(term, lam, T), expected, rtol=0, atol=1e-12)
+        torch.testing.assert_close(mix(term, lam, scoring), expected, rtol=0, atol=1e-12)
 
 
 def test_one_image_of_two_classes_pulls_toward_its_own_prompt():
     image, pivots = points(1, 2)
-    found = class_contrast(image, pivots, torch.tensor([1]), space=SPACE, log_scale=T)
+    found = class_contrast(image, pivots, torch.tensor([1]), Scoring(SPACE, T))
     logits = math.exp(T) * (image @ pivots.T)[0]
     assert float(found) == pytest.approx(float(logits.logsumexp(0) - logits[1]) / 2, abs=1e-12)  # alone among images: 0
 
@@ -106,9 +106,9 @@ def test_gradients_equal_finite_differences(name, impl):
 
     def total(image: Tensor, pivots: Tensor, t: Tensor, t2: Tensor) -> Tensor:
         image, pivots = space.project(image), space.project(pivots)
-        mix = ClassMix(image, pivots, labels, space, impl)
-        mixed = torch.stack([mix(term, 0.3, t2 if term == "m2" else t) for term in TERMS]).sum()
-        return class_contrast(image, pivots, labels, space=space, log_scale=t, impl=impl) + mixed
+        mix = ClassMix(image, pivots, labels, impl)
+        mixed = torch.stack([mix(term, 0.3, Scoring(space, t2 if term == "m2" else t)) for term in TERMS]).sum()
+        return class_contrast(image, pivots, labels, Scoring(space, t), impl=impl) + mixed
 
     assert torch.autograd.gradcheck(total, (*leaves, *scales))
 
@@ -141,15 +141,15 @@ def test_prompts_that_are_equal_or_opposite_are_finite():
 def test_order_of_the_batch_and_of_the_classes_does_not_matter():
     image, pivots = points(7, 5)
     y, turn, renamed = torch.tensor(MANY), torch.randperm(7), torch.tensor([2, 0, 4, 1, 3])
-    plain = class_contrast(image, pivots, y, space=SPACE, log_scale=T)
+    plain = class_contrast(image, pivots, y, Scoring(SPACE, T))
     moved = torch.empty_like(pivots)
     moved[renamed] = pivots
-    other = class_contrast(image[turn], moved, renamed[y[turn]], space=SPACE, log_scale=T)
+    other = class_contrast(image[turn], moved, renamed[y[turn]], Scoring(SPACE, T))
     torch.testing.assert_close(other, plain, rtol=0, atol=1e-12)
-    lam, mix = 0.4, ClassMix(image, pivots, y, SPACE)
+    lam, mix, scoring = 0.4, ClassMix(image, pivots, y), Scoring(SPACE, T)
     for term in TERMS:
-        found = ClassMix(image, moved, renamed[y], SPACE)(term, lam, T)
-        torch.testing.assert_close(found, mix(term, lam, T), rtol=0, atol=1e-12)
+        found = ClassMix(image, moved, renamed[y])(term, lam, scoring)
+        torch.testing.assert_close(found, mix(term, lam, scoring), rtol=0, atol=1e-12)
 
 
 def test_any_space_will_do_without_mixups_and_one_without_geodesics_not_with_them():

@@ -12,7 +12,7 @@ from every_space import NAMES, space_named
 from torch import Tensor
 
 import equipoise as eq
-from equipoise.kernels import contrast
+from equipoise.kernels import Scoring, contrast
 from equipoise.objectives import CLIP, OBJECTIVES, M3Mix, SoftCLIP
 from equipoise.objectives.mixup.m2mix import READINGS, halves, m2mix, mixed_above
 from equipoise.objectives.mixup.schedule import alpha_at, drawn_share, weight_at
@@ -44,7 +44,7 @@ def at(step: int = 1, steps: int = 9, epoch_steps: int = 2, seed: int = 0, n: in
 @pytest.mark.parametrize("reading", READINGS)
 def test_m2_equals_the_paper_read_aloud(reading, lam, n, impl):
     u, v = points(n)
-    got = m2mix(u, v, lam, space=SPACE, log_scale=T2, reading=reading, impl=impl)
+    got = m2mix(u, v, lam, Scoring(SPACE, T2), reading=reading, impl=impl)
     assert float(got) == pytest.approx(by_hand.m2(u, v, lam, math.exp(T2), reading), abs=1e-12)
 
 
@@ -54,9 +54,9 @@ def test_m2_equals_the_paper_read_aloud(reading, lam, n, impl):
 @pytest.mark.parametrize("lam", SHARES)
 def test_v_l_and_vl_equal_the_paper_read_aloud(lam, n, original, impl):
     u, v = points(n, 3)
-    how = {"space": SPACE, "log_scale": T, "original_negatives": original, "impl": impl}
+    scoring, how = Scoring(SPACE, T), {"original_negatives": original, "impl": impl}
     expected = [mixed(u, v, lam, math.exp(T), original) for mixed in (by_hand.v, by_hand.vocal, by_hand.vl)]
-    got = [v_mix(u, v, lam, **how), v_mix(v, u, lam, **how), vl_mix(u, v, lam, **how)]
+    got = [mix(*points, lam, scoring, **how) for mix, points in ((v_mix, (u, v)), (v_mix, (v, u)), (vl_mix, (u, v)))]
     assert [float(x) for x in got] == pytest.approx(expected, abs=1e-12)
 
 
@@ -96,9 +96,9 @@ def test_gradients_equal_finite_differences(reading, name, impl):
 
     def total(u: Tensor, v: Tensor, t: Tensor, t2: Tensor) -> Tensor:
         image, text = space.project(u), space.project(v)
-        how = {"space": space, "log_scale": t, "impl": impl}
-        uni = v_mix(image, text, lam, **how) + v_mix(text, image, lam, **how) + vl_mix(image, text, lam, **how)
-        return uni + m2mix(image, text, lam, space=space, log_scale=t2, reading=reading, impl=impl)
+        mixes = (v_mix, image, text), (v_mix, text, image), (vl_mix, image, text)
+        uni = torch.stack([mix(rows, cols, lam, Scoring(space, t), impl=impl) for mix, rows, cols in mixes]).sum()
+        return uni + m2mix(image, text, lam, Scoring(space, t2), reading=reading, impl=impl)
 
     assert torch.autograd.gradcheck(total, (u, v, t, t2))
 
@@ -141,23 +141,23 @@ def test_everything_is_finite_at_the_edges(name, dtype, t):
 
 def test_a_share_of_one_or_none_leaves_nothing_mixed():
     u, v = points(6)
-    how = {"space": SPACE, "log_scale": T}
+    scoring = Scoring(SPACE, T)
     plain = by_hand.clip(u, v, math.exp(T))
     for mixed in (v_mix, vl_mix):
-        assert float(mixed(u, v, 1.0, **how)) == pytest.approx(plain, abs=1e-12)
+        assert float(mixed(u, v, 1.0, scoring)) == pytest.approx(plain, abs=1e-12)
     # λ = 0 of VL pairs each mirror with its own text, so that only the diagonal's values move along
     swapped = by_hand.vl(u, v, 0.0, math.exp(T))
-    assert float(vl_mix(u, v, 0.0, **how)) == pytest.approx(swapped, abs=1e-12)
+    assert float(vl_mix(u, v, 0.0, scoring)) == pytest.approx(swapped, abs=1e-12)
     # the proof's mix without any share of the anchor is the plain negative: m² is CLIP, one way each
     rows = by_hand.cross_entropy(by_hand.scaled((u @ v.T).tolist(), math.exp(T)), by_hand.eye(6))
     cols = by_hand.cross_entropy(by_hand.scaled((v @ u.T).tolist(), math.exp(T)), by_hand.eye(6))
-    assert float(m2mix(u, v, 0.0, reading="proof", **how)) == pytest.approx((rows + cols) / 2, abs=1e-12)
+    assert float(m2mix(u, v, 0.0, scoring, reading="proof")) == pytest.approx((rows + cols) / 2, abs=1e-12)
 
 
 def test_the_order_of_readings_is_not_a_matter_of_taste():
     """They are three objectives: on the same points they differ."""
     u, v = points(6)
-    found = [float(m2mix(u, v, 0.4, space=SPACE, log_scale=T2, reading=reading)) for reading in READINGS]
+    found = [float(m2mix(u, v, 0.4, Scoring(SPACE, T2), reading=reading)) for reading in READINGS]
     assert min(abs(a - b) for i, a in enumerate(found) for b in found[:i]) > 1e-3
 
 
@@ -259,7 +259,7 @@ def test_how_many_mixed_negatives_are_above_the_positive_is_logged(reading):
         count = 0
         for i in range(n):
             for j in range(n):
-                count += i != j and float(half.space.similarity(half.rows[i : i + 1], half.cols[j : j + 1])) > own[i]
+                count += i != j and float(half.scorer.similarity(half.rows[i : i + 1], half.cols[j : j + 1])) > own[i]
         assert found[side] == pytest.approx(count / (n * (n - 1)))
     assert 0 < found["image"] <= 1
     facts = M3Mix(m2_scale_learned=False, reading=reading)(Embeddings(u, v), at(), log_scale=T, space=SPACE).facts()

@@ -10,8 +10,9 @@ from torch import Tensor
 
 import equipoise as eq
 from equipoise.evaluation.geometry import alignment
+from equipoise.kernels import Scoring
 from equipoise.objectives.mixup.m2mix import m2mix
-from equipoise.spaces import PartWay
+from equipoise.spaces import TowardMix
 
 ANGLES = torch.linspace(0, 2 * math.pi, 40_001, dtype=torch.float64)[:-1]  # of the circle, d = 2
 WIDTH = 2 * math.pi / len(ANGLES)
@@ -121,12 +122,12 @@ def test_proposition_d2_m2_spreads_but_keeps_the_positive():
     u, v = clouds(32, apart=True)
     lam, diagonal = 0.8, torch.eye(32, dtype=torch.bool)
     own = (u * v).sum(1)
-    halves = [PartWay(SPACE, lam).similarity(rows, cols) for rows, cols in ((u, v), (v, u))]
+    halves = [TowardMix(SPACE, lam).similarity(rows, cols) for rows, cols in ((u, v), (v, u))]
     for half in halves:
         assert bool((half.masked_fill(diagonal, torch.inf).amin(1) > own).all()), "the proof's assumption"
     negatives = [half.masked_fill(diagonal, -torch.inf) for half in halves]
     for tau in TEMPERATURES:
-        whole = float(m2mix(u, v, lam, space=SPACE, log_scale=-math.log(tau), reading="proof"))
+        whole = float(m2mix(u, v, lam, Scoring(SPACE, -math.log(tau)), reading="proof"))
         spread = sum(float(torch.logsumexp(half / tau, 1).mean()) for half in negatives) / 2
         kept = float(own.mean()) / tau
         assert whole == pytest.approx(spread - kept, abs=1e-3)

@@ -17,6 +17,7 @@ from equipoise.data.preprocess import Preprocess
 from equipoise.data.scenes import Scenes
 from equipoise.data.source import IMAGE_MIXED, IMAGE_PARTNER
 from equipoise.data.tokenizer import CaptionTokenizer
+from equipoise.kernels import Scoring
 from equipoise.objectives import IMix, SoftCLIP, UnMix
 from equipoise.objectives.mixup.pixels import mixed_loss
 from equipoise.objectives.mixup.schedule import drawn_share
@@ -46,7 +47,7 @@ def test_the_loss_of_mixed_pictures_read_aloud(lam, n, impl):
     mixed, text, _ = points(n)
     logits = [[math.exp(T) * by_hand.dot(a, b) for b in text.tolist()] for a in mixed.tolist()]
     target = [[lam * (i == j) + (1 - lam) * (i + j == n - 1) for j in range(n)] for i in range(n)]
-    found = float(mixed_loss(mixed, text, lam, space=SPACE, log_scale=T, impl=impl))
+    found = float(mixed_loss(mixed, text, lam, Scoring(SPACE, T), impl=impl))
     assert found == pytest.approx(by_hand.both_ways(logits, target), abs=1e-10)
     assert found == pytest.approx(unmix_aloud(mixed, text, lam), abs=1e-10)
 
@@ -59,7 +60,7 @@ def test_gradients_in_every_space(name):
     t = torch.tensor(1.2).double().requires_grad_()
 
     def loss(u: Tensor, v: Tensor, t: Tensor) -> Tensor:
-        return mixed_loss(space.project(u), space.project(v), 0.3, space=space, log_scale=t, impl="eager")
+        return mixed_loss(space.project(u), space.project(v), 0.3, Scoring(space, t), impl="eager")
 
     assert torch.autograd.gradcheck(loss, (u, v, t))
 
@@ -105,7 +106,7 @@ def test_another_objective_may_stand_beside_the_mixtures():
 
 def test_a_share_of_one_is_clip():
     image, text, _ = points(5)
-    found = float(mixed_loss(image, text, 1.0, space=SPACE, log_scale=T, impl="eager"))
+    found = float(mixed_loss(image, text, 1.0, Scoring(SPACE, T), impl="eager"))
     assert found == pytest.approx(by_hand.clip(image, text, math.exp(T)), abs=1e-10)
 
 
@@ -118,9 +119,9 @@ def test_the_towers_see_the_mixtures(objective):
     mixed = model.image_points(lam * batch.images + (1 - lam) * batch.images.flip(0))
     text, image = model.text_points(batch), model.image_points(batch.images)
     scale = model.log_scale
-    expected = mixed_loss(mixed, text, lam, space=model.space, log_scale=scale, impl="eager")
+    expected = mixed_loss(mixed, text, lam, Scoring(model.space, scale), impl="eager")
     if objective == "unmix":
-        expected = expected + mixed_loss(image, text, 1.0, space=model.space, log_scale=scale, impl="eager")
+        expected = expected + mixed_loss(image, text, 1.0, Scoring(model.space, scale), impl="eager")
     expected.backward()
     by_hand_grads = {name: p.grad.clone() for name, p in model.named_parameters()}
     model.zero_grad()

@@ -1,4 +1,4 @@
-"""Mixes with every column, pinned similarities and hardness, against what they stand for."""
+"""Similarities to mixes, overridden similarities and hardness, against what they stand for."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 import torch
 from every_space import NAMES, space_named
 
-from equipoise.spaces import PartWay, ProductSphere, Space, Sphere, TokenSets, geodesic_mix, hardness, pinned
+from equipoise.spaces import ProductSphere, Space, Sphere, TokenSets, TowardMix, geodesic_mix, hardness, override_scores
 from equipoise.types import UserError
 
 DIM = 8
@@ -21,35 +21,36 @@ def points(space: Space, n: int, seed: int) -> torch.Tensor:
 
 @pytest.mark.parametrize("space", ALL)
 @pytest.mark.parametrize("lam", [0.0, 0.2, 0.7, 1.0])
-def test_part_way_is_the_similarity_with_each_mix(space, lam):
+def test_the_similarity_to_mixes_is_the_similarity_with_each_mix(space, lam):
     """The closed forms against the mixes themselves, made one by one."""
     u, v = points(space, 5, 1), points(space, 4, 2)
     v[0] = u[0]  # a pair without a way between them
-    found = PartWay(space, lam).similarity(u, v)
+    found = TowardMix(space, lam).similarity(u, v)
     for i in range(5):
         for j in range(4):
             mixed = geodesic_mix(u[i : i + 1], v[j : j + 1], lam, space=space)
             torch.testing.assert_close(
                 found[i : i + 1, j : j + 1], space.similarity(u[i : i + 1], mixed), atol=1e-7, rtol=0
             )
-    torch.testing.assert_close(Space.part_way(space, u, v, lam), found, atol=1e-7, rtol=0)  # what no closed form needs
+    without_closed_form = Space.similarity_to_mix(space, u, v, lam)
+    torch.testing.assert_close(without_closed_form, found, atol=1e-7, rtol=0)
 
 
 @pytest.mark.parametrize("space", ALL)
-def test_gradients_of_part_way_are_right_both_ways(space):
+def test_gradients_of_the_similarity_to_mixes_are_right_both_ways(space):
     u, v = (points(space, n, n).requires_grad_() for n in (2, 3))
-    for how in (type(space).part_way, Space.part_way):
+    for how in (type(space).similarity_to_mix, Space.similarity_to_mix):
         check = lambda a, b, how=how: how(space, space.project(a), space.project(b), 0.3)  # noqa: E731
         assert torch.autograd.gradcheck(check, (u, v))
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("space", ALL)
-def test_part_way_is_finite_for_identical_and_opposite_points(space, dtype):
+def test_the_similarity_to_mixes_is_finite_for_identical_and_opposite_points(space, dtype):
     u = points(space, 3, 1).to(dtype)
     for other in (u, -u, u + 1e-7, -u + 1e-7):
         rows, cols = u.clone().requires_grad_(), other.clone().requires_grad_()
-        found = PartWay(space, 0.4).similarity(rows, cols)
+        found = TowardMix(space, 0.4).similarity(rows, cols)
         assert found.isfinite().all()
         assert all(grad.isfinite().all() for grad in torch.autograd.grad(found.sum(), (rows, cols)))
 
@@ -60,19 +61,18 @@ def test_pairwise_is_the_diagonal(space):
     torch.testing.assert_close(space.pairwise(u, v), space.similarity(u, v).diagonal(), rtol=0, atol=1e-13)
 
 
-def test_pins_replace_just_what_they_name():
+def test_overrides_replace_just_what_they_name():
     space = Sphere(DIM)
     u, v = points(space, 5, 1), points(space, 6, 2)
     places = torch.tensor([0, 2, 5, 1, 1]), torch.tensor([3, 2, 0, 5, 4])
     values = torch.arange(5.0), 10 + torch.arange(5.0)
-    rows, cols, there = pinned(u, v, list(zip(places, values, strict=True)), space=space)
+    rows, cols, scorer = override_scores(u, v, list(zip(places, values, strict=True)), of=space)
     expected = u @ v.T
     for place, value in zip(places, values, strict=True):
         for i in range(5):
             expected[i, place[i]] = value[i].double()
-    assert torch.equal(there.similarity(rows, cols), expected)
-    torch.testing.assert_close(there.similarity(rows[1:3], cols[2:]), expected[1:3, 2:], rtol=0, atol=1e-15)
-    torch.testing.assert_close(there.project(rows), rows)
+    assert torch.equal(scorer.similarity(rows, cols), expected)
+    torch.testing.assert_close(scorer.similarity(rows[1:3], cols[2:]), expected[1:3, 2:], rtol=0, atol=1e-15)
 
 
 @pytest.mark.parametrize("chunk", [1, 7, 1 << 22])
@@ -93,6 +93,6 @@ def test_hardness_equals_loops(chunk, monkeypatch):
 
 def test_a_space_without_geodesics_is_refused():
     with pytest.raises(UserError, match="TokenSets has no geodesics to mix along"):
-        PartWay(TokenSets(4, 2), 0.5)
+        TowardMix(TokenSets(4, 2), 0.5)
     with pytest.raises(UserError, match="lam must lie between 0 and 1, not 2"):
-        PartWay(Sphere(4), 2.0)
+        TowardMix(Sphere(4), 2.0)

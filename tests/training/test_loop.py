@@ -14,10 +14,10 @@ from torch import Tensor
 from equipoise.config import Loaded, dump
 from equipoise.data.batches import Batches
 from equipoise.data.source import Source
+from equipoise.kernels import Scoring
 from equipoise.models.folder import step_folders
 from equipoise.models.model import Model
 from equipoise.objectives import CLIP, Objective
-from equipoise.spaces import Space
 from equipoise.training.ema import EMA
 from equipoise.training.logging.metrics import read_metrics
 from equipoise.training.loop import Evaluate, TrainResult, train
@@ -62,17 +62,9 @@ class Breaking(Objective):
     how: str = "nan"
     calls: Iterator[int] = field(default_factory=lambda: count(1))
 
-    def __call__(
-        self,
-        embeddings: Embeddings,
-        batch: Batch | None = None,
-        *,
-        log_scale: Tensor | float,
-        space: Space,
-        bias: Tensor | float | None = None,
-    ) -> Loss:
-        contrastive = CLIP()(embeddings, batch, log_scale=log_scale, space=space).total
-        scale = torch.as_tensor(log_scale)
+    def loss(self, embeddings: Embeddings, batch: Batch | None, scoring: Scoring) -> Loss:
+        contrastive = CLIP().loss(embeddings, batch, scoring.without_bias()).total
+        scale = torch.as_tensor(scoring.log_scale)
         if next(self.calls) != self.at:
             extra = scale * 0
         elif self.how == "gradient":

@@ -1,8 +1,8 @@
 """Columns of all ranks on every rank, compared with its own rows alone: few and large messages.
 
-Points are gathered once and kept until the gradients are done, N × d numbers; while they are on their way the rows
-visit the columns that are here. What the rows made of a part's columns is summed where these are at home, one part's
-sum on its way while the next is made.
+Points are gathered once and kept until the gradients are done, N × d numbers; while they are on their way the rows are
+compared with this rank's own columns. What the rows made of a shard's columns is reduced to the rank that owns them,
+one shard's reduction on its way while the next is computed.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from equipoise.forms.form import LOG_SUM_EXP, Reduction
-from equipoise.kernels.sharding.columns import Visit
+from equipoise.kernels.sharding.columns import OnBlock
 from equipoise.kernels.sharding.shards import ShardedColumns
 
 
@@ -23,52 +23,54 @@ class AllGather(ShardedColumns):
         super().__init__(rank, sizes)
         self._points: list[list[Tensor]] | None = None  # of every rank
 
-    def round(
-        self, points: Sequence[Tensor], numbers: Sequence[Tensor], visit: Visit, rules: Sequence[Reduction]
+    def for_each_shard(
+        self, points: Sequence[Tensor], numbers: Sequence[Tensor], on_block: OnBlock, reductions: Sequence[Reduction]
     ) -> list[Tensor]:
-        asked = [self.gathering(tensor) for tensor in (*(points if self._points is None else ()), *numbers)]
-        here = visit(self.first_row, [*points, *numbers])
-        for _, work in asked:
+        pending = [self.gather_async(tensor) for tensor in (*(points if self._points is None else ()), *numbers)]
+        own = on_block(self.first_row, [*points, *numbers])
+        for _, work in pending:
             work.wait()
-        told = [[parts[rank][:size] for parts, _ in asked] for rank, size in enumerate(self.sizes)]
+        gathered = [[shards[rank][:size] for shards, _ in pending] for rank, size in enumerate(self.sizes)]
         if self._points is None:
-            self._points, told = [t[: len(points)] for t in told], [t[len(points) :] for t in told]
-        home = _Home(self, rules)
-        for rank, start in enumerate(self.starts):  # in the same order on all ranks, for they sum together
-            home.send(here if rank == self.rank else visit(start, [*self._points[rank], *told[rank]]), rank)
-        return home.arrived()
+            self._points = [tensors[: len(points)] for tensors in gathered]
+            gathered = [tensors[len(points) :] for tensors in gathered]
+        results = _ReduceToOwner(self, reductions)
+        for rank, start in enumerate(self.starts):  # in the same order on all ranks, for they reduce together
+            shard = [*self._points[rank], *gathered[rank]]
+            results.send(own if rank == self.rank else on_block(start, shard), rank)
+        return results.wait()
 
 
-class _Home:
-    """What a rank's rows made of each part's columns, on its way to where these are at home."""
+class _ReduceToOwner:
+    """What a rank's rows made of each shard's columns, on its way to the rank that owns them."""
 
-    def __init__(self, parts: ShardedColumns, rules: Sequence[Reduction]):
-        self.parts, self.rules = parts, rules
-        self.summing: list[dist.Work] = []  # at most one part's
-        self.mine: list[Tensor] = []
-        self.logs: list[list[Tensor]] = [[] for _ in rules]  # of every part, where the rule is a log-sum
+    def __init__(self, shards: ShardedColumns, reductions: Sequence[Reduction]):
+        self.shards, self.reductions = shards, reductions
+        self.pending: list[dist.Work] = []  # of one shard at most
+        self.own: list[Tensor] = []
+        self.logs: list[list[Tensor]] = [[] for _ in reductions]  # of every shard, where a log-sum is reduced
 
     def send(self, made: list[Tensor], rank: int) -> None:
-        self._wait()
-        for logs, tensor, rule in zip(self.logs, made, self.rules, strict=True):
-            if rule is LOG_SUM_EXP:
+        self._finish()
+        for logs, tensor, reduction in zip(self.logs, made, self.reductions, strict=True):
+            if reduction is LOG_SUM_EXP:
                 logs.append(tensor)
             else:
-                self.summing.append(dist.reduce(tensor, dst=rank, async_op=True))
-        self.travelling = made
-        if rank == self.parts.rank:
-            self.mine = made
+                self.pending.append(dist.reduce(tensor, dst=rank, async_op=True))
+        self.in_flight = made  # kept alive until it has left
+        if rank == self.shards.rank:
+            self.own = made
 
-    def arrived(self) -> list[Tensor]:
-        self._wait()
-        mine = slice(self.parts.first_row, self.parts.first_row + self.parts.sizes[self.parts.rank])
-        pairs = zip(self.mine, self.logs, strict=True)
-        return [_log_sum_over_ranks(torch.cat(logs))[mine] if logs else sums for sums, logs in pairs]
+    def wait(self) -> list[Tensor]:
+        self._finish()
+        own = slice(self.shards.first_row, self.shards.first_row + self.shards.sizes[self.shards.rank])
+        pairs = zip(self.own, self.logs, strict=True)
+        return [_log_sum_over_ranks(torch.cat(logs))[own] if logs else sums for sums, logs in pairs]
 
-    def _wait(self) -> None:
-        for work in self.summing:
+    def _finish(self) -> None:
+        for work in self.pending:
             work.wait()
-        self.summing = []
+        self.pending = []
 
 
 def _log_sum_over_ranks(logs: Tensor) -> Tensor:

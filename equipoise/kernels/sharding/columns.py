@@ -1,8 +1,9 @@
-"""Where the columns of a contrast are. Its rows are here; the columns are too, or come by in parts.
+"""Columns of a contrast, wherever they are. Its rows are on this process; the columns are too, or come in shards.
 
-The engines (`tiled.py`, `kernels/tiled_normalized.py`) are written against `Columns.round` alone: they say what to do
-with some columns, and which numbers of every column are wanted, and do not know who holds which. `Local` is one process
-with all columns; `ring.py` and `all_gather.py` are several, each with its part of rows and columns.
+The engines (`kernels/tiled.py`, `kernels/tiled_normalized.py`) are written against `Columns.for_each_shard` alone: they
+say what to do with a shard of columns, and which numbers per column to reduce, and do not know which process holds
+which. `Local` is one process with all columns; `ring.py` and `all_gather.py` are several, each with its shard of rows
+and columns.
 """
 
 from __future__ import annotations
@@ -14,40 +15,40 @@ from torch import Tensor
 
 from equipoise.forms.form import Reduction
 
-# What this process's rows make of some columns: the number of the first of them, their points and their numbers ->
-# numbers for each of them
-Visit = Callable[[int, Sequence[Tensor]], list[Tensor]]
+# What this process's rows make of a block of columns: the number of its first column, the columns' points and numbers
+# -> numbers per column
+OnBlock = Callable[[int, Sequence[Tensor]], list[Tensor]]
 
 
 class Columns(ABC):
     shape: tuple[int, int]  # rows and columns of the whole matrix
     first_row: int  # the number of this process's first row in it
     share: float  # this process's part of the rows, and of the columns
-    averaged: int  # over so many processes gradients of parameters will be averaged, though they should be summed
+    grad_factor: int  # of points: wrappers average over processes the gradients of parameters that should be summed
 
     @abstractmethod
-    def round(
-        self, points: Sequence[Tensor], numbers: Sequence[Tensor], visit: Visit, rules: Sequence[Reduction]
+    def for_each_shard(
+        self, points: Sequence[Tensor], numbers: Sequence[Tensor], on_block: OnBlock, reductions: Sequence[Reduction]
     ) -> list[Tensor]:
-        """`visit` every part of the columns once; what all rows made of this process's columns, merged by `rules`.
+        """Call `on_block` once per shard of columns; return what all rows made of this process's columns, reduced.
 
-        points, numbers [m, ...]: what this process knows of its own columns; points are the same in every round."""
+        points, numbers [m, ...]: of this process's own columns; points are the same in every call."""
 
     @abstractmethod
-    def total(self, tensor: Tensor) -> Tensor:
+    def all_reduce(self, tensor: Tensor) -> Tensor:
         """The sum over all processes; `tensor` itself may be changed."""
 
 
 class Local(Columns):
-    """All columns are here."""
+    """All columns, on one process."""
 
     def __init__(self, n_rows: int, n_cols: int):
-        self.shape, self.first_row, self.share, self.averaged = (n_rows, n_cols), 0, 1.0, 1
+        self.shape, self.first_row, self.share, self.grad_factor = (n_rows, n_cols), 0, 1.0, 1
 
-    def round(
-        self, points: Sequence[Tensor], numbers: Sequence[Tensor], visit: Visit, rules: Sequence[Reduction]
+    def for_each_shard(
+        self, points: Sequence[Tensor], numbers: Sequence[Tensor], on_block: OnBlock, reductions: Sequence[Reduction]
     ) -> list[Tensor]:
-        return visit(0, [*points, *numbers])
+        return on_block(0, [*points, *numbers])
 
-    def total(self, tensor: Tensor) -> Tensor:
+    def all_reduce(self, tensor: Tensor) -> Tensor:
         return tensor

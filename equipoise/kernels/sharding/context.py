@@ -1,7 +1,7 @@
-"""Contrasts whose work and memory are divided among ranks.
+"""Contrasts whose work and memory are sharded over ranks.
 
     with sharded_batch("ring", len(image)):
-        loss = contrast(image, text, ...)       # image, text: this rank's part of the points
+        loss = contrast(image, text, ...)       # image, text: this rank's shard of the points
 
 gives every rank the loss of the whole batch; its gradients are those of the whole batch too, times `world` for points,
 as `gather.py` explains, and as they are for log_scale, bias and a guide's scale. A rank compares its own rows with all
@@ -26,40 +26,40 @@ from equipoise.kernels.sharding.shards import ShardedColumns
 from equipoise.targets import Target
 from equipoise.types import UserError
 
-WAYS: dict[str, type[ShardedColumns]] = {"ring": Ring, "gathered": AllGather}
+STRATEGIES: dict[str, type[ShardedColumns]] = {"ring": Ring, "gathered": AllGather}
 
-_division: ContextVar[ShardedColumns | None] = ContextVar("division", default=None)
+_shards: ContextVar[ShardedColumns | None] = ContextVar("shards", default=None)
 
 
 @contextmanager
-def sharded_batch(way: str, samples: int) -> Iterator[ShardedColumns]:
-    """While in it, `contrast` is given this rank's `samples` rows and columns. All ranks enter together."""
+def sharded_batch(strategy: str, samples: int) -> Iterator[ShardedColumns]:
+    """Make `contrast` take this rank's `samples` rows and columns as a shard of the batch. All ranks enter together."""
     sizes = [torch.zeros(1, dtype=torch.long) for _ in range(dist.get_world_size())]
-    dist.all_gather(sizes, torch.tensor([samples]))  # on the processor: no GPU waits for it
-    parts = WAYS[way](dist.get_rank(), tuple(int(size) for size in sizes))
-    before = _division.set(parts)
+    dist.all_gather(sizes, torch.tensor([samples]))  # on the CPU: no GPU waits for it
+    shards = STRATEGIES[strategy](dist.get_rank(), tuple(int(size) for size in sizes))
+    before = _shards.set(shards)
     try:
-        yield parts
+        yield shards
     finally:
-        _division.reset(before)
+        _shards.reset(before)
 
 
-def division() -> ShardedColumns | None:
-    """What a contrast's columns are divided into, if they are: an object for one contrast."""
-    parts = _division.get()
-    return None if parts is None else parts.again()
+def current_shards() -> ShardedColumns | None:
+    """The shards of a contrast's columns, an object per contrast; None outside `sharded_batch`."""
+    shards = _shards.get()
+    return None if shards is None else shards.fresh()
 
 
-def whole_target(parts: ShardedColumns, rows: Tensor, cols: Tensor, target: Target, form: Form) -> Target:
-    """The target of the whole batch, from what this rank knows of its part; a sentence where there is none."""
-    here = parts.sizes[parts.rank]
-    if not len(rows) == len(cols) == here:
+def target_of_batch(shards: ShardedColumns, rows: Tensor, cols: Tensor, target: Target, form: Form) -> Target:
+    """The target of the whole batch, from one bound to this rank's shard; raises UserError where there is none."""
+    own = shards.sizes[shards.rank]
+    if not len(rows) == len(cols) == own:
         raise UserError(
-            f"{len(rows)} rows and {len(cols)} columns are no part of a batch of which {here} samples are here; "
+            f"{len(rows)} rows and {len(cols)} columns are no part of a batch of which {own} samples are here; "
             "set training.exchange to everything"
         )
     for kind, part in (("target", target), ("form", form)):
         if not part.divisible:
             name = type(part).__name__
             raise UserError(f"the {kind} {name} cannot be divided among processes; set training.exchange to everything")
-    return target.whole(parts.gather, *parts.shape)
+    return target.whole(shards.gather, *shards.shape)

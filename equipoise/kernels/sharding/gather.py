@@ -21,43 +21,43 @@ from equipoise.data.source import PIXELS
 from equipoise.types import Batch
 
 
-def in_company() -> bool:
-    """Whether there are other ranks."""
+def is_distributed() -> bool:
+    """Whether there is more than one rank."""
     return dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1
 
 
 def gather_points(points: Tensor) -> Tensor:
-    """[N/world, d] on each rank -> [N, d], in the order of ranks; differentiable in this rank's part."""
-    return _Gather.apply(points) if in_company() else points  # type: ignore[no-untyped-call]
+    """[N/world, d] on each rank -> [N, d], in the order of ranks; differentiable in this rank's shard."""
+    return _Gather.apply(points) if is_distributed() else points  # type: ignore[no-untyped-call]
 
 
 @torch.no_grad()
 def gather_rows(rows: Tensor) -> Tensor:
-    """As `gather_points`, for data that needs no gradient."""
-    if not in_company():
+    """Rows of all ranks, as `gather_points`, for data that needs no gradient."""
+    if not is_distributed():
         return rows
-    parts = [torch.empty_like(rows) for _ in range(dist.get_world_size())]
-    dist.all_gather(parts, rows.contiguous())
-    return torch.cat(parts)
+    shards = [torch.empty_like(rows) for _ in range(dist.get_world_size())]
+    dist.all_gather(shards, rows.contiguous())
+    return torch.cat(shards)
 
 
 def sum_over_ranks(tensor: Tensor) -> Tensor:
-    """The sum of all ranks' tensors, in place: give one that nobody else needs."""
-    if in_company():
+    """The sum of all ranks' tensors, computed in place."""
+    if is_distributed():
         dist.all_reduce(tensor)
     return tensor
 
 
 def gather_batch(batch: Batch) -> Batch:
-    """What an objective may ask of the whole batch: numbers, tokens, mask and side data of all ranks. Tensors that
-    differ in width between ranks are padded with zeros. Pixels and features stay where they are: `images`, and
-    `tokens` that are no ids, come empty, and views of images not at all; what is common to the batch each rank has."""
-    if not in_company():
+    """The whole batch as objectives see it: index, tokens, mask and side data of all ranks. Tensors that differ in
+    width between ranks are padded with zeros. Pixels and features are not gathered: `images`, and `tokens` that are no
+    ids, are empty, and views of images left out; what is common to the batch each rank has."""
+    if not is_distributed():
         return batch
     ids = {} if batch.tokens.is_floating_point() else {"tokens": batch.tokens}
-    told = {name: tensor for name, tensor in batch.side.items() if name not in PIXELS}
-    found = _gather_ragged({"mask": batch.mask, "index": batch.index, **ids, **_prefixed(told)})
-    side = {name: found[f"side/{name}"] for name in told}
+    gathered = {name: tensor for name, tensor in batch.side.items() if name not in PIXELS}
+    found = _gather_ragged({"mask": batch.mask, "index": batch.index, **ids, **_prefixed(gathered)})
+    side = {name: found[f"side/{name}"] for name in gathered}
     tokens = found.get("tokens", batch.tokens[:0])
     return Batch(batch.images[:0], tokens, found["mask"], found["index"], side, batch.moment, batch.common)
 
@@ -69,11 +69,11 @@ def _prefixed(side: Mapping[str, Tensor]) -> dict[str, Tensor]:
 @torch.no_grad()
 def _gather_ragged(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     widths = torch.tensor([width for tensor in tensors.values() for width in tensor.shape[1:]])
-    dist.all_reduce(widths, dist.ReduceOp.MAX)  # on the processor: no GPU waits for it
-    found, wanted = {}, iter(widths.tolist())
+    dist.all_reduce(widths, dist.ReduceOp.MAX)  # on the CPU: no GPU waits for it
+    found, widest = {}, iter(widths.tolist())
     for name, tensor in tensors.items():
-        missing = [next(wanted) - width for width in tensor.shape[1:]]
-        padding = [side for more in reversed(missing) for side in (0, more)]
+        missing = [next(widest) - width for width in tensor.shape[1:]]
+        padding = [side for extra in reversed(missing) for side in (0, extra)]
         found[name] = gather_rows(F.pad(tensor, padding) if any(missing) else tensor)
     return found
 

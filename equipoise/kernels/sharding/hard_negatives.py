@@ -1,4 +1,4 @@
-"""How hard a batch is that lies in parts (`spaces/hard_negatives.py`): every row among the columns of all ranks."""
+"""How hard a sharded batch is (`spaces/hard_negatives.py`): every row among the columns of all ranks."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from equipoise.spaces import Hardness, Space, hardness
 
 
 @torch.no_grad()
-def hardness_in_parts(space: Space, parts: ShardedColumns, rows: Tensor, cols: Tensor) -> Hardness:
+def sharded_hardness(space: Space, shards: ShardedColumns, rows: Tensor, cols: Tensor) -> Hardness:
     """The means over the rows of all ranks."""
     positive = space.pairwise(rows, cols)
     closest, above = torch.full_like(positive, -torch.inf), torch.zeros_like(positive, dtype=torch.double)
 
-    def visit(start: int, come: Sequence[Tensor]) -> list[Tensor]:
-        here = start == parts.first_row
-        found = hardness(rows, come[0], space=space, positive=positive, matched=here)
+    def on_block(start: int, shard: Sequence[Tensor]) -> list[Tensor]:
+        matched = start == shards.first_row
+        found = hardness(rows, shard[0], space=space, positive=positive, matched=matched)
         torch.maximum(closest, found.closest, out=closest)
-        above.add_(found.above, alpha=max(1, len(come[0]) - here))
+        above.add_(found.above, alpha=max(1, len(shard[0]) - matched))
         return []
 
-    parts.again().round((cols,), (), visit, ())
-    samples = parts.shape[0]
+    shards.fresh().for_each_shard((cols,), (), on_block, ())
+    samples = shards.shape[0]
     sums = torch.stack([positive.double().sum(), closest.double().sum(), above.sum() / max(1, samples - 1)])
-    return Hardness(*(parts.total(sums) / samples))
+    return Hardness(*(shards.all_reduce(sums) / samples))

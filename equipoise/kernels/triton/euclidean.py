@@ -1,4 +1,4 @@
-"""InfoNCE by straight distances, as `infonce.py` has it for inner products.
+"""InfoNCE by Euclidean distances, as `infonce.py` has it for inner products.
 
     ∂u_i = exp(t) Σ_j w_ij (v_j - u_i),   w = g/‖u - v‖
 
@@ -19,17 +19,16 @@ from equipoise.forms import CrossEntropy
 from equipoise.forms.cross_entropy import SHARES
 from equipoise.kernels.triton.infonce import FusedInfoNCE
 from equipoise.kernels.triton.launch_config import PLAN, Plan, Tile
-from equipoise.kernels.triton.lazy import straight_tiles
 from equipoise.kernels.triton.recompute import recomputed
 
 GRADIENT_TILE = Tile(warps=8)  # with four warps numbers would not fit the registers
 
 
-def fused_straight(
+def fused_euclidean(
     rows: Tensor, cols: Tensor, log_scale: Tensor, form: CrossEntropy, plan: Plan | None = None
 ) -> Tensor:
     """The loss, float32, of points whose similarity is minus their Euclidean distance."""
-    work = partial(Straight, shares=SHARES[form.direction], plan=plan or plan_for(rows.dtype))
+    work = partial(FusedEuclidean, shares=SHARES[form.direction], plan=plan or plan_for(rows.dtype))
     return recomputed(work, rows, cols, log_scale)
 
 
@@ -38,11 +37,11 @@ def plan_for(dtype: torch.dtype) -> Plan:
     return plan if dtype == torch.bfloat16 else plan.split()
 
 
-class Straight(FusedInfoNCE):
+class FusedEuclidean(FusedInfoNCE):
     def __init__(self, rows: Tensor, cols: Tensor, log_scale: Tensor, shares: tuple[float, float], plan: Plan):
-        moved = rows.dtype == torch.float32  # pairs of halves keep 17 bits: better of differences than of places
-        self.centre = cols.mean(0) if moved else cols.new_zeros(())
-        points = (rows - self.centre, cols - self.centre) if moved else (rows, cols)
+        centred = rows.dtype == torch.float32  # pairs of halves keep 17 bits: better of differences than of places
+        self.centre = cols.mean(0) if centred else cols.new_zeros(())
+        points = (rows - self.centre, cols - self.centre) if centred else (rows, cols)
         super().__init__(*points, log_scale, shares, plan)
         self.squares = tuple(torch.linalg.vector_norm(x, dim=1, dtype=torch.float32).square_() for x in points)
         self.points = rows, cols
@@ -63,22 +62,24 @@ class Straight(FusedInfoNCE):
         sides = known[0][r.start : r.stop], known[1][c.start : c.stop]
         place = stored.stride(1), r.start, c.start, self._match()
         self._launch("gradient", tile, r, c, buffer, *sides, stored[0], stored[-1], *along, parts, *place)
-        for total, part, here in zip(self.along, along, (r, c), strict=True):
-            total[here.start : here.stop] += part.sum(0)
+        for total, part, numbers in zip(self.along, along, (r, c), strict=True):
+            total[numbers.start : numbers.stop] += part.sum(0)
         return parts.sum()[None]
 
-    def _finished(self, sums: Tensor, side: int, here: range) -> Tensor:
+    def _finished(self, sums: Tensor, side: int, numbers: range) -> Tensor:
         """Σ_j w_ij v_j to Σ_j w_ij (v_j - u_i), in place."""
-        own = (x[here.start : here.stop].split(self.plan.chunk_rows) for x in (self.along[side], self.points[side]))
-        for some, weight, points in zip(sums.split(self.plan.chunk_rows), *own, strict=True):
-            some.addcmul_(weight[:, None], points.float() - self.centre.float(), value=-1)
+        here = slice(numbers.start, numbers.stop)
+        own = (x[here].split(self.plan.chunk_rows) for x in (self.along[side], self.points[side]))
+        for chunk, weight, points in zip(sums.split(self.plan.chunk_rows), *own, strict=True):
+            chunk.addcmul_(weight[:, None], points.float() - self.centre.float(), value=-1)
         return sums
 
-    def _found(
+    def _kernel(
         self, name: str, tile: Tile, r: range, c: range, buffer: Tensor | None, cut: dict[str, Any]
     ) -> tuple[Any, tuple[Tensor, ...]]:
+        from equipoise.kernels.triton import euclidean_kernels
+
         deep = max(16, min(tile.deep, 1 << (self.d - 1).bit_length()))
         cut |= {"D": self.d, "PRODUCTS": self.products, "BK": deep, "num_stages": tile.stages}
-        found = tuple(x[at.start : at.stop] for x, at in
-                      ((self.rows, r), (self.cols, c), (self.squares[0], r), (self.squares[1], c)))  # fmt: skip
-        return getattr(straight_tiles(), f"{name}_of_points"), found
+        sources = (self.rows, r), (self.cols, c), (self.squares[0], r), (self.squares[1], c)
+        return getattr(euclidean_kernels, f"{name}_of_points"), tuple(x[at.start : at.stop] for x, at in sources)

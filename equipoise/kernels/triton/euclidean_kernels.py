@@ -1,5 +1,5 @@
 # mypy: allow-untyped-defs, allow-incomplete-defs, disable-error-code="untyped-decorator"
-"""Triton kernels of the fused contrast by straight distances: what `infonce_kernels.py` does, of z = -exp(t)·‖u - v‖.
+"""Triton kernels of the fused contrast by Euclidean distances: what `infonce_kernels.py` does, of z = -exp(t)·‖u - v‖.
 
     ‖u - v‖² = ‖u‖² + ‖v‖² - 2⟨u, v⟩             w = g/‖u - v‖          ∂u_i = exp(t) Σ_j w_ij (v_j - u_i)
 

@@ -1,4 +1,4 @@
-"""InfoNCE by arcs, geodesic distances on a product of spheres, as `infonce.py` has it for inner products.
+"""InfoNCE by geodesic distances on a product of spheres, as `infonce.py` has it for inner products.
 
     ∂u_k = exp(t) · the part across u_k of Σ_j w_kj v_kj       one w, and one product w v and wᵀu, for every sphere
 
@@ -22,7 +22,6 @@ from equipoise.forms import CrossEntropy
 from equipoise.forms.cross_entropy import SHARES
 from equipoise.kernels.triton.infonce import FusedInfoNCE
 from equipoise.kernels.triton.launch_config import PLAN, Plan, Tile
-from equipoise.kernels.triton.lazy import arc_tiles
 from equipoise.kernels.triton.matmul import add_batched
 from equipoise.kernels.triton.recompute import recomputed
 from equipoise.ops.split_bf16 import split_bf16
@@ -33,12 +32,13 @@ TILE = Tile(rows=64, cols=64)  # two numbers of every logit are on the chip at o
 AT_ONCE = 8192  # points that are widened to float32 together
 
 
-def fused_arcs(
+def fused_geodesic(
     rows: Tensor, cols: Tensor, log_scale: Tensor, form: CrossEntropy, space: ProductSphere, plan: Plan | None = None
 ) -> Tensor:
     """The loss, float32, of points whose similarity is minus their geodesic distance in `space`."""
     plan = plan or plan_for(space, rows.dtype)
-    return recomputed(partial(Arcs, shares=SHARES[form.direction], plan=plan, space=space), rows, cols, log_scale)
+    work = partial(FusedGeodesic, shares=SHARES[form.direction], plan=plan, space=space)
+    return recomputed(work, rows, cols, log_scale)
 
 
 def plan_for(space: ProductSphere, dtype: torch.dtype) -> Plan:
@@ -47,7 +47,7 @@ def plan_for(space: ProductSphere, dtype: torch.dtype) -> Plan:
     return replace(PLAN, statistics=TILE, gradient=TILE, chunk_rows=rows, chunk_cols=max(1, numbers // rows))
 
 
-class Arcs(FusedInfoNCE):
+class FusedGeodesic(FusedInfoNCE):
     def __init__(
         self,
         rows: Tensor,
@@ -90,45 +90,44 @@ class Arcs(FusedInfoNCE):
         return self._numbers(self.spheres, count, self.rows.shape[1] // self.spheres)
 
     def _add(self, sums: Tensor, g: Sequence[Tensor], others: Tensor, fresh: bool) -> None:
-        """Of every sphere by itself; for float32 points high·(high | low), one product, and low·high."""
+        """Add the products of every sphere; for float32 points high·(high | low), one product, and low·high."""
         others = others.unflatten(1, (self.spheres, -1)).transpose(0, 1)
         add_batched(sums, g[:1], [others], fresh=fresh)
         if self.products == 3:
             wide = self.d // self.spheres
             add_batched(sums[:, :, :wide], g[1:], [others[:, :, :wide]])
 
-    def _finished(self, sums: Tensor, side: int, here: range) -> Tensor:
+    def _finished(self, sums: Tensor, side: int, numbers: range) -> Tensor:
         """The parts of the sums across their points."""
-        across, wide = self._numbers(len(here), self.d), self.d // self.spheres
-        for start in range(0, len(here), AT_ONCE):
-            some = slice(start, min(start + AT_ONCE, len(here)))
-            own = slice(here.start + some.start, here.start + some.stop)
-            whole = sums[:, some].transpose(0, 1).unflatten(2, (-1, wide)).sum(2)  # of the two halves
+        across, wide = self._numbers(len(numbers), self.d), self.d // self.spheres
+        for start in range(0, len(numbers), AT_ONCE):
+            chunk = slice(start, min(start + AT_ONCE, len(numbers)))
+            own = slice(numbers.start + chunk.start, numbers.start + chunk.stop)
+            whole = sums[:, chunk].transpose(0, 1).unflatten(2, (-1, wide)).sum(2)  # of the two halves
             points = self.points[side][own].float().unflatten(1, (self.spheres, -1))
             unit = points * self.inverses[side][:, own].T[:, :, None]
             whole.addcmul_(unit, (unit * whole).sum(2, keepdim=True), value=-1)
-            across[some] = whole.flatten(1)
+            across[chunk] = whole.flatten(1)
         return across
 
     def _halves_by_sphere(self, points: Tensor) -> Tensor:
-        """As `split_bf16`, with those of each sphere side by side."""
-        return (
-            split_bf16(points.unflatten(1, (self.spheres, -1)).flatten(0, 1))
-            .unflatten(0, (-1, self.spheres))
-            .flatten(1)
-        )
+        """`split_bf16` of every sphere, with its two halves side by side."""
+        spheres = points.unflatten(1, (self.spheres, -1)).flatten(0, 1)
+        return split_bf16(spheres).unflatten(0, (-1, self.spheres)).flatten(1)
 
     def _inverses(self, points: Tensor) -> Tensor:
         """1/‖·‖ of every sphere [spheres, R], 0 for zero vectors."""
-        normalizers = torch.linalg.vector_norm(points.unflatten(1, (self.spheres, -1)), dim=2, dtype=torch.float32)
-        return torch.where(normalizers > 0, 1 / normalizers, 0).T.contiguous()
+        lengths = torch.linalg.vector_norm(points.unflatten(1, (self.spheres, -1)), dim=2, dtype=torch.float32)
+        return torch.where(lengths > 0, 1 / lengths, 0).T.contiguous()
 
-    def _found(
+    def _kernel(
         self, name: str, tile: Tile, r: range, c: range, buffer: Tensor | None, cut: dict[str, Any]
     ) -> tuple[Any, tuple[Any, ...]]:
+        from equipoise.kernels.triton import geodesic_kernels
+
         deep = self.d // self.spheres
         cut |= {"SPHERES": self.spheres, "DEEP": deep, "PRODUCTS": self.products, "num_stages": tile.stages}
         cut |= {"BK": max(16, min(tile.deep, 1 << (deep - 1).bit_length()))}
         points = self.rows[r.start : r.stop], self.cols[c.start : c.stop]
         inverses = self.inverses[0][:, r.start : r.stop], self.inverses[1][:, c.start : c.stop]
-        return getattr(arc_tiles(), f"{name}_of_points"), (*points, *inverses, self.n, self.m)
+        return getattr(geodesic_kernels, f"{name}_of_points"), (*points, *inverses, self.n, self.m)

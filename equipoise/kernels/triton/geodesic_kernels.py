@@ -1,6 +1,6 @@
 # mypy: allow-untyped-defs, allow-incomplete-defs, disable-error-code="untyped-decorator"
-"""Triton kernels of the fused contrast by arcs: what `infonce_kernels.py` does, of z = -exp(t)·D on a product of
-spheres.
+"""Triton kernels of the fused contrast by geodesic distances: what `infonce_kernels.py` does, of z = -exp(t)·D on a
+product of spheres.
 
     D² = Σ_k θ_k²,  cos θ_k = ⟨u_k, v_k⟩/‖u_k‖‖v_k‖        w_k = g/D · θ_k/sin θ_k /‖u_k‖‖v_k‖
     ∂u_k = exp(t) · the part across u_k of Σ_j w_kj v_kj

@@ -23,7 +23,6 @@ from equipoise.forms import CrossEntropy
 from equipoise.forms.cross_entropy import SHARES
 from equipoise.kernels.tiling import blocks
 from equipoise.kernels.triton.launch_config import PLAN, Plan, Tile
-from equipoise.kernels.triton.lazy import fused_tiles
 from equipoise.kernels.triton.matmul import add_product
 from equipoise.kernels.triton.recompute import recomputed
 from equipoise.ops.split_bf16 import split_bf16
@@ -31,14 +30,24 @@ from equipoise.ops.split_bf16 import split_bf16
 LOG2_E = 1 / math.log(2)
 
 
-def fused(rows: Tensor, cols: Tensor, log_scale: Tensor, form: CrossEntropy, plan: Plan | None = None) -> Tensor:
+def fused_infonce(
+    rows: Tensor, cols: Tensor, log_scale: Tensor, form: CrossEntropy, plan: Plan | None = None
+) -> Tensor:
     """The loss, float32, of points whose similarity is the inner product and whose row i matches column i."""
     plan = plan or (PLAN if rows.dtype == torch.bfloat16 else PLAN.split())
     return recomputed(partial(FusedInfoNCE, shares=SHARES[form.direction], plan=plan), rows, cols, log_scale)
 
 
+def smoke_test(device: torch.device) -> None:
+    """Compile and run the smallest kernel; raises whatever Triton raises where it does not work."""
+    from equipoise.kernels.triton import infonce_kernels
+
+    total = torch.zeros(64, device=device)
+    infonce_kernels.merge[(1,)](total, total, 1, 64, FRESH=False, DEEP=32, WIDE=64)
+
+
 class FusedInfoNCE:
-    """One contrast: its points, and how it is cut. Sums are log2-sums of powers of two until the loss is told."""
+    """One contrast: its points, and how it is cut. Sums are log2-sums of powers of two until the loss is computed."""
 
     def __init__(self, rows: Tensor, cols: Tensor, log_scale: Tensor, shares: tuple[float, float], plan: Plan):
         self.points, self.plan, self.shares = (rows, cols), plan, shares
@@ -51,15 +60,17 @@ class FusedInfoNCE:
 
     def loss(self, *sums: Tensor) -> Tensor:
         hits = self.paired() * self.scale
-        split_bf16 = (share * (side[: self.matches] / LOG2_E - hits).sum() / len(side) for share, side in
-                  zip(self.shares, sums, strict=True))  # fmt: skip
-        return torch.stack(list(split_bf16)).sum()
+        directions = zip(self.shares, sums, strict=True)
+        costs = [share * (side[: self.matches] / LOG2_E - hits).sum() / len(side) for share, side in directions]
+        return torch.stack(costs).sum()
 
     def paired(self) -> Tensor:
         """The similarity of each pair that matches."""
+        from equipoise.kernels.triton import infonce_kernels
+
         hits = self._numbers(self.matches)
         grid, cut = (-(-self.matches // 32),), {"D": self.d, "PRODUCTS": self.products, "BM": 32, "BK": 64}
-        fused_tiles().paired[grid](self.rows, self.cols, hits, self.matches, **cut)
+        infonce_kernels.paired[grid](self.rows, self.cols, hits, self.matches, **cut)
         return hits
 
     def sums(self) -> tuple[Tensor, ...]:
@@ -116,8 +127,8 @@ class FusedInfoNCE:
     def _add(self, sums: Tensor, g: Sequence[Tensor], others: Tensor, fresh: bool) -> None:
         add_product(sums, g, others.split(self.d, 1), fresh=fresh)
 
-    def _finished(self, sums: Tensor, side: int, here: range) -> Tensor:
-        """What is to be known of the gradients of points `here` of one side, 0 rows and 1 columns, from their sums."""
+    def _finished(self, sums: Tensor, side: int, numbers: range) -> Tensor:
+        """Gradients, up to their factor, of the points with these numbers of one side, 0 rows and 1 columns."""
         return sums
 
     def _of_numbers(self, grads: Tensor, needed: tuple[bool, ...]) -> Iterator[Tensor | None]:
@@ -146,10 +157,10 @@ class FusedInfoNCE:
         down, across = -(-len(r) // tile.rows), -(-len(c) // tile.cols)
         cut |= {"EVEN": not len(r) % tile.rows and not len(c) % tile.cols, "BM": tile.rows, "BN": tile.cols}
         cut |= {"GROUP": tile.group, "num_warps": tile.warps}
-        kernel, found = self._found(name, tile, r, c, buffer, cut)
-        kernel[(down * across,)](*found, self.scale, *arguments, len(r), len(c), **cut)
+        kernel, sources = self._kernel(name, tile, r, c, buffer, cut)
+        kernel[(down * across,)](*sources, self.scale, *arguments, len(r), len(c), **cut)
 
-    def _found(
+    def _kernel(
         self, name: str, tile: Tile, r: range, c: range, buffer: Tensor | None, cut: dict[str, Any]
     ) -> tuple[Any, tuple[Tensor, ...]]:
         """The kernel, and what it computes similarities from; how it is cut is added to `cut`."""
@@ -163,20 +174,25 @@ class FusedInfoNCE:
         return getattr(self._kernels(), f"{name}_of_products"), (products,)
 
     def _kernels(self) -> Any:
-        return fused_tiles()
+        """The module of this contrast's Triton kernels, imported where they are launched."""
+        from equipoise.kernels.triton import infonce_kernels
+
+        return infonce_kernels
 
     def _match(self) -> float:
         return self.shares[0] / self.n + self.shares[1] / self.m
 
     def _above(self, sums: Tensor, share: float) -> Tensor:
-        """Log2-sums less the log2 of each one's weight in the loss, infinite for those that match nobody."""
+        """Log2-sums less the log2 of each one's weight in the loss, infinite for those without a match."""
         above = sums - (math.log2(share / len(sums)) if share else -math.inf)
         above[self.matches :] = math.inf
         return above
 
     def _merge(self, parts: Tensor, into: Tensor, fresh: bool) -> None:
+        from equipoise.kernels.triton import infonce_kernels
+
         grid = (-(-len(into) // 64),)
-        fused_tiles().merge[grid](parts, into, *parts.shape, FRESH=fresh, DEEP=32, WIDE=64)
+        infonce_kernels.merge[grid](parts, into, *parts.shape, FRESH=fresh, DEEP=32, WIDE=64)
 
     def _part(self, points: Tensor, numbers: range) -> tuple[Tensor, ...]:
         """Some points, for matrix products: themselves, or their two halves."""

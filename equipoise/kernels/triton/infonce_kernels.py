@@ -10,7 +10,7 @@ its weight in the loss, so that a row without weight has a = ∞ and costs no te
 A tile is either computed here (`..._of_points`), and never leaves the chip, or read from memory (`..._of_products`),
 where a matrix product of the vendor's library has put it. Points are bfloat16. A float32 point is two of them, its
 rounded value and what the rounding lost: [high | low] in one row of 2d, and ⟨u, v⟩ is the sum of three
-products, high·high + high·low + low·high, which leaves an error of about 2^-17 an entry. All sums are float32.
+products, high·high + high·low + low·high, which leaves an error of about 2^-17 per entry. All sums are float32.
 
 Needs Triton, which comes with torch for GPUs; imported only where it is used.
 """

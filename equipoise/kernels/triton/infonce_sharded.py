@@ -1,7 +1,6 @@
-"""The fused contrast (`infonce.py`) of rows that are here with columns that come by in parts
-(`kernels/sharding/columns.py`).
+"""The fused contrast (`infonce.py`) of a process's rows with shards of columns (`kernels/sharding/columns.py`).
 
-A part's log-sums are those of its block of the matrix; log-sums add up over parts like over tiles. Once they are whole,
+A shard's log-sums are those of its block of the matrix; log-sums add up over shards as over tiles. Once they are whole,
 the gradient of a block needs nothing but them and the block's points. Matches lie in one block alone: that of a
 process's rows with its own columns.
 """
@@ -23,15 +22,18 @@ from equipoise.kernels.triton.infonce import LOG2_E, FusedInfoNCE
 from equipoise.kernels.triton.launch_config import PLAN, Plan
 
 
-def fused_in_parts(rows: Tensor, cols: Tensor, log_scale: Tensor, form: CrossEntropy, columns: Columns) -> Tensor:
+def fused_infonce_sharded(
+    rows: Tensor, cols: Tensor, log_scale: Tensor, form: CrossEntropy, columns: Columns
+) -> Tensor:
     """The loss, float32, of points whose similarity is the inner product and whose row i matches column i."""
     plan = PLAN if rows.dtype == torch.bfloat16 else PLAN.split()
     points = rows.contiguous(), cols.contiguous()
-    return _FusedParts.apply(*points, log_scale, SHARES[form.direction], plan, columns)  # type: ignore[no-untyped-call]
+    shares = SHARES[form.direction]
+    return _ShardedInfoNCE.apply(*points, log_scale, shares, plan, columns)  # type: ignore[no-untyped-call]
 
 
 class ShardInfoNCE(FusedInfoNCE):
-    """A block of a contrast: rows that are here, and columns of which the first is number `start`."""
+    """A block of a contrast: this process's rows, and columns of which the first is number `start`."""
 
     def __init__(
         self, points: tuple[Tensor, Tensor], log_scale: Tensor, shares: tuple[float, float], plan: Plan,
@@ -44,11 +46,11 @@ class ShardInfoNCE(FusedInfoNCE):
         return self.shares[0] / self.whole[0] + self.shares[1] / self.whole[1] if self.own else 0.0
 
     def _above(self, sums: Tensor, share: float) -> Tensor:
-        """As for all columns at once; every row and every column has a match, here or elsewhere."""
+        """As for all columns at once; every row and every column has a match, in this block or in another."""
         return sums - (math.log2(share / self.whole[0]) if share else -math.inf)
 
 
-class _FusedParts(torch.autograd.Function):
+class _ShardedInfoNCE(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: Any, rows: Tensor, cols: Tensor, log_scale: Tensor, shares: tuple[float, float], plan: Plan,
@@ -56,27 +58,27 @@ class _FusedParts(torch.autograd.Function):
     ) -> Tensor:  # fmt: skip
         by_row = rows.new_full((len(rows),), -math.inf, dtype=torch.float32)
 
-        def visit(start: int, come: Sequence[Tensor]) -> list[Tensor]:
-            sums = ShardInfoNCE((rows, come[0]), log_scale, shares, plan, columns, start).sums()
+        def on_block(start: int, shard: Sequence[Tensor]) -> list[Tensor]:
+            sums = ShardInfoNCE((rows, shard[0]), log_scale, shares, plan, columns, start).sums()
             torch.logaddexp2(by_row, sums[0], out=by_row)
             return [sums[1] / LOG2_E]
 
         with torch.autocast(rows.device.type, enabled=False), torch.cuda.device_of(rows):
-            by_col = columns.round((cols,), (), visit, [LOG_SUM_EXP])[0] * LOG2_E
+            by_col = columns.for_each_shard((cols,), (), on_block, [LOG_SUM_EXP])[0] * LOG2_E
             ctx.save_for_backward(rows, cols, log_scale, by_row, by_col)
-            ctx.parts = shares, plan, columns
-            mine = ShardInfoNCE((rows, cols), log_scale, shares, plan, columns, columns.first_row).loss(by_row, by_col)
-            return columns.total(columns.share * mine)
+            ctx.settings = shares, plan, columns
+            own = ShardInfoNCE((rows, cols), log_scale, shares, plan, columns, columns.first_row).loss(by_row, by_col)
+            return columns.all_reduce(columns.share * own)
 
     @staticmethod
     def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor | None, ...]:
         rows, cols, log_scale, by_row, by_col = ctx.saved_tensors
-        shares, plan, columns = ctx.parts
+        shares, plan, columns = ctx.settings
         for_rows, for_scale = torch.zeros_like(rows, dtype=torch.float32), torch.zeros_like(log_scale)
 
-        def visit(start: int, come: Sequence[Tensor]) -> list[Tensor]:
-            part = ShardInfoNCE((rows, come[0]), log_scale, shares, plan, columns, start)
-            u, v, t = part.grads((by_row, come[1]), upstream[0].float(), (True, True, True))
+        def on_block(start: int, shard: Sequence[Tensor]) -> list[Tensor]:
+            block = ShardInfoNCE((rows, shard[0]), log_scale, shares, plan, columns, start)
+            u, v, t = block.grads((by_row, shard[1]), upstream[0].float(), (True, True, True))
             assert u is not None
             assert v is not None
             assert t is not None
@@ -85,6 +87,6 @@ class _FusedParts(torch.autograd.Function):
             return [v.float()]
 
         with torch.autocast(rows.device.type, enabled=False), torch.cuda.device_of(rows):
-            [for_cols] = columns.round((cols,), (by_col,), visit, [SUM])
-        points = ((columns.averaged * g).to(x.dtype) for g, x in ((for_rows, rows), (for_cols, cols)))
-        return *points, columns.total(for_scale), None, None, None
+            [for_cols] = columns.for_each_shard((cols,), (by_col,), on_block, [SUM])
+        points = ((columns.grad_factor * g).to(x.dtype) for g, x in ((for_rows, rows), (for_cols, cols)))
+        return *points, columns.all_reduce(for_scale), None, None, None

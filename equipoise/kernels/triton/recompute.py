@@ -1,4 +1,4 @@
-"""A loss as work that knows its own gradients: forward keeps a few numbers a sample, backward computes the rest again.
+"""Losses that know their own gradients: forward keeps a few numbers per sample, backward computes the rest again.
 
     sums = work.sums();   loss = work.loss(*sums);   work.grads(sums, upstream, needed)
 
@@ -25,7 +25,7 @@ class Work(Protocol):
 
 
 def recomputed(make: Callable[..., Work], *tensors: Tensor) -> Tensor:
-    """The loss of the work that `make` makes of these tensors, differentiable in all of them."""
+    """The loss of `make(*tensors)`, differentiable in all of them."""
     return _Recomputed.apply(make, *(x.contiguous() for x in tensors))  # type: ignore[no-untyped-call]
 
 

@@ -1,7 +1,7 @@
 """The sigmoid loss on inner products at the speed of matrix products, as `infonce.py` has InfoNCE;
 `sigmoid_kernels.py`.
 
-No row or column has to be known as a whole: the forward sweep keeps one number a tile, and the backward sweep nothing
+No row or column has to be known as a whole: the forward sweep keeps one number per tile, and the backward sweep nothing
 of the forward one. Costs are those of InfoNCE, 8N²d.
 """
 
@@ -18,7 +18,6 @@ from equipoise.forms import Sigmoid
 from equipoise.kernels.tiling import blocks
 from equipoise.kernels.triton.infonce import FusedInfoNCE
 from equipoise.kernels.triton.launch_config import PLAN, Plan, Tile
-from equipoise.kernels.triton.lazy import sigmoid_tiles
 from equipoise.kernels.triton.recompute import recomputed
 
 SIGMOID_PLAN = replace(PLAN, gradient=Tile(warps=8))  # with four warps numbers would not fit the registers
@@ -30,10 +29,10 @@ def fused_sigmoid(
     """The loss, float32, of points whose similarity is the inner product and whose row i matches column i."""
     plan = plan or (SIGMOID_PLAN if rows.dtype == torch.bfloat16 else SIGMOID_PLAN.split())
     bias = bias if form.learned else torch.full_like(bias, form.bias)
-    return recomputed(partial(SigmoidContrast, plan=plan), rows, cols, log_scale, bias)
+    return recomputed(partial(FusedSigmoid, plan=plan), rows, cols, log_scale, bias)
 
 
-class SigmoidContrast(FusedInfoNCE):
+class FusedSigmoid(FusedInfoNCE):
     def __init__(self, rows: Tensor, cols: Tensor, log_scale: Tensor, bias: Tensor, plan: Plan):
         super().__init__(rows, cols, log_scale, (0.5, 0.5), plan)
         self.numbers = log_scale, bias
@@ -65,4 +64,6 @@ class SigmoidContrast(FusedInfoNCE):
         return parts.sum(1)
 
     def _kernels(self) -> Any:
-        return sigmoid_tiles()
+        from equipoise.kernels.triton import sigmoid_kernels
+
+        return sigmoid_kernels

@@ -29,7 +29,6 @@ from torch.nn import functional as F
 from equipoise.forms import Form, StackedForms
 from equipoise.kernels.tiling import blocks_of_pairs
 from equipoise.kernels.triton.launch_config import Plan, Tile
-from equipoise.kernels.triton.lazy import fused_tiles, softened_terms, softened_tiles
 from equipoise.kernels.triton.matmul import add_batched, add_product
 from equipoise.kernels.triton.recompute import recomputed
 from equipoise.kernels.triton.softclip_weights import weights_of
@@ -42,10 +41,10 @@ PARTNERS = (1, 0, 2, 3)  # images, texts, regions, tags: whose products with who
 NOTHING = -1e30  # as in `softclip_kernels.py`
 
 
-def fused_softened(
+def fused_softclip(
     rows: Tensor, cols: Tensor, log_scale: Tensor, form: Form, target: SoftenedBy, plan: Plan | None = None
 ) -> Tensor:
-    """The losses, float32, of points whose similarity is the inner product, as the guides' is; [F] of F together."""
+    """The losses, float32, of points and guides compared by inner products; [F] of F stacked forms."""
     plan = plan or (PLAN if rows.dtype == torch.bfloat16 else PLAN.split())
     (_, by_row), (_, by_col) = target.rows[0], target.cols[0]
     tensors = rows, cols, by_row.left, by_col.left, log_scale, by_row.log_scale, by_col.log_scale
@@ -79,11 +78,13 @@ class FusedSoftCLIP:
 
     def hits(self) -> Tensor:
         """⟨u_i, v_i⟩, ⟨r_i, r_i⟩, ⟨a_i, a_i⟩ by the same products as everywhere, times the scales [3, N]."""
+        from equipoise.kernels.triton import infonce_kernels
+
         hits, grid = self._numbers(3, self.count), (-(-self.count // 32),)
         for into, number in zip(hits, (0, 2, 3), strict=True):
             sides = self.points[number], self.partners[number]
             cut = {"D": self.wide, "PRODUCTS": self.products, "BM": 32, "BK": 64}
-            fused_tiles().paired[grid](*sides, into, self.count, **cut)
+            infonce_kernels.paired[grid](*sides, into, self.count, **cut)
         return hits.mul_(self.scales[:, None])
 
     def loss(self, *sums: Tensor) -> Tensor:
@@ -94,7 +95,7 @@ class FusedSoftCLIP:
         return losses.float() if isinstance(self.form, StackedForms) else losses[0].float()
 
     def grads(self, sums: tuple[Tensor, ...], upstream: Tensor, needed: tuple[bool, ...]) -> tuple[Tensor | None, ...]:
-        sides, matches = self._wanted(sums, upstream)
+        sides, matches = self._sides(sums, upstream)
         wanted = needed[2] or needed[5], needed[3] or needed[6]
         down, across = min(self.plan.chunk_rows, self.count), min(self.plan.chunk_cols, self.count)
         wide = -(-across // 8) * 8  # the library's fastest products want rows that begin at multiples of 16 bytes
@@ -110,8 +111,8 @@ class FusedSoftCLIP:
             grad.to(x) if need else None for grad, x, need in zip(for_scales, self.given[4:], needed[4:], strict=True)
         )
 
-    def _wanted(self, sums: tuple[Tensor, ...], upstream: Tensor) -> tuple[Tensor, Tensor]:
-        """What the kernels need to know of every side [2, 6, N], and d loss / d hits [3, N]."""
+    def _sides(self, sums: tuple[Tensor, ...], upstream: Tensor) -> tuple[Tensor, Tensor]:
+        """The six numbers per side that gradients are made of [2, 6, N], and d loss / d hits [3, N]."""
         by_loss = weights_of(self.form, upstream.device)
         weights = torch.tensordot(upstream.double().reshape(-1) / self.count, by_loss, 1)
         sides, matches = self._numbers(2, 6, self.count), self._numbers(3, self.count)
@@ -119,10 +120,12 @@ class FusedSoftCLIP:
         return sides, matches
 
     def _end(self, name: str, grid: tuple[int, ...], sums: tuple[Tensor, ...], *arguments: Tensor) -> None:
+        from equipoise.kernels.triton import softclip_terms
+
         known = sums[0] if self.known is None else self.known
         logs = math.log(self.beta), math.log1p(-self.beta) if self.beta < 1 else NOTHING
         cut = {"ALONE": self.count == 1, "KNOWN": self.known is not None, "WIDE": 128}
-        getattr(softened_terms(), name)[grid](*sums, known, *arguments, *logs, self.count, **cut)
+        getattr(softclip_terms, name)[grid](*sums, known, *arguments, *logs, self.count, **cut)
 
     def _gradient(
         self,
@@ -163,25 +166,29 @@ class FusedSoftCLIP:
     def _launch(
         self, name: str, tile: Tile, r: range, c: range, buffer: Tensor | None, *arguments: Any, **cut: Any
     ) -> None:
-        """A kernel of `softened_tiles` over every tile of a chunk: it computes the products, or finds them."""
+        """Launch a kernel over every tile of a chunk; it computes the products, or reads them from `buffer`."""
+        from equipoise.kernels.triton import softclip_kernels
+
         cut |= {"BM": tile.rows, "BN": tile.cols, "GROUP": tile.group, "num_warps": tile.warps}
         if buffer is None:
-            found = [self.points[:, r.start : r.stop], self.partners[:, c.start : c.stop]]
+            sources = [self.points[:, r.start : r.stop], self.partners[:, c.start : c.stop]]
             cut |= {"PLANE": self.points.stride(0), "D": self.wide, "PRODUCTS": self.products}
             cut |= {"BK": tile.deep, "num_stages": tile.stages}
-            kernel = getattr(softened_tiles(), f"{name}_of_points")
+            kernel = getattr(softclip_kernels, f"{name}_of_points")
         else:
             sides = self._halves(self.points, r), [x.mT for x in self._halves(self.partners, c)]
             add_batched(buffer[:, : len(r), : len(c)], *sides, fresh=True)
-            found, kernel = [buffer], getattr(softened_tiles(), f"{name}_of_products")
+            sources, kernel = [buffer], getattr(softclip_kernels, f"{name}_of_products")
             cut |= {"PLANE": buffer.stride(0), "WIDTH": buffer.stride(1)}
         grid = (-(-len(r) // tile.rows) * -(-len(c) // tile.cols),)
-        kernel[grid](*found, self.scales, *arguments, r.start, c.start, len(r), len(c), **cut)
+        kernel[grid](*sources, self.scales, *arguments, r.start, c.start, len(r), len(c), **cut)
 
     def _merge(self, parts: Tensor, total: Tensor, r: range, c: range, tile: Tile) -> None:
+        from equipoise.kernels.triton import softclip_kernels
+
         grid = (-(-max(len(r), len(c)) // 64), 4, 2)
         place = r.start, c.start, len(r), len(c), self.count
-        softened_tiles().merge_sums[grid](parts, total, *place, BM=tile.rows, BN=tile.cols, DEEP=32, WIDE=64)
+        softclip_kernels.merge_sums[grid](parts, total, *place, BM=tile.rows, BN=tile.cols, DEEP=32, WIDE=64)
 
     def _halves(self, points: Tensor, numbers: range) -> tuple[Tensor, ...]:
         """Some samples of all kinds of points: themselves, or their two halves."""

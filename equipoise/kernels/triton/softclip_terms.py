@@ -75,7 +75,7 @@ def write_sides(
     total, hits, known, weights, sides, matches, log_beta, log_rest, count,
     ALONE: tl.constexpr, KNOWN: tl.constexpr, WIDE: tl.constexpr,
 ):  # fmt: skip
-    """From weights [2, 5] of the terms: sides [2, 6, count] and matches [3, count], as `softened_tiles` wants them."""
+    """From weights [2, 5] of the terms: sides [2, 6, count] and matches [3, count] for `softclip_kernels.py`."""
     at = tl.program_id(0) * WIDE + tl.arange(0, WIDE)
     inside = at < count
     of_match = tl.zeros((WIDE,), tl.float64)

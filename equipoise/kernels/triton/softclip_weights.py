@@ -20,7 +20,7 @@ def has_weights(form: Form) -> bool:
 
 @cache
 def weights_of(form: Form, device: torch.device) -> Tensor:
-    """[losses, images and texts, terms], float64; kept, for to bring them to a GPU is to wait for it."""
+    """[losses, images and texts, terms], float64; cached, for to bring them to a GPU is to wait for it."""
     forms = form.forms if isinstance(form, StackedForms) else (form,)
     return torch.tensor([_weights(part) for part in forms], dtype=torch.float64, device=device)
 

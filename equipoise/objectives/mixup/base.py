@@ -21,13 +21,14 @@ import torch
 from torch import Tensor
 
 from equipoise.heads import HeadConfig, LogitScaleHead
+from equipoise.kernels import Scoring
 from equipoise.objectives.mixup.schedule import drawn_share, weight_at
 from equipoise.objectives.objective import Objective
 from equipoise.types import Batch, Embeddings, Loss, StepInfo, UserError
 
 TERMS = ("m2", "v", "l", "vl")
-Mix = Callable[[str, float, Tensor | float], Tensor]  # a term, its λ and log-temperature to its loss
-Hard = Callable[[float], Mapping[str, float]]  # λ of m² to what is worth logging of its negatives
+Mix = Callable[[str, float, Scoring], Tensor]  # a term, its λ and how points are scored, to its loss
+Hard = Callable[[float], Mapping[str, float]]  # λ of m² to what is logged of its negatives
 
 
 @dataclass(frozen=True)
@@ -81,20 +82,21 @@ class Mixing(Objective):
         return bool(self.m2_weight and self.m2_scale and self.m2_scale_learned)
 
     def with_mixes(
-        self, plain: Loss, embeddings: Embeddings, batch: Batch | None, log_scale: Tensor | float, mix: Mix, hard: Hard
+        self, plain: Loss, embeddings: Embeddings, batch: Batch | None, scoring: Scoring, mix: Mix, hard: Hard
     ) -> Loss:
-        """The objective's own loss and, beside it, those of its mixups."""
+        """The objective's own loss and, beside it, those of its mixups, which are softmaxes and learn no bias."""
         moment = StepInfo() if batch is None else batch.moment
-        own_scale = self._m2_log_scale(embeddings, log_scale)
+        m2_scale = self._m2_log_scale(embeddings, scoring.log_scale)
+        scorings = dict.fromkeys(TERMS, scoring.without_bias()) | {"m2": scoring.without_bias(m2_scale)}
         shares = {term: self.share(moment, term) for term in TERMS if self.weight(term)}
-        mixed = {term: mix(term, share, own_scale if term == "m2" else log_scale) for term, share in shares.items()}
+        mixed = {term: mix(term, share, scorings[term]) for term, share in shares.items()}
         now = weight_at(moment, self.per_epoch)
         weighted = [now * self.weight(term) * value for term, value in mixed.items()]
 
         def facts() -> dict[str, float]:
             found = {f"mix/share_{term}": share for term, share in shares.items()}
             if "m2" in shares:
-                found["mix/temperature"] = math.exp(float(torch.as_tensor(own_scale).detach()))
+                found["mix/temperature"] = math.exp(float(torch.as_tensor(m2_scale).detach()))
                 found |= {f"mix/above_{side}": value for side, value in hard(shares["m2"]).items()}
             return {**plain.facts(), "mix/weight": now, **found}
 

@@ -29,8 +29,9 @@ import torch
 from torch import Tensor
 
 from equipoise.forms import CrossEntropy
-from equipoise.kernels import contrast
-from equipoise.spaces import Space, by_class, geodesic_mix, hardness, pinned
+from equipoise.kernels import Scoring
+from equipoise.objectives.mixup.unimodal import mirror_mix
+from equipoise.spaces import ScoredPoints, Space, geodesic_mix, hardness, override_scores, scores_by_class
 from equipoise.targets import OfClasses, Target
 
 
@@ -41,51 +42,51 @@ class ClassMix:
     image: Tensor
     pivots: Tensor
     labels: Tensor
-    space: Space
     impl: str = "auto"
 
-    def __call__(self, term: str, lam: float, log_scale: Tensor | float) -> Tensor:
+    def __call__(self, term: str, lam: float, scoring: Scoring) -> Tensor:
         """One of m2, v, l and vl."""
-        how: dict[str, Callable[[float, Tensor | float], Tensor]] = {
+        terms: dict[str, Callable[[float, Scoring], Tensor]] = {
             "m2": self.m2,
             "v": self.v,
             "l": self.l,
             "vl": self.vl,
         }
-        return how[term](lam, log_scale)
+        return terms[term](lam, scoring)
 
-    def m2(self, lam: float, log_scale: Tensor | float) -> Tensor:
-        mixed, labels = self._mixed(lam), self.labels
-        to_pivots = by_class(self.image, mixed, labels[:, None], self.pivots, self._every, space=self.space)
-        to_images = by_class(self._text, mixed, labels[:, None], self.image, labels, space=self.space)
-        found = self._compared(*to_pivots, OfClasses(labels, self._every), log_scale)
-        return (found + self._compared(*to_images, OfClasses(labels, labels), log_scale)) / 2
+    def m2(self, lam: float, scoring: Scoring) -> Tensor:
+        mixed, labels, space = self._mixed(lam, scoring.space), self.labels, scoring.space
+        to_pivots = scores_by_class(self.image, mixed, labels[:, None], self.pivots, self._all_classes, of=space)
+        to_images = scores_by_class(self._text, mixed, labels[:, None], self.image, labels, of=space)
+        by_image = self._contrast(to_pivots, OfClasses(labels, self._all_classes), scoring)
+        return (by_image + self._contrast(to_images, OfClasses(labels, labels), scoring)) / 2
 
-    def v(self, lam: float, log_scale: Tensor | float) -> Tensor:
-        present, mixed = self.labels.unique(), self._with_mirror(self.image, lam)
+    def v(self, lam: float, scoring: Scoring) -> Tensor:
+        present, mixed = self.labels.unique(), mirror_mix(self.image, lam, scoring.space)
         halves = []
-        for classes, direction in ((self._every, "rows"), (present, "cols")):  # a class that is not here has no images
-            there = by_class(mixed, self.image, self._both, self.pivots[classes], classes, space=self.space)
-            halves.append(self._compared(*there, self._target(classes, lam), log_scale, direction))
+        for classes, direction in ((self._all_classes, "rows"), (present, "cols")):  # absent classes have no images
+            scored = scores_by_class(mixed, self.image, self._both, self.pivots[classes], classes, of=scoring.space)
+            halves.append(self._contrast(scored, self._target(classes, lam), scoring, direction))
         return (halves[0] + halves[1]) / 2
 
-    def l(self, lam: float, log_scale: Tensor | float) -> Tensor:  # noqa: E743 the paper's name
-        mixed = self._with_mirror(self._text, lam)
-        there = by_class(mixed, self._text, self._both, self.image, self.labels, space=self.space)
-        return self._compared(*there, self._target(self.labels, lam), log_scale, "both")
+    def l(self, lam: float, scoring: Scoring) -> Tensor:  # noqa: E743 the paper's name
+        mixed = mirror_mix(self._text, lam, scoring.space)
+        scored = scores_by_class(mixed, self._text, self._both, self.image, self.labels, of=scoring.space)
+        return self._contrast(scored, self._target(self.labels, lam), scoring, "both")
 
-    def vl(self, lam: float, log_scale: Tensor | float) -> Tensor:
-        text, labels = self._text, self.labels
-        own = self.space.pairwise(self._with_mirror(self.image, lam), self._with_mirror(text, lam))
-        to_pivots = pinned(self.image, self.pivots, [(labels, own)], space=self.space)
-        to_images = pinned(text, self.image, [(torch.arange(len(text), device=text.device), own)], space=self.space)
-        found = self._compared(*to_pivots, OfClasses(labels, self._every), log_scale)
-        return (found + self._compared(*to_images, OfClasses(labels, labels), log_scale)) / 2
+    def vl(self, lam: float, scoring: Scoring) -> Tensor:
+        text, labels, space = self._text, self.labels, scoring.space
+        own = space.pairwise(mirror_mix(self.image, lam, space), mirror_mix(text, lam, space))
+        diagonal = torch.arange(len(text), device=text.device)
+        to_pivots = override_scores(self.image, self.pivots, [(labels, own)], of=space)
+        to_images = override_scores(text, self.image, [(diagonal, own)], of=space)
+        by_image = self._contrast(to_pivots, OfClasses(labels, self._all_classes), scoring)
+        return (by_image + self._contrast(to_images, OfClasses(labels, labels), scoring)) / 2
 
-    def above(self, lam: float) -> dict[str, float]:
+    def above(self, lam: float, space: Space) -> dict[str, float]:
         """The share of classes that are closer to a mix than its image to its own class (as Fig. 12-15)."""
-        own = self.space.pairwise(self.image, self._text)
-        found = hardness(self._mixed(lam), self.pivots, space=self.space, positive=own, match=self.labels)
+        own = space.pairwise(self.image, self._text)
+        found = hardness(self._mixed(lam, space), self.pivots, space=space, positive=own, match=self.labels)
         return {"class": float(found.above.mean())}
 
     @property
@@ -94,7 +95,7 @@ class ClassMix:
         return self.pivots[self.labels]
 
     @property
-    def _every(self) -> Tensor:
+    def _all_classes(self) -> Tensor:
         return torch.arange(len(self.pivots), device=self.labels.device)
 
     @property
@@ -102,23 +103,13 @@ class ClassMix:
         """The classes of each image and of its mirror image [N, 2]."""
         return torch.stack([self.labels, self.labels.flip(0)], dim=1)
 
-    def _mixed(self, lam: float) -> Tensor:
-        return geodesic_mix(self.image, self._text, lam, space=self.space)
-
-    def _with_mirror(self, points: Tensor, lam: float) -> Tensor:
-        return geodesic_mix(points, points.flip(0), lam, space=self.space)
+    def _mixed(self, lam: float, space: Space) -> Tensor:
+        return geodesic_mix(self.image, self._text, lam, space=space)
 
     def _target(self, cols: Tensor, lam: float) -> Target:
         return OfClasses(self.labels, cols, self.labels.flip(0), lam)
 
-    def _compared(
-        self,
-        rows: Tensor,
-        cols: Tensor,
-        space: Space,
-        target: Target,
-        log_scale: Tensor | float,
-        direction: str = "rows",
-    ) -> Tensor:
+    def _contrast(self, scored: ScoredPoints, target: Target, scoring: Scoring, direction: str = "rows") -> Tensor:
+        rows, cols, scorer = scored
         form = CrossEntropy(direction=direction)
-        return contrast(rows, cols, space=space, target=target, form=form, log_scale=log_scale, impl=self.impl)
+        return scoring.contrast(rows, cols, scorer=scorer, target=target, form=form, impl=self.impl)

@@ -6,9 +6,9 @@ al. 2023, "Geodesic Multi-Modal Mixup for Robust Fine-Tuning", App. A.1.
     L = L_mix                                                        (`pixels.py`)
 
 The authors draw partners by a random permutation, λ for each sample, and keep the larger of λ and 1-λ; Oh et al. take
-the batch read backwards, "for computational efficiency", and so does this, with one λ a step. α = 1 is of the authors'
-code: λ is uniform. The role `image` is of mixed pictures here, so one pass of the image tower is enough; what a run
-logs of a batch (`batch/positive`, ...) is of mixed pictures too. `unmix.py` adds the loss of pictures as they are.
+the batch read backwards, "for computational efficiency", and so does this, with one λ per step. α = 1 is of the
+authors' code: λ is uniform. The role `image` is of mixed pictures here, so one pass of the image tower is enough; what
+a run logs of a batch (`batch/positive`, ...) is of mixed pictures too. `unmix.py` adds the loss of unmixed pictures.
 """
 
 from __future__ import annotations
@@ -16,12 +16,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from torch import Tensor
-
 from equipoise.data.source import IMAGE_PARTNER
+from equipoise.kernels import Scoring
 from equipoise.objectives.mixup.pixels import check_alpha, mixed_loss, mixed_pictures, share_of
 from equipoise.objectives.objective import Objective
-from equipoise.spaces import Space
 from equipoise.types import Batch, Embeddings, Loss
 
 
@@ -46,15 +44,7 @@ class IMix(Objective):
     def prepared(self, batch: Batch) -> Batch:
         return replace(batch, images=mixed_pictures(batch, self.alpha))
 
-    def __call__(
-        self,
-        embeddings: Embeddings,
-        batch: Batch | None = None,
-        *,
-        log_scale: Tensor | float,
-        space: Space,
-        bias: Tensor | float | None = None,
-    ) -> Loss:
+    def loss(self, embeddings: Embeddings, batch: Batch | None, scoring: Scoring) -> Loss:
         lam = share_of(batch, self.alpha)
-        mixed = mixed_loss(embeddings.image, embeddings.text, lam, space=space, log_scale=log_scale, impl=self.impl)
+        mixed = mixed_loss(embeddings.image, embeddings.text, lam, scoring.without_bias(), impl=self.impl)
         return Loss(mixed, {"mixed": mixed}, lambda: {"mix/share_pixels": lam})

@@ -17,62 +17,44 @@ mean: so does this. The released code adds both halves and does not halve them. 
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import torch
 from torch import Tensor
 
 from equipoise.forms import CrossEntropy
-from equipoise.kernels import contrast
-from equipoise.spaces import PartWay, Space, geodesic_mix, hardness, pinned
+from equipoise.kernels import Scoring
+from equipoise.spaces import ScoredPoints, Space, TowardMix, geodesic_mix, hardness, override_scores
 from equipoise.targets import OneHot
 
 READINGS = ("pseudo_code", "released", "proof")
 
 
-class Half(NamedTuple):
-    """One of the two matrices: rows and columns, and where they are compared."""
-
-    rows: Tensor
-    cols: Tensor
-    space: Space
-
-
 def m2mix(
-    image: Tensor,
-    text: Tensor,
-    lam: float,
-    *,
-    space: Space,
-    log_scale: Tensor | float,
-    reading: str = READINGS[0],
-    impl: str = "auto",
+    image: Tensor, text: Tensor, lam: float, scoring: Scoring, *, reading: str = READINGS[0], impl: str = "auto"
 ) -> Tensor:
-    positive = space.pairwise(image, text)
-    place = torch.arange(len(image), device=image.device)
-    total = torch.zeros((), dtype=positive.dtype, device=positive.device)
-    for half in halves(image, text, lam, space=space, reading=reading).values():
-        rows, cols, there = pinned(half.rows, half.cols, [(place, positive)], space=half.space)
-        form = CrossEntropy(direction="rows")
-        total = total + contrast(rows, cols, space=there, target=OneHot(), form=form, log_scale=log_scale, impl=impl)
+    positive = scoring.space.pairwise(image, text)
+    diagonal = torch.arange(len(image), device=image.device)
+    form, total = CrossEntropy(direction="rows"), torch.zeros((), dtype=positive.dtype, device=positive.device)
+    for half in halves(image, text, lam, space=scoring.space, reading=reading).values():
+        rows, cols, scorer = override_scores(half.rows, half.cols, [(diagonal, positive)], of=half.scorer)
+        total = total + scoring.contrast(rows, cols, scorer=scorer, target=OneHot(), form=form, impl=impl)
     return total / 2
 
 
-def halves(image: Tensor, text: Tensor, lam: float, *, space: Space, reading: str) -> dict[str, Half]:
-    """The two matrices of a reading, by whom mixes are compared with."""
+def halves(image: Tensor, text: Tensor, lam: float, *, space: Space, reading: str) -> dict[str, ScoredPoints]:
+    """The two matrices of a reading, by the modality that mixes are compared with."""
     if reading == "proof":
-        toward = PartWay(space, lam)
-        return {"image": Half(image, text, toward), "text": Half(text, image, toward)}
+        toward = TowardMix(space, lam)
+        return {"image": ScoredPoints(image, text, toward), "text": ScoredPoints(text, image, toward)}
     mixed = geodesic_mix(image, text, lam, space=space)
     if reading == "released":
-        return {"image": Half(image, mixed, space), "text": Half(text, mixed, space)}
-    return {"text": Half(mixed, text, space), "image": Half(mixed, image, space)}
+        return {"image": ScoredPoints(image, mixed, space), "text": ScoredPoints(text, mixed, space)}
+    return {"text": ScoredPoints(mixed, text, space), "image": ScoredPoints(mixed, image, space)}
 
 
 def mixed_above(image: Tensor, text: Tensor, lam: float, *, space: Space, reading: str) -> dict[str, float]:
     """The share of mixed negatives that are closer than the positive (Fig. 12-15), for images and for texts."""
     positive = space.pairwise(image, text)
     return {
-        side: float(hardness(half.rows, half.cols, space=half.space, positive=positive).above.mean())
+        side: float(hardness(half.rows, half.cols, space=half.scorer, positive=positive).above.mean())
         for side, half in halves(image, text, lam, space=space, reading=reading).items()
     }

@@ -18,6 +18,7 @@ from typing import ClassVar
 from torch import Tensor
 
 from equipoise.heads import HeadConfig
+from equipoise.kernels import Scoring
 from equipoise.objectives.clip import CLIP
 from equipoise.objectives.declip import DeCLIP
 from equipoise.objectives.mixup.base import Mixing
@@ -27,7 +28,6 @@ from equipoise.objectives.objective import Objective
 from equipoise.objectives.slip import SLIP
 from equipoise.objectives.softclip import SoftCLIP
 from equipoise.settings.choice import choice
-from equipoise.spaces import Space
 from equipoise.types import Batch, Embeddings, Loss, UserError
 
 BASES: dict[str, type[Objective]] = {"clip": CLIP, "softclip": SoftCLIP, "slip": SLIP, "declip": DeCLIP}
@@ -70,32 +70,23 @@ class M3Mix(Mixing):
     def learned_bias(self) -> float | None:
         return self.of.learned_bias
 
-    def __call__(
-        self,
-        embeddings: Embeddings,
-        batch: Batch | None = None,
-        *,
-        log_scale: Tensor | float,
-        space: Space,
-        bias: Tensor | float | None = None,
-    ) -> Loss:
+    def loss(self, embeddings: Embeddings, batch: Batch | None, scoring: Scoring) -> Loss:
         image, text = embeddings.image, embeddings.text
+        points, space = (image.detach(), text.detach()), scoring.space
         return self.with_mixes(
-            self.of(embeddings, batch, log_scale=log_scale, space=space, bias=bias),
+            self.of.loss(embeddings, batch, scoring),
             embeddings,
             batch,
-            log_scale,
-            mix=partial(self._term, image, text, space),
-            hard=lambda lam: mixed_above(image.detach(), text.detach(), lam, space=space, reading=self.reading),
+            scoring,
+            mix=partial(self._term, image, text),
+            hard=lambda lam: mixed_above(*points, lam, space=space, reading=self.reading),
         )
 
-    def _term(
-        self, image: Tensor, text: Tensor, space: Space, term: str, share: float, log_scale: Tensor | float
-    ) -> Tensor:
-        how: Callable[..., Tensor]
+    def _term(self, image: Tensor, text: Tensor, term: str, share: float, scoring: Scoring) -> Tensor:
+        mix: Callable[..., Tensor]
         if term == "m2":
-            how = partial(m2mix, reading=self.reading)
+            mix = partial(m2mix, reading=self.reading)
         else:
-            how = partial(vl_mix if term == "vl" else v_mix, original_negatives=self.original_negatives)
+            mix = partial(vl_mix if term == "vl" else v_mix, original_negatives=self.original_negatives)
         rows, cols = (text, image) if term == "l" else (image, text)
-        return how(rows, cols, share, space=space, log_scale=log_scale, impl=self.impl)
+        return mix(rows, cols, share, scoring, impl=self.impl)

@@ -2,7 +2,7 @@
 
 Lee et al. 2021, "i-Mix", §3; Shen et al. 2022, "Un-Mix", §3; as Oh et al. 2023, App. A.1, fine-tune CLIP with them.
 
-    x̃_i = λ x_i + (1-λ) x_{N-1-i}                       λ ~ Beta(α, α), one a step (`schedule.py`)
+    x̃_i = λ x_i + (1-λ) x_{N-1-i}                       λ ~ Beta(α, α), one per step (`schedule.py`)
     L_mix = symmetric cross-entropy of exp(t)·s(ũ_i, v_j) with the target λ·[i = j] + (1-λ)·[i + j = N-1]
 
 x [N, 3, H, W] normalised pixels (mixing and normalising commute), ũ [N, d] points of mixed pictures, v of texts.
@@ -20,9 +20,8 @@ from torch import Tensor
 
 from equipoise.data.source import IMAGE_PARTNER
 from equipoise.forms import CrossEntropy
-from equipoise.kernels import contrast
+from equipoise.kernels import Scoring
 from equipoise.objectives.mixup.schedule import drawn_share
-from equipoise.spaces import Space
 from equipoise.targets import Reflected
 from equipoise.types import Batch, StepInfo, UserError
 
@@ -40,7 +39,7 @@ def share_of(batch: Batch | None, alpha: tuple[float, float]) -> float:
 
 
 def mixed_pictures(batch: Batch, alpha: tuple[float, float]) -> Tensor:
-    """x̃ of the samples that are here, a part of the batch or all of it."""
+    """x̃ of the samples of this batch, which may be a process's shard."""
     if IMAGE_PARTNER not in batch.side:
         raise UserError(
             f"pictures are mixed with {IMAGE_PARTNER}, which the batch does not hold; make it with "
@@ -50,9 +49,6 @@ def mixed_pictures(batch: Batch, alpha: tuple[float, float]) -> Tensor:
     return lam * batch.images + (1 - lam) * batch.side[IMAGE_PARTNER]
 
 
-def mixed_loss(
-    mixed: Tensor, text: Tensor, lam: float, *, space: Space, log_scale: Tensor | float, impl: str
-) -> Tensor:
+def mixed_loss(mixed: Tensor, text: Tensor, lam: float, scoring: Scoring, *, impl: str = "auto") -> Tensor:
     """L_mix of points [N, d] of the whole batch."""
-    target = Reflected(lam, 1 - lam)
-    return contrast(mixed, text, space=space, target=target, form=CrossEntropy(), log_scale=log_scale, impl=impl)
+    return scoring.contrast(mixed, text, target=Reflected(lam, 1 - lam), form=CrossEntropy(), impl=impl)

@@ -2,7 +2,7 @@
 
 Oh et al. 2023, "Geodesic Multi-Modal Mixup for Robust Fine-Tuning", App. A.1, footnote 9, and Fig. 9-10.
 
-    λ ~ Beta(α, α), one a term and step         α from its first to its last value, linear in the step (Fig. 9-10)
+    λ ~ Beta(α, α), one per term and step         α from its first to its last value, linear in the step (Fig. 9-10)
     weight of all mixed terms: 1/epoch          epoch from 1 (footnote 9)
 
 A draw depends on seed, term and step alone: all processes draw alike, and so does a run that was interrupted.

@@ -19,52 +19,49 @@ import torch
 from torch import Tensor
 
 from equipoise.forms import CrossEntropy
-from equipoise.kernels import contrast
-from equipoise.spaces import Space, geodesic_mix, pinned
-from equipoise.targets import OneHot, Reflected, Target
+from equipoise.kernels import Scoring
+from equipoise.spaces import Space, geodesic_mix, override_scores
+from equipoise.targets import OneHot, Reflected
 
 
 def v_mix(
     image: Tensor,
     text: Tensor,
     lam: float,
+    scoring: Scoring,
     *,
-    space: Space,
-    log_scale: Tensor | float,
     original_negatives: bool = True,
     impl: str = "auto",
 ) -> Tensor:
-    """L-Mix is this with texts first."""
-    mixed, target = _with_mirror(image, lam, space), Reflected(lam, 1 - lam)
+    """V-Mix; with texts first, L-Mix."""
+    form, target, space = CrossEntropy(), Reflected(lam, 1 - lam), scoring.space
+    mixed = mirror_mix(image, lam, space)
     if not original_negatives:
-        return _compared(mixed, text, space, target, log_scale, impl)
-    place = torch.arange(len(image), device=image.device)
-    pins = [(place, space.pairwise(mixed, text)), (place.flip(0), space.pairwise(mixed, text.flip(0)))]
-    rows, cols, there = pinned(image, text, pins, space=space)
-    return _compared(rows, cols, there, target, log_scale, impl)
+        return scoring.contrast(mixed, text, target=target, form=form, impl=impl)
+    own = torch.arange(len(image), device=image.device)
+    overrides = [(own, space.pairwise(mixed, text)), (own.flip(0), space.pairwise(mixed, text.flip(0)))]
+    rows, cols, scorer = override_scores(image, text, overrides, of=space)
+    return scoring.contrast(rows, cols, scorer=scorer, target=target, form=form, impl=impl)
 
 
 def vl_mix(
     image: Tensor,
     text: Tensor,
     lam: float,
+    scoring: Scoring,
     *,
-    space: Space,
-    log_scale: Tensor | float,
     original_negatives: bool = True,
     impl: str = "auto",
 ) -> Tensor:
-    images, texts = (_with_mirror(points, lam, space) for points in (image, text))
+    form, space = CrossEntropy(), scoring.space
+    images, texts = (mirror_mix(points, lam, space) for points in (image, text))
     if not original_negatives:
-        return _compared(images, texts, space, Reflected(1.0, 1.0), log_scale, impl)
-    place = torch.arange(len(image), device=image.device)
-    rows, cols, there = pinned(image, text, [(place, space.pairwise(images, texts))], space=space)
-    return _compared(rows, cols, there, OneHot(), log_scale, impl)
+        return scoring.contrast(images, texts, target=Reflected(1.0, 1.0), form=form, impl=impl)
+    own = torch.arange(len(image), device=image.device)
+    rows, cols, scorer = override_scores(image, text, [(own, space.pairwise(images, texts))], of=space)
+    return scoring.contrast(rows, cols, scorer=scorer, target=OneHot(), form=form, impl=impl)
 
 
-def _with_mirror(points: Tensor, lam: float, space: Space) -> Tensor:
+def mirror_mix(points: Tensor, lam: float, space: Space) -> Tensor:
+    """The mix of every point with the one at its place in the batch read backwards."""
     return geodesic_mix(points, points.flip(0), lam, space=space)
-
-
-def _compared(rows: Tensor, cols: Tensor, space: Space, target: Target, log_scale: Tensor | float, impl: str) -> Tensor:
-    return contrast(rows, cols, space=space, target=target, form=CrossEntropy(), log_scale=log_scale, impl=impl)

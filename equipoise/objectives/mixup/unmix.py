@@ -16,15 +16,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from torch import Tensor
-
 from equipoise.data.source import IMAGE_MIXED, IMAGE_PARTNER
 from equipoise.heads import HeadConfig
+from equipoise.kernels import Scoring
 from equipoise.objectives.mixup.m3mix import BASES
 from equipoise.objectives.mixup.pixels import check_alpha, mixed_loss, mixed_pictures, share_of
 from equipoise.objectives.objective import Objective
 from equipoise.settings.choice import choice
-from equipoise.spaces import Space
 from equipoise.types import Batch, Embeddings, Loss, UserError
 
 
@@ -65,17 +63,9 @@ class UnMix(Objective):
     def prepared(self, batch: Batch) -> Batch:
         return replace(batch, side={**batch.side, IMAGE_MIXED: mixed_pictures(batch, self.alpha)})
 
-    def __call__(
-        self,
-        embeddings: Embeddings,
-        batch: Batch | None = None,
-        *,
-        log_scale: Tensor | float,
-        space: Space,
-        bias: Tensor | float | None = None,
-    ) -> Loss:
-        plain = self.of(embeddings, batch, log_scale=log_scale, space=space, bias=bias)
+    def loss(self, embeddings: Embeddings, batch: Batch | None, scoring: Scoring) -> Loss:
+        plain = self.of.loss(embeddings, batch, scoring)
         lam, points = share_of(batch, self.alpha), embeddings.further[IMAGE_MIXED]
-        mixed = mixed_loss(points, embeddings.text, lam, space=space, log_scale=log_scale, impl=self.impl)
+        mixed = mixed_loss(points, embeddings.text, lam, scoring.without_bias(), impl=self.impl)
         total = plain.total + self.mix_weight * mixed
         return Loss(total, {**plain.terms, "mixed": mixed}, lambda: {**plain.facts(), "mix/share_pixels": lam})

@@ -1,1 +1,1 @@
-"""Similarities that are no spaces: columns overridden, chosen by class, or mixed toward a point."""
+"""Scorers that are no spaces: similarities overridden, chosen by class, or taken with mixes."""
