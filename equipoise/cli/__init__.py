@@ -1,5 +1,6 @@
-"""The command line: the words of each command."""
+"""The command line: a table of commands, and the words of each."""
 
+from equipoise.cli.commands import COMMANDS
 from equipoise.cli.main import main
 
-__all__ = ["main"]
+__all__ = ["COMMANDS", "main"]

@@ -3,42 +3,40 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+
+from equipoise.cli.arguments import add_data, add_out, add_seed, add_split, add_subject, subject_of
+
+EXAMPLE = "runs/demo --set data.train_size=4000"
 
 
-def add_vqa_command(commands: Any, command: Callable[..., argparse.ArgumentParser]) -> None:
-    """Adds `vqa` to the command line; `command` adds one command to a list of them."""
-    about = "train a small head on frozen features, to answer questions about pictures"
-    vqa = command(commands, _vqa, "vqa", about, "runs/demo --set data.train_size=4000")
-    vqa.add_argument("model", type=Path, help="a model folder, such as runs/demo")
-    vqa.add_argument("data", nargs="?", default="", help="a recipe or files (default: the data it was trained on)")
-    vqa.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="change a setting of the data")
-    vqa.add_argument("--questions", type=Path, metavar="FILE", help="to train on, in VQA's form (default: of scenes)")
-    vqa.add_argument("--annotations", type=Path, metavar="FILE", help="the answers to them")
-    vqa.add_argument("--val-questions", type=Path, metavar="FILE", help="to test on")
-    vqa.add_argument("--val-annotations", type=Path, metavar="FILE", help="the answers to them")
-    vqa.add_argument("--val-data", default="", metavar="DATA", help="pictures to test on (default: the same data)")
-    vqa.add_argument("--split", default="test", choices=("validation", "test"), help="of a recipe, to test on")
-    vqa.add_argument("--answers", type=int, default=3129, help="to choose from, the most frequent")
-    vqa.add_argument("--hidden", type=int, default=1024, help="width of the head")
-    vqa.add_argument("--epochs", type=int, default=20)
-    vqa.add_argument("--batch-size", type=int, default=512, help="questions at once")
-    vqa.add_argument("--learning-rate", type=float, default=5e-3, help="at the start of its cosine")
-    vqa.add_argument("--seed", type=int, default=0, help="of the head, the order and what is asked about scenes")
-    vqa.add_argument("--out", type=Path, default=Path("vqa"), help="the folder for picture, numbers and answers")
+def add(parser: argparse.ArgumentParser) -> None:
+    add_subject(parser)
+    for name, about in (
+        ("--questions", "to train on, in VQA's form (default: of scenes)"),
+        ("--annotations", "the answers to them"),
+        ("--val-questions", "to test on"),
+        ("--val-annotations", "the answers to them"),
+    ):
+        parser.add_argument(name, type=Path, metavar="FILE", help=about)
+    add_data(parser, "pictures to test on (default: the same data)", "--val-data", default="")
+    add_split(parser, "test", "of a recipe's data, to test on", ("validation", "test"))
+    parser.add_argument("--answers", type=int, default=3129, help="to choose from, the most frequent")
+    parser.add_argument("--hidden", type=int, default=1024, help="width of the head")
+    parser.add_argument("--epochs", type=int, default=20)
+    parser.add_argument("--batch-size", type=int, default=512, help="questions at once")
+    parser.add_argument("--learning-rate", type=float, default=5e-3, help="at the start of its cosine")
+    add_seed(parser, "of the head, the order and what is asked about scenes")
+    add_out(parser, "the folder for picture, numbers and answers", "vqa")
 
 
-def _vqa(options: argparse.Namespace) -> None:
+def run(options: argparse.Namespace) -> None:
+    from equipoise.evaluation.vqa.data import VqaFiles
     from equipoise.evaluation.vqa.probe import VqaProbeSettings
-    from equipoise.workflows.subject import Subject
     from equipoise.workflows.vqa import probe_questions
-    from equipoise.workflows.vqa_data import VqaFiles
 
     files = VqaFiles(options.questions, options.annotations, options.val_questions, options.val_annotations)
     settings = VqaProbeSettings(
         options.answers, options.hidden, options.epochs, options.batch_size, options.learning_rate, seed=options.seed
     )
-    subject = Subject(options.model, options.data, options.set, options.split, options.seed)
-    probe_questions(subject, files, options.val_data, settings, options.out, options.typed)
+    probe_questions(subject_of(options), files, options.val_data, settings, options.out, options.command)

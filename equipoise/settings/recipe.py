@@ -24,6 +24,7 @@ from equipoise.settings.toml import Key, key_lines
 from equipoise.types import UserError
 
 BUILT_IN = Path(str(files("equipoise"))) / "recipes"
+PREFIX = "recipe:"  # of a name that means the built-in recipe, whatever lies in this folder
 METHOD_FOLDER = "finetune"  # the folder of fine-tuning methods, which are no recipes by themselves
 PathLike = str | os.PathLike[str]
 SAID = 5  # recipes named in an error
@@ -47,15 +48,28 @@ def read_table(path: PathLike, overrides: Sequence[str] = ()) -> LayeredTable:
 
 
 def find_recipe(name_or_path: PathLike) -> Path:
-    """The file of a built-in recipe, or the path as given."""
+    """The file of a built-in recipe, or the path as given; raises UserError for a name that is both."""
     name, path = os.fspath(name_or_path), Path(name_or_path)
-    if path.suffix == ".toml" or path.name != name:
+    known = built_in_files()
+    if name.startswith(PREFIX):
+        name = name.removeprefix(PREFIX)
+        if name in known:
+            return known[name]
+    elif path.suffix == ".toml" or path.name != name:
         return path
-    if name in (known := built_in_files()):
+    elif os.path.isfile(path):
+        if name in known:
+            raise two_meanings(name, "file")
+        return path
+    elif name in known:
         return known[name]
-    if os.path.isfile(path):
-        return path
     raise UserError(f'there is no recipe "{name}"; give the path of a .toml file, or one of: {_nearest_first(name)}')
+
+
+def two_meanings(name: str, kind: str) -> UserError:
+    """The error for a bare name that is a built-in recipe and also a file, or a folder, in the current folder."""
+    spellings = f"{PREFIX}{name} for the recipe, or ./{name} for the {kind}"
+    return UserError(f"{name} is a built-in recipe and also a {kind} here; write {spellings}")
 
 
 def builtin_recipes() -> dict[str, str]:

@@ -3,55 +3,29 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from equipoise.config import load_run
 from equipoise.data.contact_sheet import contact_sheet
-from equipoise.data.files import ClassShards, Mixture
+from equipoise.data.files import ClassShards
 from equipoise.data.files.check import check
-from equipoise.data.files.file_source import SPLITS, FileSettings
 from equipoise.data.files.image_source import Pictures, decodable
-from equipoise.data.files.infer_format import looks_like_data, settings_for
-from equipoise.data.files.paths import as_tuple
 from equipoise.data.files.prepare import LEFT_OUT, Prepare, prepare
 from equipoise.data.files.records import Records, Subset
 from equipoise.data.files.webdataset_classes import NAMES, TEMPLATES
 from equipoise.data.tokenizer import CaptionTokenizer
 from equipoise.io.atomic import write_text
 from equipoise.io.progress import Progress
-from equipoise.types import UserError
+from equipoise.workflows.subject import FilePart
 
 FAULTS_SHOWN = 10
 SHEET_IMAGES, SHEET_SIZE, SHEET_CAPTIONS = 16, 192, 3
 
-Part = tuple[FileSettings, tuple[str, ...]]  # how files are read, and which
 
-
-def find_parts(data: str, overrides: Sequence[str] = (), split: str | None = None) -> dict[str, Part]:
-    """The sets of files that a path or a recipe names, by a name of their own, which is empty if there is just one."""
-    if looks_like_data(data):
-        if overrides or split:
-            raise UserError("--set and --split belong to recipes; give a recipe that reads the data, or leave them out")
-        return {"": (settings_for(data), (data,))}
-    settings = load_run(data, overrides).run.data
-    sources = settings.parts if isinstance(settings, Mixture.Config) else {"": settings}
-    found: dict[str, Part] = {}
-    for name, source in sources.items():
-        if not isinstance(source, FileSettings):
-            raise UserError(f"{data}: the data of this recipe are not pictures in files, so there is nothing to read")
-        for part in (split,) if split else SPLITS:
-            if patterns := as_tuple(getattr(source, part)):
-                found["/".join(filter(None, (name, part)))] = (source, patterns)
-    if not found:
-        raise UserError(f"{data}: this recipe names no files; say where the data is, for instance --set data.train=...")
-    return found
-
-
-def check_data(parts: Mapping[str, Part], out: Path, tokens: Path | None = None) -> bool:
+def check_data(parts: Mapping[str, FilePart], out: Path, tokens: Path | None = None) -> bool:
     """Reads everything, prints what was found and writes it to `out`; whether all records are usable."""
     count = _counter(tokens) if tokens else None
     sound = True
@@ -68,7 +42,7 @@ def check_data(parts: Mapping[str, Part], out: Path, tokens: Path | None = None)
     return sound
 
 
-def prepare_data(parts: Mapping[str, Part], folder: Path, settings: Prepare) -> None:
+def prepare_data(parts: Mapping[str, FilePart], folder: Path, settings: Prepare) -> None:
     """Re-encodes each set of files into shards in `folder`, or in a folder of its own there if there are several."""
     for name, (source, patterns) in parts.items():
         records = source.records(patterns)

@@ -19,7 +19,7 @@ from equipoise.training.distributed.process_group import process_group
 from equipoise.training.distributed.ranks import Ranks
 from equipoise.training.distributed.sharded_encoding import ShardedEncoder
 from equipoise.training.distributed.wrap import device_of_rank
-from equipoise.workflows.load import load
+from equipoise.workflows.load import load_with_settings
 from equipoise.workflows.save import print_change, print_findings, write_findings
 
 CHANGE = "robustness.json"
@@ -38,22 +38,30 @@ def evaluate_folder(
     folder too, also what became of its accuracies. Under torchrun the processes share the encoding."""
     with process_group() as ranks:
         place = device_of_rank(torch_device(device), ranks)
-        models = [_loaded(folder, place, ranks) for folder in (path, *([before] if before else []))]
-        stored = model_folder(path) / CONFIG
-        run = (load_run(data, overrides) if data else load_stored(stored, overrides)).run
+        other = _other_run(path, data, overrides)
+        (model, own), *earlier = [_load(folder, place, ranks) for folder in (path, before) if folder is not None]
+        run = other or own
         source = run.data.build(split)
-        findings, *earlier = [evaluate(model, source, run.evaluation) for model in models]
-        change = robustness(earlier[0], findings) if earlier else None
+        findings = evaluate(model, source, run.evaluation)
+        change = robustness(evaluate(earlier[0][0], source, run.evaluation), findings) if earlier else None
         if ranks.is_main:
             _tell(run, path, findings, change, out)
         ranks.barrier()
 
 
-def _loaded(path: Path, device: torch.device, ranks: Ranks) -> Model:
-    model = load(path, device)
+def _other_run(path: Path, data: str | None, overrides: Sequence[str]) -> Run | None:
+    """The run whose data to evaluate on, where it is not the model's own as it was trained."""
+    if data:
+        return load_run(data, overrides).run
+    stored = model_folder(path) / CONFIG  # raises UserError for a model of another library, which has no data
+    return load_stored(stored, overrides).run if overrides else None
+
+
+def _load(path: Path, device: torch.device, ranks: Ranks) -> tuple[Model, Run]:
+    model, loaded = load_with_settings(path, device)
     if ranks.world > 1:
         model.encode_all = ShardedEncoder(ranks)
-    return model
+    return model, loaded.run
 
 
 def _tell(

@@ -14,6 +14,7 @@ from equipoise.finetuning.comparison import START as BEFORE
 from equipoise.finetuning.comparison import TUNED
 from equipoise.finetuning.layers import finetuning_layers
 from equipoise.finetuning.methods import DEFAULT, METHODS
+from equipoise.settings.recipe import find_recipe
 from equipoise.training.checkpoint.run_folder import holds_run, require_new
 from equipoise.training.distributed.process_group import process_group
 from equipoise.training.distributed.ranks import Ranks
@@ -43,6 +44,7 @@ def finetune(
     """
     if resume and out is None:
         raise UserError("--resume goes on with the run in a folder; say which with --out FOLDER")
+    find_recipe(data)  # raises UserError before the model is loaded
     with process_group() as ranks:
         name = str(model)
         start = ranks.on_each(lambda: _start(name, out, resume))

@@ -1,4 +1,4 @@
-"""A model from its settings, from the folder a run left behind, and from what other libraries wrote."""
+"""Models: from their settings, from the folder that a run left behind, and from the files of other libraries."""
 
 from __future__ import annotations
 
@@ -30,28 +30,41 @@ def load(
     Also a folder of open_clip or of transformers' CLIPModel, a file of weights, or hf-hub:ORG/NAME. A file may need
     `model`, open_clip's name for what it holds; `tokenizer` and `preprocess` stand in for what is not beside it."""
     place = torch_device(str(device)) if device is not None else torch.device("cpu")
-    asked = ImportRequest(model, tokenizer, preprocess)
-    if is_foreign(path):
-        return load_foreign(path, asked)[0].to(place)
-    if asked != ImportRequest():
-        raise UserError(f"{path} is a model folder, which says everything; leave out model, tokenizer and preprocess")
-    return _load_own(path).to(place).eval()
+    return load_with_settings(path, place, ImportRequest(model, tokenizer, preprocess))[0]
 
 
-def _load_own(path: str | Path) -> Model:
+def load_with_settings(
+    path: str | Path, device: torch.device, request: ImportRequest | None = None
+) -> tuple[Model, Loaded]:
+    """A model, ready to encode, and the settings that describe it: those of the run that trained it, or, for a model of
+    another library, those that `import` would write."""
+    request = request or ImportRequest()
+    if not is_foreign(path):
+        if request != ImportRequest():
+            raise UserError(
+                f"{path} is a model folder, which says everything; leave out model, tokenizer and preprocess"
+            )
+        model, loaded = _load_own(path)
+    else:
+        model, loaded = load_foreign(path, request)
+    return model.to(device).eval(), loaded
+
+
+def _load_own(path: str | Path) -> tuple[Model, Loaded]:
     folder = model_folder(Path(path))
     tokens, preprocess = read_parts(folder)
-    run = load_stored(folder / CONFIG).run
+    loaded = load_stored(folder / CONFIG)
+    run = loaded.run
     if preprocess.to_json() != run.preprocess.to_json():
         raise UserError(f"{folder}: preprocess.json and the preprocess table of config.toml disagree; mend one of them")
     model = build_model(run, tokens)
     fill_weights(model, run.lora.merged(read_tensors(folder / WEIGHTS)), folder / WEIGHTS)
-    return model
+    return model, loaded
 
 
-def load_foreign(path: str | Path, asked: ImportRequest | None = None) -> tuple[Model, Loaded]:
-    """The model at a path that another library wrote, and the settings that describe it here."""
-    foreign = read_foreign(path, asked)
+def load_foreign(path: str | Path, request: ImportRequest | None = None) -> tuple[Model, Loaded]:
+    """The model at a path that another library wrote, and the settings that describe it as one of ours."""
+    foreign = read_foreign(path, request)
     name = re.sub(r"\W+", "-", Path(path).name.partition(".")[0]).strip("-") or "imported"
     loaded = load_settings(foreign.plain.settings(name, foreign.state), foreign.where)
     with torch.device("meta"):  # shapes alone: the numbers are those of the file

@@ -14,7 +14,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from equipoise.data.files.infer_format import looks_like_data
 from equipoise.data.sampling import generator
 from equipoise.data.source import LabelledSource, Source
 from equipoise.evaluation.chance import zero_shot_chance
@@ -25,9 +24,9 @@ from equipoise.io.progress import Progress
 from equipoise.models.compatibility import require_compatible
 from equipoise.models.model import Model
 from equipoise.types import UserError
-from equipoise.workflows import load
-from equipoise.workflows.embed.encoders import find_source, placed
 from equipoise.workflows.embed.write import ImageSide, class_tokens
+from equipoise.workflows.load import load
+from equipoise.workflows.subject import find_source, names_files
 
 HELD_OUT = 0.1
 BATCH = 256
@@ -46,8 +45,8 @@ class ProbeRequest:
 
 def probe_folder(wanted: ProbeRequest, out: Path | None) -> LinearProbe:
     """Probe a model on data; print, and write JSON where asked."""
-    model = placed(load(wanted.model))
-    classes, parts = _features(model, wanted)
+    files = _is_files(wanted)
+    classes, parts = _features(load(wanted.model, "auto"), wanted, files)
     if wanted.sgd:
         found = probe_sgd(_joined(parts[0], parts[1]), parts[2])
     else:
@@ -60,13 +59,20 @@ def probe_folder(wanted: ProbeRequest, out: Path | None) -> LinearProbe:
     return found
 
 
-def _features(model: Model, wanted: ProbeRequest) -> tuple[Sequence[str], tuple[Labelled, Labelled, Labelled]]:
-    """Names of the classes; features to train, validate and test on."""
-    files = looks_like_data(wanted.data)
+def _is_files(wanted: ProbeRequest) -> bool:
+    """Whether the data is files, which need others to test on, and not a recipe, which brings its own."""
+    files = names_files(wanted.data)
     if files and not wanted.test:
         raise UserError(f"{wanted.data} is to train on; name the files to test on with --test")
     if wanted.test and not files:
         raise UserError("--test belongs to files; a recipe brings its own test split")
+    return files
+
+
+def _features(
+    model: Model, wanted: ProbeRequest, files: bool
+) -> tuple[Sequence[str], tuple[Labelled, Labelled, Labelled]]:
+    """Names of the classes; features to train, validate and test on."""
     train = _labelled_source(wanted.data, wanted.overrides, "train")
     test = _labelled_source(wanted.test or wanted.data, wanted.overrides, "test")
     if train.class_names != test.class_names:

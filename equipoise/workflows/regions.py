@@ -18,9 +18,9 @@ from equipoise.detection.tags import ByCaption, ByVocabulary, Name, by_label
 from equipoise.models.folder import WEIGHTS, model_folder
 from equipoise.models.model import Model
 from equipoise.types import UserError
-from equipoise.workflows import load
-from equipoise.workflows.check_data import find_parts
-from equipoise.workflows.embed.encoders import digest_of, placed
+from equipoise.workflows.embed.encoders import digest_of
+from equipoise.workflows.load import load
+from equipoise.workflows.subject import find_parts
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ def find_regions(
     if wish.labels and wish.detector in ("salient", "given"):
         raise UserError(f"--labels names the classes of a detector from a file; {wish.detector} has none, leave it out")
     parts = find_parts(data, overrides, split)
-    model = placed(load(wish.model)) if wish.model else None
+    model = load(wish.model, "auto") if wish.model else None
     detector, names = _detector(wish, settings.most)
     words = _lines(wish.vocabulary) if wish.vocabulary else ()
     if words and model is None:

@@ -11,22 +11,21 @@ import torch
 
 from equipoise.analysis.plots.shift_plot import draw_shift
 from equipoise.analysis.report import AnalysisReport
-from equipoise.config import Loaded, dump, load_run, load_stored
+from equipoise.config import Loaded, dump, load_run
 from equipoise.data.remap import subset
 from equipoise.data.sampling import generator
 from equipoise.data.source import Source
 from equipoise.evaluation.evaluate import Evaluation
 from equipoise.evaluation.results import percent
 from equipoise.evaluation.shift_sweep import GRIDS, ShiftSweep, require_shiftable, sweep_shift
-from equipoise.interop import is_foreign
 from equipoise.io.progress import Progress
 from equipoise.models.embedding_shift import Shift
-from equipoise.models.folder import CONFIG, model_folder, save_model
+from equipoise.models.folder import save_model
 from equipoise.models.model import Model
 from equipoise.training.device import torch_device
 from equipoise.types import UserError
 from equipoise.workflows.convert import require_new
-from equipoise.workflows.load import load, load_foreign
+from equipoise.workflows.load import load_with_settings
 
 
 @dataclass(frozen=True)
@@ -57,9 +56,9 @@ def shift_model(
     """Write to `out` the model at `path` with the shift that is best for a recipe's validation data; the direction is
     that of its training data. Beside the model: shift.json and shift.png, with what every amount made of it."""
     require_new(out)
-    model, loaded = _read(path, device)
-    require_shiftable(model)
     run = load_run(data, overrides).run
+    model, loaded = load_with_settings(path, torch_device(device))
+    require_shiftable(model)
     sweep = find_shift(model, run.data.build("train"), run.data.build("validation"), run.evaluation, chosen)
     write_shifted(model, loaded, sweep, out, {"model": str(path), "data": data, "set": list(overrides)}, command)
     return sweep
@@ -114,13 +113,6 @@ def sentence(sweep: ShiftSweep) -> str:
 def _shown(sweep: ShiftSweep, amount: float) -> str:
     value = sweep.at(amount)
     return f"{value:.1f}" if sweep.metric == "rsum" else percent(value)
-
-
-def _read(path: str | Path, device: str) -> tuple[Model, Loaded]:
-    if is_foreign(path):
-        model, loaded = load_foreign(path)
-        return model.to(torch_device(device)), loaded
-    return load(path, torch_device(device)), load_stored(model_folder(Path(path)) / CONFIG)
 
 
 def _some(train: Source, chosen: ShiftRequest) -> Source:

@@ -10,11 +10,11 @@ from equipoise.analysis.report import AnalysisReport
 from equipoise.data.files.simat.write import write_simat
 from equipoise.data.scenes.simat_questions import SimatSettings
 from equipoise.data.simat_questions import DEV, SPLITS, TEST
+from equipoise.evaluation.simat.data import SimatFiles, SimatTask, encode_task, file_task, scene_task
+from equipoise.evaluation.simat.examples import write_found
 from equipoise.evaluation.simat.sweep import Scores, SimatSweep, checked, chosen, named, sweep
 from equipoise.io.progress import Progress
 from equipoise.types import UserError
-from equipoise.workflows.simat_data import SimatFiles, SimatTask, asked_of, points_of
-from equipoise.workflows.simat_examples import write_found
 from equipoise.workflows.subject import Subject
 
 BOTH = "both"
@@ -28,12 +28,13 @@ def transform(
     lambdas = checked(lambdas)
     if write is not None and files.tables is not None:
         raise UserError("--write is for transformations of scenes; those of --files are files already")
-    asked = _of_split(asked_of(subject, files, settings), split)
+    task = file_task(files) if files.tables is not None else scene_task(subject.source(), settings)
+    asked = _of_split(task, split)
     model = subject.model()
     if write is not None:
         with Progress(len(asked.source), "writing") as progress:
             write_simat(asked.questions, asked.source, write, model.preprocess.size, progress.update)
-    found = sweep(points_of(model, asked), asked.questions, lambdas)
+    found = sweep(encode_task(model, asked), asked.questions, lambdas)
     place = chosen(found)
     sentence = _sentence(asked, found, place)
     _print(found, place)

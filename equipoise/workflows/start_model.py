@@ -14,13 +14,13 @@ from typing import Any
 
 import torch
 
-from equipoise.config import Loaded, Run, dump, load_settings, load_stored
+from equipoise.config import Loaded, Run, dump, load_settings
 from equipoise.interop import is_foreign
-from equipoise.models.folder import CONFIG, METRICS, model_folder, save_model, step_folders
+from equipoise.models.folder import METRICS, model_folder, save_model, step_folders
 from equipoise.models.model import Model
 from equipoise.models.warm_start import load_start_weights
 from equipoise.types import UserError
-from equipoise.workflows.load import load, load_foreign
+from equipoise.workflows.load import load_with_settings
 
 START = "start"
 FIXED = ("space", "readout", "tokens", "preprocess.size", "preprocess.mean", "preprocess.std")
@@ -57,11 +57,9 @@ class Start:
 
 def load_start(path: str | Path) -> Start:
     """A model folder, or what another library wrote."""
-    if is_foreign(path):
-        model, loaded = load_foreign(path)
-        return Start(str(path), model, loaded.table, {})
-    folder = model_folder(Path(path))
-    return Start(str(path), load(folder), load_stored(folder / CONFIG).table, _metrics(folder / METRICS))
+    model, loaded = load_with_settings(path, torch.device("cpu"))
+    metrics = {} if is_foreign(path) else _metrics(model_folder(Path(path)) / METRICS)
+    return Start(str(path), model, loaded.table, metrics)
 
 
 def start_of(loaded: Loaded, folder: Path) -> Start | None:

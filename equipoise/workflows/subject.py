@@ -1,30 +1,53 @@
-"""What an experiment looks at: a model, and the data it is shown."""
+"""What a command looks at: DATA, which is a recipe or files, and the model it is shown to.
+
+    demo                              a built-in recipe
+    mine.toml, ./mine                 a recipe's file
+    photos, 'a/{0..9}.tar', a.csv     files: a folder, shards, a table, a URL
+
+A word with a slash or a suffix is a path. A bare word that is the name of a built-in recipe and of a folder as well
+raises UserError; `./demo` is then the folder, `recipe:demo` the recipe.
+"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from equipoise.config import load_stored
-from equipoise.data.files.infer_format import looks_like_data
+from equipoise.config import Loaded, load_run, load_stored
+from equipoise.data import SOURCES
+from equipoise.data.files import Mixture
+from equipoise.data.files.file_source import SPLITS, FileSettings
+from equipoise.data.files.infer_format import looks_like_data, settings_for
+from equipoise.data.files.paths import as_tuple
 from equipoise.data.source import Source
 from equipoise.models.folder import CONFIG, model_folder
 from equipoise.models.model import Model
-from equipoise.workflows import load
-from equipoise.workflows.embed.encoders import find_source, placed
+from equipoise.settings.recipe import PREFIX, built_in_files, two_meanings
+from equipoise.types import UserError
+from equipoise.workflows.load import load
+
+FilePart = tuple[FileSettings, tuple[str, ...]]  # how files are read, and the patterns that name them
 
 
 @dataclass(frozen=True)
 class Subject:
+    """A model and the data it is shown."""
+
     path: Path  # the model's
     data: str = ""  # a recipe or files; empty: what the model was trained on
     overrides: Sequence[str] = ()
     split: str = "train"
     seed: int = 0
 
+    def __post_init__(self) -> None:
+        if self.data:
+            names_files(self.data)  # a name with two meanings raises UserError before a model is loaded
+
     def model(self) -> Model:
-        return placed(load(self.path))
+        """The model, on a GPU where there is one."""
+        return load(self.path, "auto")
 
     def source(self) -> Source:
         if self.data:
@@ -34,9 +57,58 @@ class Subject:
     @property
     def shown(self) -> str:
         """The data in a few words."""
-        if self.data and looks_like_data(self.data):
+        if self.data and names_files(self.data):
             return "/".join(Path(self.data).parts[-2:])
         return f"{self.data or 'its own data'}, {self.split}"
 
     def facts(self) -> dict[str, object]:
         return {"model": str(self.path), "data": self.shown, "set": list(self.overrides), "seed": self.seed}
+
+
+def names_files(data: str) -> bool:
+    """Whether DATA means files, and not a recipe; raises UserError for a name that is both."""
+    if data.startswith(PREFIX):
+        return False
+    if data in built_in_files() and Path(data).exists():
+        raise two_meanings(data, "folder" if Path(data).is_dir() else "file")
+    return looks_like_data(data)
+
+
+def find_source(data: str, overrides: Sequence[str], split: str) -> tuple[Source, dict[str, object]]:
+    """A split of a recipe's data, or all of the data at a path, and a description of it for a record."""
+    if names_files(data):
+        if overrides:
+            raise UserError("--set belongs to recipes; give a recipe that reads the data, or leave it out")
+        return settings_for(data).build("test"), {"path": data}
+    loaded = load_run(data, overrides)
+    return loaded.run.data.build(split), {"split": split, **loaded.table["data"]}
+
+
+def find_parts(data: str, overrides: Sequence[str] = (), split: str | None = None) -> dict[str, FilePart]:
+    """The sets of files that a path or a recipe names, each by its own name, which is empty if there is just one."""
+    if names_files(data):
+        if overrides or split:
+            raise UserError("--set and --split belong to recipes; give a recipe that reads the data, or leave them out")
+        return {"": (settings_for(data), (data,))}
+    settings = load_run(data, overrides).run.data
+    sources = settings.parts if isinstance(settings, Mixture.Config) else {"": settings}
+    parts: dict[str, FilePart] = {}
+    for name, source in sources.items():
+        if not isinstance(source, FileSettings):
+            raise UserError(f"{data}: the data of this recipe are not pictures in files, so there is nothing to read")
+        for part in (split,) if split else SPLITS:
+            if patterns := as_tuple(getattr(source, part)):
+                parts["/".join(filter(None, (name, part)))] = (source, patterns)
+    if not parts:
+        raise UserError(f"{data}: this recipe names no files; say where the data is, for instance --set data.train=...")
+    return parts
+
+
+def find_run(data: str, recipe: str, overrides: Sequence[str]) -> Loaded:
+    """The run of a recipe; for files, the run of `recipe` with these files as its training data."""
+    if not names_files(data):
+        return load_run(data, overrides)
+    kind = next(name for name, source in SOURCES.items() if source is type(settings_for(data)))
+    # all of it is training data, so nothing is held out for validation
+    files = {"name": kind, "train": data, "validation": data, "test": ""}
+    return load_run(recipe, [*(f"data.{key}={json.dumps(value)}" for key, value in files.items()), *overrides])

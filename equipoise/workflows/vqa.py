@@ -13,13 +13,13 @@ from equipoise.analysis.report import AnalysisReport
 from equipoise.data.files.vqa_files import write_questions
 from equipoise.data.vqa_questions import Question, image_places
 from equipoise.evaluation.results import percent
+from equipoise.evaluation.vqa.data import VqaFiles, encoded, questions_of
 from equipoise.evaluation.vqa.probe import Told, VqaProbeSettings
 from equipoise.evaluation.vqa.protocol import BLIND, PROBE, Answered, ByKind, answer_questions, chance
 from equipoise.io.atomic import write_text
 from equipoise.io.progress import Progress
 from equipoise.types import UserError
 from equipoise.workflows.subject import Subject
-from equipoise.workflows.vqa_data import VqaFiles, encoded, questions_of
 
 
 def probe_questions(
@@ -28,8 +28,8 @@ def probe_questions(
     """Ask, train, test; print and write. `subject.split` is to test on, where the data is a recipe's."""
     if val_data and files.questions is None:
         raise UserError("--val-data belongs to files of questions; a recipe brings its own test split")
-    train = replace(subject, split="train").source()
-    test = replace(subject, data=val_data or subject.data).source()
+    subjects = replace(subject, split="train"), replace(subject, data=val_data or subject.data)
+    train, test = (one.source() for one in subjects)
     asked = questions_of(train, test, files, subject.seed)
     keys = [[source.pair(index).key for index in range(len(source))] for source in (train, test)]
     names = [str(files.questions or "the scenes"), str(files.val_questions or "the scenes")]

@@ -12,7 +12,7 @@ from small_model import small_model, small_swin_model
 
 import equipoise as eq
 from equipoise.cli import main
-from equipoise.cli.convert import FORMATS
+from equipoise.cli.export_model import FORMATS
 from equipoise.encoders import TextTransformer
 from equipoise.interop import EXPORTS
 from equipoise.models.folder import model_folder

@@ -12,12 +12,11 @@ from PIL import Image
 from equipoise.cli import main
 from equipoise.config import load_run
 from equipoise.data.scenes.simat_questions import SimatSettings, scene_transformations
+from equipoise.evaluation.simat.data import SimatFiles, encode_task, file_task
 from equipoise.evaluation.simat.score import answer
 from equipoise.evaluation.simat.sweep import simat
 from equipoise.types import UserError
 from equipoise.workflows import build_model, load
-from equipoise.workflows.simat_data import SimatFiles, asked_of, points_of
-from equipoise.workflows.subject import Subject
 
 FEW = ("--sources", "8")
 
@@ -139,12 +138,12 @@ def test_a_model_of_features_reads_features(scored, tiny_settings, tokens, tmp_p
     keys = [f"images/{number}.png" for number in reversed(range(count))]
     np.savez(tmp_path / "features.npz", image=features.numpy(), keys=keys, captions=keys)
     here = SimatFiles(files, features=tmp_path / "features.npz")
-    asked = asked_of(Subject(tmp_path), here, SimatSettings())
+    asked = file_task(here)
     assert not asked.can_be_seen
-    assert torch.equal(points_of(model, asked).pictures, model.encode_image(features.flip(0)))
+    assert torch.equal(encode_task(model, asked).pictures, model.encode_image(features.flip(0)))
     np.savez(tmp_path / "features.npz", image=features[:, :5].numpy(), keys=keys, captions=keys)
     with pytest.raises(UserError, match="the features are 5 wide, but this model's encoder 12"):
-        points_of(model, asked_of(Subject(tmp_path), here, SimatSettings()))
+        encode_task(model, file_task(here))
     np.savez(tmp_path / "features.npz", image=features[1:].numpy(), keys=keys[1:], captions=keys[1:])
     with pytest.raises(UserError, match=f"has no features with the key {count - 1}, which the database has"):
-        asked_of(Subject(tmp_path), here, SimatSettings())
+        file_task(here)

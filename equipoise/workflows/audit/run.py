@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,6 +24,8 @@ from equipoise.types import UserError
 from equipoise.workflows.audit.folds import folds, judges, training_pairs
 from equipoise.workflows.audit.judge import Judgement, judge, points_of, pool_of
 from equipoise.workflows.audit.report import Verdict, write_verdict
+from equipoise.workflows.load import load
+from equipoise.workflows.subject import find_run
 
 
 @dataclass(frozen=True)
@@ -34,6 +38,19 @@ class Audit:
     def __post_init__(self) -> None:
         if self.neighbours < 0:
             raise UserError(f"--neighbours is {self.neighbours}; ask for none (0) or more")
+
+
+def run_audit(
+    data: str, recipe: str, overrides: Sequence[str], model: Path | None, settings: Audit, folder: Path
+) -> int:
+    """Audit DATA, with judges of `recipe` where it is files, or with the model at a path; returns the exit status."""
+    loaded = find_run(data, recipe, overrides)
+    try:
+        audit_data(loaded, settings, folder, load(model) if model else None)
+    except KeyboardInterrupt:
+        print("Stopped; the same command goes on where it was")
+        return 128 + signal.SIGINT
+    return 0
 
 
 def audit_data(loaded: Loaded, settings: Audit, folder: Path, model: Model | None = None) -> Verdict:

@@ -12,26 +12,19 @@ import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
 
-import torch
-from torch import nn
-
-from equipoise.config import load_run
-from equipoise.data.files.infer_format import looks_like_data, settings_for
-from equipoise.data.source import Source
 from equipoise.data.tokenizer import CaptionTokenizer
 from equipoise.encoders.pretrained import TimmImage, TransformersText, import_transformers, timm_preprocess
 from equipoise.models.compatibility import require_compatible
 from equipoise.models.folder import WEIGHTS, model_folder
 from equipoise.models.model import Model
+from equipoise.training.device import torch_device
 from equipoise.types import UserError
-from equipoise.workflows import load
 from equipoise.workflows.embed.write import Embedding, Finish, ImageSide, TextSide, class_tokens, embed
+from equipoise.workflows.load import load
+from equipoise.workflows.subject import find_source
 
 LONGEST = 512  # tokens of a text, where a model has room for more
-
-E = TypeVar("E", bound=nn.Module)
 
 
 @dataclass(frozen=True)
@@ -80,16 +73,6 @@ def embed_data(
     return paths
 
 
-def find_source(data: str, overrides: Sequence[str], split: str) -> tuple[Source, dict[str, object]]:
-    """The data of a recipe's split, or at a path, and what is to be said of it."""
-    if looks_like_data(data):
-        if overrides:
-            raise UserError("--set belongs to recipes; give a recipe that reads the data, or leave it out")
-        return settings_for(data).build("test"), {"path": data}
-    loaded = load_run(data, overrides)
-    return loaded.run.data.build(split), {"split": split, **loaded.table["data"]}
-
-
 def _sides(name: str, wish: EmbedRequest) -> Sides:
     kind, colon, rest = name.partition(":")
     if colon and kind in KINDS:
@@ -98,7 +81,7 @@ def _sides(name: str, wish: EmbedRequest) -> Sides:
 
 
 def _model(name: str, wish: EmbedRequest) -> Sides:
-    model = placed(load(name))
+    model = load(name, "auto")
 
     def finish(tower: str) -> Finish:
         return class_tokens if wish.before_projection else lambda features: model.read(tower, features)
@@ -115,7 +98,7 @@ def _timm(name: str, wish: EmbedRequest) -> Sides:
     encoder = TimmImage.Config(name, wish.weights, pretrained=not wish.weights).build(preprocess.size)
     encoder.load_pretrained()
     digest = digest_of(Path(wish.weights)) if wish.weights else ""
-    return Sides(ImageSide(placed(encoder), preprocess, resized=resized), None, digest)
+    return Sides(ImageSide(encoder.to(torch_device("auto")), preprocess, resized=resized), None, digest)
 
 
 def _transformers(name: str, wish: EmbedRequest) -> Sides:
@@ -128,7 +111,8 @@ def _transformers(name: str, wish: EmbedRequest) -> Sides:
     tokens = CaptionTokenizer.load(folder, min(room, LONGEST))
     encoder = TransformersText.Config(str(folder), pretrained=True).build(tokens.size, tokens.context)
     encoder.load_pretrained()
-    return Sides(None, TextSide(placed(encoder), tokens), digest_of(*sorted(folder.glob("*.safetensors"))))
+    texts = TextSide(encoder.to(torch_device("auto")), tokens)
+    return Sides(None, texts, digest_of(*sorted(folder.glob("*.safetensors"))))
 
 
 def _fetched(name: str) -> str:
@@ -140,11 +124,6 @@ def _fetched(name: str) -> str:
         return snapshot_download(name, allow_patterns=["*.json", "*.txt", "*.safetensors", "1_Pooling/*"])
     except (OSError, HfHubHTTPError, HFValidationError, LocalEntryNotFoundError) as error:
         raise UserError(f"{name} cannot be fetched from the hub: {str(error).splitlines()[0]}") from error
-
-
-def placed(encoder: E) -> E:
-    """On a GPU where there is one."""
-    return encoder.to("cuda" if torch.cuda.is_available() else "cpu")
 
 
 def digest_of(*files: Path) -> str:

@@ -14,8 +14,8 @@ from equipoise.analysis.report import AnalysisReport
 from equipoise.config import Run, load_run
 from equipoise.evaluation.results import percent
 from equipoise.io.progress import Progress
+from equipoise.training.device import torch_device
 from equipoise.types import UserError
-from equipoise.workflows.embed.encoders import placed
 
 
 def measure_cost(recipe: str, overrides: Sequence[str], class_tokens: Sequence[int], batch: int) -> AnalysisReport:
@@ -45,7 +45,7 @@ def _towers(run: Run) -> list[TowerCost]:
     patches = (run.preprocess.size // patch) ** 2 if patch else 0
     found = [tower("image", image, patches + 1), tower("text", text, context)]
     for one in found:
-        placed(one.blocks)
+        one.blocks.to(torch_device("auto"))
     return found
 
 

@@ -19,10 +19,10 @@ def compare_similarities(subject: Subject, other: str, pairs: int, bins: int) ->
     """The distributions on the subject's data, and on `other` data where some is named."""
     if bins < 2:
         raise UserError(f"a histogram of {bins} bins shows nothing; give at least 2")
+    outside = replace(subject, data=other, overrides=())
     model = subject.model()
     found = {f"In domain ({subject.shown})": _of(model, subject, pairs, bins)}
     if other:
-        outside = replace(subject, data=other, overrides=())
         found[f"Out of domain ({outside.shown})"] = _of(model, outside, pairs, bins)
     said = sentence(found)
     numbers = {**subject.facts(), "distributions": {name: asdict(one) for name, one in found.items()}}

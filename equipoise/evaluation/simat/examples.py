@@ -8,10 +8,10 @@ from pathlib import Path
 
 from equipoise.data.contact_sheet import contact_sheet
 from equipoise.data.simat_questions import DEV, TEST, Transformation
+from equipoise.evaluation.simat.data import SimatTask
 from equipoise.evaluation.simat.score import Answers
 from equipoise.evaluation.simat.sweep import SimatSweep
 from equipoise.io.atomic import write_text
-from equipoise.workflows.simat_data import SimatTask
 
 SHEET, TABLE = "simat-examples.png", "found.json"
 SIZE = 160  # pixels of a picture on the sheet

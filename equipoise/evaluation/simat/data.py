@@ -1,4 +1,4 @@
-"""What is asked, of which pictures, and the points of both: the data of `equipoise simat`."""
+"""SIMAT's task: questions, the pictures they are about, and the embeddings of both."""
 
 from __future__ import annotations
 
@@ -22,7 +22,6 @@ from equipoise.io.progress import Progress
 from equipoise.models.compatibility import require_compatible
 from equipoise.models.model import Model
 from equipoise.types import UserError
-from equipoise.workflows.subject import Subject
 
 BATCH = 256
 KINDS = ("--images", "--crops", "--features")
@@ -59,24 +58,24 @@ class SimatTask:
         return not isinstance(self.source, FeatureFiles)
 
 
-def asked_of(subject: Subject, files: SimatFiles, settings: SimatSettings) -> SimatTask:
-    """From the files, or of scenes."""
-    if files.tables is not None:
-        return _of_files(files, files.tables)
-    source = subject.source()
+def scene_task(source: Source, settings: SimatSettings) -> SimatTask:
+    """Questions about scenes; raises UserError where `source` has none."""
     if not isinstance(source, Scenes):
         raise UserError("this data is no scenes, whose truth is known; give --files FOLDER, or a recipe of scenes")
     questions, gallery = scene_transformations(source.config, settings)
     return SimatTask(questions, gallery, range(len(gallery)))
 
 
-def _of_files(files: SimatFiles, tables: Path) -> SimatTask:
-    questions = read_simat(tables, files.oracle)
+def file_task(files: SimatFiles) -> SimatTask:
+    """Questions of SIMAT's tables, with the pictures or features that were given with them."""
+    assert files.tables is not None
+    questions = read_simat(files.tables, files.oracle)
     if files.features is not None:
         features = FeatureFiles.Config(test=str(files.features)).build("test")
         return SimatTask(questions, features, _rows(features, questions.keys, files.features))
-    said = [" ".join(filter(None, triplet)) for triplet in questions.triplets]
-    return SimatTask(questions, Cuts(_cuts(files, tables, questions.keys), questions.keys, said), range(len(said)))
+    captions = [" ".join(filter(None, triplet)) for triplet in questions.triplets]
+    cuts = Cuts(_cuts(files, files.tables, questions.keys), questions.keys, captions)
+    return SimatTask(questions, cuts, range(len(captions)))
 
 
 def _cuts(files: SimatFiles, tables: Path, keys: tuple[str, ...]) -> list[ImageBox]:
@@ -95,15 +94,15 @@ def _rows(features: FeatureFiles, keys: tuple[str, ...], folder: Path) -> list[i
     return [row[key] for key in keys]
 
 
-def points_of(model: Model, asked: SimatTask) -> SimatPoints:
-    """Every picture and every word once, on the model's device."""
-    words = encoded_words(model, asked.questions.words)
-    encode = _encoder(model, asked.source)
+def encode_task(model: Model, task: SimatTask) -> SimatPoints:
+    """Embeddings of every picture and every word, each encoded once, on the model's device."""
+    words = encoded_words(model, task.questions.words)
+    encode = _encoder(model, task.source)
     pictures: list[Tensor] = []
-    with Progress(len(asked.places), "pictures") as progress:
-        for start in range(0, len(asked.places), BATCH):
-            pictures.append(encode(asked.places[start : start + BATCH]))
-            progress.update(min(start + BATCH, len(asked.places)))
+    with Progress(len(task.places), "pictures") as progress:
+        for start in range(0, len(task.places), BATCH):
+            pictures.append(encode(task.places[start : start + BATCH]))
+            progress.update(min(start + BATCH, len(task.places)))
     return SimatPoints(torch.cat(pictures), words)
 
 

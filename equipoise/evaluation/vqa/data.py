@@ -1,4 +1,4 @@
-"""What is asked of which pictures, and the features of both: the two sets of `equipoise vqa`."""
+"""VQA's two sets: questions, the pictures they are about, and the features of both."""
 
 from __future__ import annotations
 

@@ -1,0 +1,95 @@
+"""The arguments that several commands share, each worded once, and what the drivers make of them."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from equipoise.workflows.subject import Subject
+
+SPLITS = ("train", "validation", "test")
+MODEL = "a model folder, such as runs/demo"
+FILES = "shards, a table, a folder of class folders, or a recipe that reads such"
+
+
+def add_model(parser: argparse.ArgumentParser, help: str = MODEL, kind: Callable[[str], Any] = Path) -> None:
+    parser.add_argument("model", type=kind, metavar="MODEL", help=help)
+
+
+def add_data(parser: argparse.ArgumentParser, help: str, name: str = "data", **more: Any) -> None:
+    """DATA: a recipe or files, which `workflows/subject.py` tells apart."""
+    parser.add_argument(name, metavar="DATA", help=help, **more)
+
+
+def add_recipe(
+    parser: argparse.ArgumentParser,
+    help: str = "a built-in recipe's name or a TOML file",
+    name: str = "recipe",
+    **more: Any,
+) -> None:
+    """RECIPE: a built-in recipe's name or a TOML file, and no files of data."""
+    parser.add_argument(name, metavar="RECIPE", help=help, **more)
+
+
+def add_set(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="KEY=VALUE", help="change a setting of the recipe, e.g. seed=3"
+    )
+
+
+def add_split(
+    parser: argparse.ArgumentParser,
+    default: str | None,
+    help: str = "of a recipe's data",
+    choices: tuple[str, ...] = SPLITS,
+) -> None:
+    """--split; without a default the driver takes all splits."""
+    help = f"{help} (default: {default or 'all of them'})"
+    parser.add_argument("--split", default=default, choices=choices, help=help)
+
+
+def add_out(parser: argparse.ArgumentParser, help: str, default: str | None = None, *, required: bool = False) -> None:
+    """--out FOLDER; without a default the driver chooses one, or writes nothing."""
+    ending = f" (default: {default})" if default else ""
+    place = Path(default) if default else None
+    parser.add_argument("--out", type=Path, metavar="FOLDER", default=place, required=required, help=help + ending)
+
+
+def add_run_folder(parser: argparse.ArgumentParser) -> None:
+    add_out(parser, "the run's folder (default: a new one under runs/)")
+
+
+def add_results_folder(parser: argparse.ArgumentParser) -> None:
+    add_out(parser, "write the results as JSON to this folder")
+
+
+def add_seed(parser: argparse.ArgumentParser, help: str = "of what is drawn at random") -> None:
+    parser.add_argument("--seed", type=int, default=0, help=help)
+
+
+def add_device(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--device", default="auto", help="cpu, cuda, cuda:1 (default: a GPU where there is one)")
+
+
+def add_files(parser: argparse.ArgumentParser) -> None:
+    """DATA as pictures in files, for commands that read every record: all splits of a recipe unless one is named."""
+    add_data(parser, FILES)
+    add_split(parser, None)
+    add_set(parser)
+
+
+def add_subject(parser: argparse.ArgumentParser, model: str = MODEL) -> None:
+    """MODEL, DATA (by default what the model was trained on) and --set: what an experiment looks at."""
+    add_model(parser, model)
+    add_data(parser, "a recipe or files (default: the data it was trained on)", nargs="?", default="")
+    add_set(parser)
+
+
+def subject_of(options: argparse.Namespace, split: str = "") -> Subject:
+    from equipoise.workflows.subject import Subject
+
+    seed = getattr(options, "seed", 0)
+    return Subject(options.model, options.data, options.set, split or options.split, seed)

@@ -1,0 +1,75 @@
+"""Every command, in the order of `equipoise --help`: the parser, the tests and README's list follow from this table.
+
+A command is a line here, a file of words in `cli/` and a driver of the same name in `workflows/`. The file of words has
+
+    EXAMPLE               what may be typed behind the command's name
+    def add(parser)       adds its arguments; those that several commands share are in `arguments.py`
+    def run(options)      calls the driver, which it imports only now, and returns the exit status or None for 0
+"""
+
+from __future__ import annotations
+
+COMMANDS: dict[str, tuple[str, str]] = {
+    "demo": ("equipoise.cli.demo", "train a small CLIP on noisy scenes, evaluate it and write a report"),
+    "train": ("equipoise.cli.train", "train a model from a recipe"),
+    "finetune": (
+        "equipoise.cli.finetune",
+        "train a model that is there already on other data, and keep it only where it became better",
+    ),
+    "eval": ("equipoise.cli.eval", "evaluate a model folder"),
+    "embed": ("equipoise.cli.embed", "write the features of data, for training in seconds"),
+    "import": (
+        "equipoise.cli.import_model",
+        "make a model folder of weights that open_clip, OpenAI or transformers published",
+    ),
+    "export": ("equipoise.cli.export_model", "write a model for open_clip, for transformers or as ONNX"),
+    "lab equilibrium": ("equipoise.cli.lab.equilibrium", "where alignment balances uniformity, over temperature"),
+    "lab temperature": ("equipoise.cli.lab.temperature", "how the temperature of runs moved, and when it converged"),
+    "lab landscape": (
+        "equipoise.cli.lab.landscape",
+        "the loss around the trained weights at two temperatures, and the gradient",
+    ),
+    "lab similarities": ("equipoise.cli.lab.similarities", "distributions of similarities, in and out of domain"),
+    "lab tokens": ("equipoise.cli.lab.tokens", "accuracy with random subsets of the class tokens"),
+    "lab cost": ("equipoise.cli.lab.cost", "what class tokens add to a recipe's cost, estimated and measured"),
+    "codes": (
+        "equipoise.cli.codes",
+        "what the codes of a code book stand for: a page of their pictures and words, or the codes of a word",
+    ),
+    "completeness": (
+        "equipoise.cli.completeness",
+        "does a model notice that a sentence leaves an object out, or gets it wrong?",
+    ),
+    "vqa": ("equipoise.cli.vqa", "train a small head on frozen features, to answer questions about pictures"),
+    "simat": (
+        "equipoise.cli.simat",
+        "find pictures with one word changed, by a picture plus the difference of two words (SIMAT)",
+    ),
+    "probe": ("equipoise.cli.probe", "train a linear map on frozen features, to tell classes apart"),
+    "audit": ("equipoise.cli.audit", "how many pairs of a data set are wrong, and which; which are duplicates"),
+    "shift": (
+        "equipoise.cli.shift",
+        "shift a model's images and texts towards each other, as far as validation data likes it",
+    ),
+    "show": ("equipoise.cli.show", "print a recipe with every setting resolved"),
+    "cite": ("equipoise.cli.cite", "print the papers a recipe rests on, as BibTeX"),
+    "recipes": ("equipoise.cli.recipes", "list the built-in recipes"),
+    "scenes preview": ("equipoise.cli.scenes.preview", "write a contact sheet of scenes with their captions"),
+    "scenes write": ("equipoise.cli.scenes.write", "write WebDataset shards with the truth in .json"),
+    "data check": (
+        "equipoise.cli.data.check",
+        "read all of a data set once: counts, sizes, captions, copies, faults, a picture sheet",
+    ),
+    "data prepare": ("equipoise.cli.data.prepare", "re-encode a data set as shards at a training resolution"),
+    "regions": (
+        "equipoise.cli.regions",
+        "find regions and tags of pictures with a detector, to guide training by",
+    ),
+}
+
+# What the commands within a command are called, and the command's own line of help.
+GROUPS: dict[str, tuple[str, str]] = {
+    "lab": ("experiment", "experiments with a trained model: a picture, numbers and a sentence each"),
+    "scenes": ("command", "look at the built-in corpus, or write it as shards"),
+    "data": ("command", "look at data, or prepare it for training"),
+}

@@ -1,0 +1,24 @@
+"""The words of `equipoise data check`; what it does is in `workflows/check_data.py`."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from equipoise.cli.arguments import add_files, add_out
+
+EXAMPLE = "'photos/{00000..00099}.tar'"
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    add_files(parser)
+    parser.add_argument("--tokens", type=Path, metavar="PATH", help="a tokenizer's file or folder, to count tokens")
+    add_out(parser, "the folder for the report", "data-check")
+
+
+def run(options: argparse.Namespace) -> int:
+    from equipoise.workflows.check_data import check_data
+    from equipoise.workflows.subject import find_parts
+
+    parts = find_parts(options.data, options.set, options.split)
+    return 0 if check_data(parts, options.out, options.tokens) else 1

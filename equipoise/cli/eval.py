@@ -1,0 +1,29 @@
+"""The words of `equipoise eval`; what it does is in `workflows/evaluate.py`."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from equipoise.cli.arguments import add_device, add_model, add_recipe, add_results_folder, add_set, add_split
+
+EXAMPLE = "runs/demo clip-scenes --set data.shift=rotation"
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    add_model(parser)
+    add_recipe(parser, "a recipe whose data to use (default: the data it was trained on)", "data", nargs="?")
+    add_split(parser, "test")
+    add_set(parser)
+    parser.add_argument(
+        "--before", type=Path, metavar="MODEL", help="a model folder too: what became of its accuracies, shifts and all"
+    )
+    add_results_folder(parser)
+    add_device(parser)
+
+
+def run(options: argparse.Namespace) -> None:
+    from equipoise.workflows import evaluate_folder
+
+    request = (options.model, options.data, options.set, options.split, options.out, options.device)
+    evaluate_folder(*request, before=options.before)

@@ -1,0 +1,60 @@
+"""The parser of the command line, made from the table of commands."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from importlib import import_module
+from typing import Any, NoReturn, Protocol, cast
+
+from equipoise import __version__
+from equipoise.cli.commands import COMMANDS, GROUPS
+
+MISTAKE = 2  # the exit status
+
+
+class Words(Protocol):
+    """A command's module; `commands.py` says what each part is for."""
+
+    EXAMPLE: str
+
+    def add(self, parser: argparse.ArgumentParser) -> None: ...
+
+    def run(self, options: argparse.Namespace) -> int | None: ...
+
+
+class Parser(argparse.ArgumentParser):
+    """An `ArgumentParser` that complains in one sentence, as the package does of every other mistake."""
+
+    def error(self, message: str) -> NoReturn:
+        print(f"equipoise: {message}; see {self.prog} --help", file=sys.stderr)
+        self.exit(MISTAKE)
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The parser of all commands. Its result has `run`, the function of the command that was chosen."""
+    parser = Parser(
+        prog="equipoise", description="Train, evaluate and explain contrastive image-text models on noisy pairs."
+    )
+    parser.add_argument("--version", action="version", version=f"equipoise {__version__}")
+    groups: dict[str, Any] = {"": parser.add_subparsers(title="commands", required=True, metavar="COMMAND")}
+    for name, (module, summary) in COMMANDS.items():
+        group, _, last = name.rpartition(" ")
+        if group not in groups:
+            kind, about = GROUPS[group]
+            within = groups[""].add_parser(group, help=about)
+            groups[group] = within.add_subparsers(title=f"{kind}s", required=True, metavar=kind.upper())
+        words = words_of(module)
+        example = f"example: equipoise {name} {words.EXAMPLE}".rstrip()
+        command = groups[group].add_parser(last, help=summary, description=_sentence(summary), epilog=example)
+        words.add(command)
+        command.set_defaults(run=words.run)
+    return parser
+
+
+def words_of(module: str) -> Words:
+    return cast(Words, import_module(module))
+
+
+def _sentence(summary: str) -> str:
+    return summary[0].upper() + summary[1:] + ("" if summary.endswith("?") else ".")
