@@ -1,15 +1,19 @@
-"""The rules that keep the house habitable, read off the source: imports go one way, names are chosen in one place."""
+"""Architecture rules, read off the source: imports go one way, names are chosen in one place."""
 
 from __future__ import annotations
 
 import ast
 import subprocess
 import sys
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 
 import pytest
 
 PACKAGE = Path(__file__).parent.parent / "equipoise"
+DISTRIBUTED = "equipoise.training.distributed"
 
 # From the bottom up: a part may import itself and those before it, the foundation always.
 FOUNDATION = ("types", "settings", "io", "ops")
@@ -72,6 +76,10 @@ CHOICES = {
 }
 
 
+ROOT = {"__init__", "__main__", "citations", "config", "types"}
+TOP_LEVEL_ROOMS = 30  # at most: what a newcomer can survey
+
+
 def modules() -> list[tuple[str, Path]]:
     return [(part(path), path) for path in sorted(PACKAGE.rglob("*.py"))]
 
@@ -80,22 +88,57 @@ def part(path: Path) -> str:
     return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
 
 
-def imports(path: Path, top_level_only: bool = False) -> set[str]:
-    tree = ast.parse(path.read_text())
-    nodes = tree.body if top_level_only else ast.walk(tree)
+def dotted(path: Path) -> str:
+    """The module's name as an import writes it."""
+    return ".".join(("equipoise", *path.relative_to(PACKAGE).with_suffix("").parts)).removesuffix(".__init__")
+
+
+@cache
+def module_names() -> frozenset[str]:
+    return frozenset(dotted(path) for _, path in modules())
+
+
+def imports(path: Path, inside_functions: bool = True) -> set[str]:
+    """Full names of all that a module imports, also for type checkers alone (`if TYPE_CHECKING`)."""
     found = set()
-    for node in nodes:
+    for node in nodes(ast.parse(path.read_text()), inside_functions):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
-            found.add(node.module)
             found |= {f"{node.module}.{alias.name}" for alias in node.names}
     return found
+
+
+def nodes(tree: ast.AST, inside_functions: bool) -> Iterator[ast.AST]:
+    for child in ast.iter_child_nodes(tree):
+        if inside_functions or not isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            yield child
+            yield from nodes(child, inside_functions)
 
 
 def parts_imported(path: Path) -> set[str]:
     ours = {name.split(".")[1] for name in imports(path) if name.startswith("equipoise.")}
     return {name for name in ours if (PACKAGE / name).is_dir() or (PACKAGE / f"{name}.py").is_file()}
+
+
+def modules_imported(path: Path, inside_functions: bool = True) -> set[str]:
+    """Modules of the package that a module imports, or imports something of."""
+    names = (name if name in module_names() else name.rpartition(".")[0] for name in imports(path, inside_functions))
+    return {name for name in names if name in module_names()}
+
+
+def require_acyclic(graph: Mapping[str, set[str]]) -> None:
+    done: set[str] = set()
+
+    def visit(name: str, trail: tuple[str, ...]) -> None:
+        assert name not in trail, f"import cycle: {' -> '.join((*trail, name))}"
+        if name not in done:
+            for following in sorted(graph.get(name, ())):
+                visit(following, (*trail, name))
+            done.add(name)
+
+    for name in graph:
+        visit(name, ())
 
 
 def test_every_part_has_its_place():
@@ -117,32 +160,66 @@ def test_imports_go_one_way(name, path):
 
 
 def test_no_cycles():
-    graph = {}
+    """Between modules, whether an import is for running or for type checking."""
+    graph = {dotted(path): modules_imported(path, inside_functions=False) for _, path in modules()}
+    graph["equipoise"] = set()  # it imports names when they are first used
+    require_acyclic(graph)
+
+
+def test_no_circle_between_rooms():
+    """Inside every folder, its modules and folders import each other one way, a folder counting as a whole.
+
+    A folder may lean on modules beside it (`training/checkpoint` on `training/step.py`) and modules beside it on the
+    folder (`training/loop.py`), never the same module both ways. Imports inside functions count too.
+    """
+    paths = {dotted(path): path.relative_to(PACKAGE.parent).with_suffix("").parts for _, path in modules()}
+    graphs: defaultdict[tuple[str, ...], defaultdict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
     for _, path in modules():
-        name = ".".join(("equipoise", *path.relative_to(PACKAGE).with_suffix("").parts)).removesuffix(".__init__")
-        graph[name] = {i for i in imports(path, top_level_only=True) if i.startswith("equipoise")}
-    done: set[str] = set()
-
-    def visit(name: str, trail: tuple[str, ...]) -> None:
-        assert name not in trail, f"import cycle: {' -> '.join((*trail, name))}"
-        if name not in done:
-            for following in graph[name] & graph.keys():
-                # a package's __init__ gathers its own modules; they may name the package itself
-                if not (following == name or name.startswith(f"{following}.")):
-                    visit(following, (*trail, name))
-            done.add(name)
-
-    for name in graph:
-        visit(name, ())
+        here = paths[dotted(path)]
+        for name in modules_imported(path):
+            there = paths[name]
+            depth = next((i for i, (a, b) in enumerate(zip(here, there, strict=False)) if a != b), None)
+            if depth and "__init__" not in {here[depth], there[depth]}:
+                graphs[here[:depth]][here[depth]].add(there[depth])
+    assert {("equipoise",), ("equipoise", "training"), ("equipoise", "kernels")} <= graphs.keys()
+    for graph in graphs.values():
+        require_acyclic(graph)
 
 
-def test_ranks_appear_only_where_they_belong():
+def test_few_rooms_and_fewer_loose_modules():
+    loose = {path.stem for path in PACKAGE.glob("*.py")}
+    rooms = {path.relative_to(PACKAGE).parts[0] for _, path in modules() if path.parent != PACKAGE}
+    assert loose <= ROOT
+    assert len(rooms) <= TOP_LEVEL_ROOMS
+
+
+def test_torch_distributed_is_used_by_kernels_and_training_alone():
+    variables = {"RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT"}  # a launcher's
     for name, path in modules():
         if name in {"kernels", "training"}:
             continue
-        text = path.read_text()
-        for word in ("torch.distributed", "world_size", "get_rank", "local_rank"):
-            assert word not in text, f"{path} mentions {word}"
+        tree = ast.parse(path.read_text())
+        assert not [i for i in imports(path) if f"{i}.".startswith("torch.distributed.")], f"{path}: torch.distributed"
+        uses = {ast.unparse(node) for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+        assert "torch.distributed" not in uses, f"{path}: torch.distributed"
+        read = {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and node.value in variables}
+        assert not read, f"{path}: {read}"
+
+
+def test_ranks_are_handed_out_by_the_entries_of_workflows():
+    """Above kernels and training only `workflows` knows ranks, and only a function that the command line calls may
+    start the process group: what lies between is given `Ranks`."""
+    entries = {name.rpartition(".")[2] for room, path in modules() if room == "cli" for name in imports(path)}
+    rank_objects = {"process_group", "ranks", "sharded_encoding", "wrap"}
+    for room, path in modules():
+        if room in {"kernels", "training"}:
+            continue
+        known = {name.split(".")[3] for name in imports(path) if name.startswith(f"{DISTRIBUTED}.")}
+        assert room == "workflows" or not known & rank_objects, f"{path} knows of ranks: {known}"
+        for function in (n for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.FunctionDef)):
+            calls = {ast.unparse(node.func) for node in ast.walk(function) if isinstance(node, ast.Call)}
+            if "process_group" in calls:
+                assert function.name in entries, f"{path}: {function.name} starts a process group but is no entry"
 
 
 def test_no_component_reads_the_configuration():

@@ -1,46 +1,43 @@
-"""A batch as the towers read it: every view once, whichever roles and heads ask for it."""
+"""One batch passing the towers: each view is encoded once, however many roles and heads read it."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
-import torch
 from torch import Tensor
 
 from equipoise.data.source import IMAGE_MASK, IMAGE_MIXED, IMAGE_VIEW2, TEXT_VIEW2, TEXT_VIEW2_MASK
+from equipoise.models.tower import Tower
 from equipoise.types import Batch, Features, UserError
-
-if TYPE_CHECKING:
-    from equipoise.models.model import Model
 
 TOWER_OF = {"image": "image", IMAGE_VIEW2: "image", IMAGE_MIXED: "image", "text": "text", TEXT_VIEW2: "text"}
 
 
 class ForwardCache:
-    """`tokens` names the towers whose patches or words are read beside class tokens."""
+    """Features, vectors and points of a batch by view. `with_tokens` names the towers whose patch or word features
+    are needed beside the class tokens."""
 
-    def __init__(self, model: Model, batch: Batch, tokens: frozenset[str]):
-        self.model, self.batch, self.tokens = model, batch, tokens
+    def __init__(self, towers: Mapping[str, Tower], batch: Batch, with_tokens: frozenset[str]):
+        self.towers, self.batch, self.with_tokens = towers, batch, with_tokens
         self._features: dict[str, Features] = {}
         self._vectors: dict[str, Tensor] = {}
         self._points: dict[str, Tensor] = {}
 
     def features(self, view: str) -> Features:
         if view not in self._features:
-            tower = TOWER_OF[view]
-            encoder = self.model.image_encoder if tower == "image" else self.model.text_encoder
-            self._features[view] = encoder(*self._input(view), classes_only=tower not in self.tokens)
+            tower = self._tower(view)
+            inputs = self._inputs(view)
+            self._features[view] = tower.features(*inputs, with_tokens=tower.name in self.with_tokens)
         return self._features[view]
 
     def vectors(self, view: str) -> Tensor:
         if view not in self._vectors:
-            readout = self.model.readout_of(TOWER_OF[view])
-            self._vectors[view] = widened(readout(self.features(view), self.model.shared))
+            self._vectors[view] = self._tower(view).vectors(self.features(view))
         return self._vectors[view]
 
     def points(self, view: str) -> Tensor:
         if view not in self._points:
-            self._points[view] = self.model.place(TOWER_OF[view], self.vectors(view))
+            self._points[view] = self._tower(view).project(self.vectors(view))
         return self._points[view]
 
     def side(self, name: str) -> Tensor:
@@ -51,15 +48,13 @@ class ForwardCache:
             )
         return self.batch.side[name]
 
-    def _input(self, view: str) -> tuple[Tensor, ...]:
+    def _tower(self, view: str) -> Tower:
+        return self.towers[TOWER_OF[view]]
+
+    def _inputs(self, view: str) -> tuple[Tensor, ...]:
         batch = self.batch
         if view == "image":
             return (batch.images, *((batch.side[IMAGE_MASK],) if IMAGE_MASK in batch.side else ()))
         if view == "text":
             return batch.tokens, batch.mask
         return (self.side(view),) if TOWER_OF[view] == "image" else (self.side(view), self.side(TEXT_VIEW2_MASK))
-
-
-def widened(vectors: Tensor) -> Tensor:
-    """Points are kept in float32 at least."""
-    return vectors.float() if vectors.dtype in {torch.bfloat16, torch.float16} else vectors

@@ -24,11 +24,12 @@ from equipoise.heads import Head, HeadConfig, Sizes
 from equipoise.models.class_prompts import pivot_points
 from equipoise.models.embedding_shift import Shift
 from equipoise.models.encode_chunks import EncodeAll, encode_in_chunks
-from equipoise.models.forward_cache import TOWER_OF, ForwardCache, widened
+from equipoise.models.forward_cache import TOWER_OF, ForwardCache
 from equipoise.models.logit_scale import LogitScale
 from equipoise.models.prompts import Prompts
 from equipoise.models.region_branch import RegionBranch, tags_of
-from equipoise.readouts import Readout, ReadoutConfig
+from equipoise.models.tower import Tower, widened
+from equipoise.readouts import ReadoutConfig
 from equipoise.spaces import Space
 from equipoise.types import Batch, Embeddings, Features, UserError
 
@@ -78,12 +79,14 @@ class Model(nn.Module):
     def forward(self, batch: Batch, needs: Sequence[str] = ("image", "text")) -> Embeddings:
         """The roles an objective needs, and no more."""
         heads = [head for head in self.all_heads() if set(head.roles) & set(needs)]
-        reading = ForwardCache(self, batch, self._towers_read_whole(heads))
+        image, text = self.tower("image"), self.tower("text")
+        cache = ForwardCache({"image": image, "text": text}, batch, _towers_with_tokens((image, text), heads))
+        reads_words = self.text_encoder.reads == "words"
         makers: dict[str, Callable[[], Tensor]] = {
-            **{view: partial(reading.points, view) for view in TOWER_OF},
+            **{view: partial(cache.points, view) for view in TOWER_OF},
             **({"regions": lambda: self._region_points(batch)} if self.regions else {}),
-            **({"tags": lambda: self._tag_points(batch)} if self.text_encoder.reads == "words" else {}),
-            **({"pivots": lambda: self._pivot_points(batch)} if self.text_encoder.reads == "words" else {}),
+            **({"tags": lambda: text.points(*tags_of(batch))} if reads_words else {}),
+            **({"pivots": lambda: pivot_points(text.points, batch)} if reads_words else {}),
         }
         further = {role for head in heads for role in head.roles}
         if unknown := set(needs) - set(makers) - further:
@@ -93,16 +96,18 @@ class Model(nn.Module):
             )
         made = {role: makers[role]() for role in needs if role in makers}
         for head in heads:
-            made |= {role: widened(rows) for role, rows in head(reading).items()}
+            made |= {role: widened(rows) for role, rows in head(cache).items()}
         return Embeddings.of({role: made[role] for role in needs})
 
     def all_heads(self) -> list[Head]:
         return [head for head in self.heads.values() if isinstance(head, Head)]
 
-    def _towers_read_whole(self, heads: Sequence[Head]) -> frozenset[str]:
-        readouts = {"image": self.image_readout, "text": self.text_readout}
-        by_readouts = {tower for tower, readout in readouts.items() if readout.reads_tokens}
-        return frozenset(by_readouts.union(*(head.reads_tokens for head in heads)))
+    def tower(self, name: str) -> Tower:
+        """The image or the text tower, made of the modules that the model has now: wrappers may replace them."""
+        encoder, readout = (
+            (self.image_encoder, self.image_readout) if name == "image" else (self.text_encoder, self.text_readout)
+        )
+        return Tower(name, encoder, readout, self.shared, self.space, self.shift)
 
     def update_memory(self, embeddings: Embeddings) -> None:
         """What heads keep of a batch, once it has been compared: the whole of it, from all processes."""
@@ -121,40 +126,22 @@ class Model(nn.Module):
         return {f"heads.{name}.{part}": tensor for name, parts in kept for part, tensor in parts.items()}
 
     def image_points(self, images: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Preprocessed images [N, 3, H, W], or features of them (a mask for tokens of which some are no more than
-        padding), to points [N, d]."""
-        masks = () if mask is None else (mask,)
-        return self._points("image", images, *masks)
+        """Points [N, d] of preprocessed images [N, 3, H, W], or of image features, with a mask where some of their
+        tokens are padding."""
+        return self.tower("image").points(images, *(() if mask is None else (mask,)))
 
     def text_points(self, batch: Batch) -> Tensor:
-        return self._points("text", batch.tokens, batch.mask)
+        """Points [N, d] of the batch's captions."""
+        return self.tower("text").points(batch.tokens, batch.mask)
+
+    def read(self, tower: str, features: Features) -> Tensor:
+        """Points [N, d] of encoder output, by the readout of its tower, "image" or "text"."""
+        return self.tower(tower).read(features)
 
     def _region_points(self, batch: Batch) -> Tensor:
         assert self.regions is not None
         features = self.regions(self.image_encoder, batch, classes_only=not self.image_readout.reads_tokens)
         return self.read("image", features)
-
-    def _tag_points(self, batch: Batch) -> Tensor:
-        return self._points("text", *tags_of(batch))
-
-    def _pivot_points(self, batch: Batch) -> Tensor:
-        return pivot_points(partial(self._points, "text"), batch)
-
-    def _points(self, tower: str, *inputs: Tensor) -> Tensor:
-        encoder = self.image_encoder if tower == "image" else self.text_encoder
-        return self.read(tower, encoder(*inputs, classes_only=not self.readout_of(tower).reads_tokens))
-
-    def read(self, tower: str, features: Features) -> Tensor:
-        """What an encoder read, through the readout of its tower, image or text, to points."""
-        return self.place(tower, widened(self.readout_of(tower)(features, self.shared)))
-
-    def place(self, tower: str, vectors: Tensor) -> Tensor:
-        """What a readout made, as points of the space."""
-        points = self.space.project(vectors)
-        return points if self.shift is None else self.shift(points, tower, self.space)
-
-    def readout_of(self, tower: str) -> Readout:
-        return self.image_readout if tower == "image" else self.text_readout
 
     def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> Any:
         """As ever. Prompts that the weights do not know of start from these weights' words."""
@@ -221,7 +208,13 @@ class Model(nn.Module):
 
     def _encode_strings(self, texts: Sequence[str] | Tensor, given: Tensor | None) -> Tensor:
         ids, mask = self.text_encoder.prepare(texts, given, self.tokens)
-        return self._points("text", ids.to(self.device), mask.to(self.device))
+        return self.tower("text").points(ids.to(self.device), mask.to(self.device))
+
+
+def _towers_with_tokens(towers: Sequence[Tower], heads: Sequence[Head]) -> frozenset[str]:
+    """Names of the towers whose token features a readout or a head reads."""
+    by_readouts = {tower.name for tower in towers if tower.readout.reads_tokens}
+    return frozenset(by_readouts.union(*(head.reads_tokens for head in heads)))
 
 
 class evaluating:

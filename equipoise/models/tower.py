@@ -1,0 +1,52 @@
+"""One tower of a model: an encoder, its readout, and the way to points of the space.
+
+inputs --encoder--> Features --readout--> vectors --space.project, shift--> points
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from equipoise.encoders.encoder import Encoder
+from equipoise.models.embedding_shift import Shift
+from equipoise.readouts import Readout, Shared
+from equipoise.spaces import Space
+from equipoise.types import Features
+
+
+class Tower:
+    """Holds no parameters of its own: they are the model's, whose state_dict names them."""
+
+    def __init__(
+        self, name: str, encoder: Encoder, readout: Readout, shared: Shared | None, space: Space, shift: Shift | None
+    ):
+        self.name, self.encoder, self.readout, self.shared = name, encoder, readout, shared  # name: image or text
+        self.space, self.shift = space, shift
+
+    def features(self, *inputs: Tensor, with_tokens: bool) -> Features:
+        """Encoder output; without tokens it may be class tokens alone, which saves work."""
+        features: Features = self.encoder(*inputs, classes_only=not with_tokens)
+        return features
+
+    def vectors(self, features: Features) -> Tensor:
+        """Readout output [N, d], before the space projects it."""
+        return widened(self.readout(features, self.shared))
+
+    def project(self, vectors: Tensor) -> Tensor:
+        """Points of the space [N, d], shifted where the model has an embedding shift."""
+        points = self.space.project(vectors)
+        return points if self.shift is None else self.shift(points, self.name, self.space)
+
+    def read(self, features: Features) -> Tensor:
+        """Points [N, d] of encoder output."""
+        return self.project(self.vectors(features))
+
+    def points(self, *inputs: Tensor) -> Tensor:
+        """Points [N, d] of encoder input, by the tokens that the readout reads and no more."""
+        return self.read(self.features(*inputs, with_tokens=self.readout.reads_tokens))
+
+
+def widened(vectors: Tensor) -> Tensor:
+    """Half-precision vectors as float32, others as they are: points are kept in float32 at least."""
+    return vectors.float() if vectors.dtype in {torch.bfloat16, torch.float16} else vectors
