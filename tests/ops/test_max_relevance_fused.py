@@ -8,8 +8,8 @@ import pytest
 import torch
 from entmax import sparsemax as reference
 
-from equipoise.ops import max_relevance as relevance
-from equipoise.ops import sparsemax
+from equipoise.ops import max_relevance
+from equipoise.ops.sparsemax import sparsemax
 from equipoise.ops.max_relevance_fused import best_tokens, gathered_sums, thresholds
 
 pytest.importorskip("triton", reason="Triton is not installed: the fused kernels are NOT tested")
@@ -71,7 +71,7 @@ def test_relevance_and_its_gradients_by_kernels_equal_those_by_torch(monkeypatch
     for fused in (False, True):
         monkeypatch.setattr("equipoise.ops.max_relevance_fused.usable", lambda _, fused=fused: fused)
         leaves = [x.clone().requires_grad_() for x in (queries, codes)]
-        shares = sparsemax(relevance.pooled_relevance(leaves[0], mask, leaves[1]) / 8)
+        shares = sparsemax(max_relevance.pooled_relevance(leaves[0], mask, leaves[1]) / 8)
         found.append([shares.detach(), *torch.autograd.grad((shares @ weights).square().sum(), leaves)])
     for plain, fused in zip(*found, strict=True):
         assert float((plain - fused).abs().max()) <= 1e-4 * float(plain.abs().max())

@@ -16,7 +16,7 @@ from equipoise.encoders.precomputed import PrecomputedImage, PrecomputedText
 from equipoise.models.logit_scale import LogitScale
 from equipoise.models.model import Model
 from equipoise.objectives import CLIP
-from equipoise.ops import max_relevance as relevance
+from equipoise.ops import max_relevance
 from equipoise.ops.max_relevance import pooled_relevance
 from equipoise.readouts import CodeBook, CodeBookReadout
 from equipoise.spaces import Euclidean, ProductSphere, Sphere
@@ -85,10 +85,10 @@ CASES = [
 
 @pytest.mark.parametrize("tower", ["image", "text"])
 @pytest.mark.parametrize("settings", CASES, ids=str)
-@pytest.mark.parametrize("tile", [16, relevance.TILE])
+@pytest.mark.parametrize("tile", [16, max_relevance.TILE])
 def test_equals_the_paper_read_aloud_with_its_gradients(settings, tower, tile, monkeypatch):
-    monkeypatch.setattr(relevance, "TILE", tile)
-    monkeypatch.setattr(relevance, "CODES", 4 if tile == 16 else 2048)
+    monkeypatch.setattr(max_relevance, "TILE", tile)
+    monkeypatch.setattr(max_relevance, "CODES", 4 if tile == 16 else 2048)
     readout, book = made(tower, **settings)
     given = features()
     vectors = readout.train()(given, book)
