@@ -55,7 +55,7 @@ def write_model(
 ) -> None:
     """Write the model's files into a folder that may hold others; the weights last, for they make it a model."""
     write_text(folder / CONFIG, config)
-    model.tokens.save(folder)
+    model.tokenizer.save(folder)
     write_text(folder / PREPROCESS, json.dumps(model.preprocess.to_json(), indent=2) + "\n")
     write_text(folder / METRICS, json.dumps(dict(metrics), indent=2) + "\n")
     write_text(folder / CARD, card(model, config, metrics))

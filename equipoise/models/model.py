@@ -57,7 +57,7 @@ class Model(nn.Module):
     ):
         super().__init__()
         self.space, self.temperature = space, temperature.within(space)
-        self.preprocess, self.tokens = preprocess, tokens
+        self.preprocess, self.tokenizer = preprocess, tokens
         classes = readout.class_tokens(space)
         self.image_encoder = image.build(preprocess.size, classes)
         learned = prompts or Prompts.Config()
@@ -148,13 +148,22 @@ class Model(nn.Module):
         found = super().load_state_dict(state_dict, strict=strict, assign=assign)
         if self.prompts is not None and any(name.startswith("prompts.") for name in found.missing_keys):
             assert isinstance(self.text_encoder, TextTransformer)
-            self.prompts.start_from(self.text_encoder.words, self.tokens)
+            self.prompts.start_from(self.text_encoder.words, self.tokenizer)
         return found
 
     def load_pretrained(self) -> None:
         """Where an encoder's settings name weights trained elsewhere, start from them."""
         self.image_encoder.load_pretrained()
         self.text_encoder.load_pretrained()
+
+    @property
+    def tokens(self) -> CaptionTokenizer:
+        """The tokenizer, by the name of its recipe table."""
+        return self.tokenizer
+
+    @tokens.setter
+    def tokens(self, tokenizer: CaptionTokenizer) -> None:
+        self.tokenizer = tokenizer
 
     @property
     def log_scale(self) -> Tensor:
@@ -207,7 +216,7 @@ class Model(nn.Module):
         return self.image_points(prepared, None if mask is None else mask.to(self.device))
 
     def _encode_strings(self, texts: Sequence[str] | Tensor, given: Tensor | None) -> Tensor:
-        ids, mask = self.text_encoder.prepare(texts, given, self.tokens)
+        ids, mask = self.text_encoder.prepare(texts, given, self.tokenizer)
         return self.tower("text").points(ids.to(self.device), mask.to(self.device))
 
 
