@@ -1,4 +1,4 @@
-"""How token features become a vector."""
+"""Readouts: from token features to one vector per sample."""
 
 from __future__ import annotations
 
