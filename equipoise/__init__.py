@@ -15,19 +15,33 @@ from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
-if TYPE_CHECKING:
-    from equipoise import objectives
-    from equipoise.data.scenes import Scenes, matches
-    from equipoise.evaluation.geometry import alignment, uniformity
-    from equipoise.forms import CrossEntropy, Divergence, Sigmoid
-    from equipoise.kernels import contrast
-    from equipoise.models.logit_scale import Temperature
-    from equipoise.models.model import Model
-    from equipoise.ops.sparsemax import sparsemax
-    from equipoise.spaces import Euclidean, ProductSphere, Sphere, geodesic_mix
-    from equipoise.targets import Duplicates, Guide, OneHot, Smoothed, Softened
-    from equipoise.types import Batch, Embeddings, Loss, UserError
-    from equipoise.workflows import load
+if TYPE_CHECKING:  # the same names as in _HOME, for type checkers; `X as X` is how they are told that X is public
+    from equipoise import objectives as objectives
+    from equipoise.data.scenes import Scenes as Scenes
+    from equipoise.data.scenes import matches as matches
+    from equipoise.evaluation.geometry import alignment as alignment
+    from equipoise.evaluation.geometry import uniformity as uniformity
+    from equipoise.forms import CrossEntropy as CrossEntropy
+    from equipoise.forms import Divergence as Divergence
+    from equipoise.forms import Sigmoid as Sigmoid
+    from equipoise.kernels import contrast as contrast
+    from equipoise.models.logit_scale import Temperature as Temperature
+    from equipoise.models.model import Model as Model
+    from equipoise.ops.sparsemax import sparsemax as sparsemax
+    from equipoise.spaces import Euclidean as Euclidean
+    from equipoise.spaces import ProductSphere as ProductSphere
+    from equipoise.spaces import Sphere as Sphere
+    from equipoise.spaces import geodesic_mix as geodesic_mix
+    from equipoise.targets import Duplicates as Duplicates
+    from equipoise.targets import Guide as Guide
+    from equipoise.targets import OneHot as OneHot
+    from equipoise.targets import Smoothed as Smoothed
+    from equipoise.targets import Softened as Softened
+    from equipoise.types import Batch as Batch
+    from equipoise.types import Embeddings as Embeddings
+    from equipoise.types import Loss as Loss
+    from equipoise.types import UserError as UserError
+    from equipoise.workflows import load as load
 
 _HOME = {
     "Batch": "equipoise.types",
@@ -58,34 +72,7 @@ _HOME = {
     "uniformity": "equipoise.evaluation.geometry",
 }
 
-__all__ = [
-    "Batch",
-    "CrossEntropy",
-    "Divergence",
-    "Duplicates",
-    "Embeddings",
-    "Euclidean",
-    "Guide",
-    "Loss",
-    "Model",
-    "OneHot",
-    "ProductSphere",
-    "Scenes",
-    "Sigmoid",
-    "Smoothed",
-    "Softened",
-    "Sphere",
-    "Temperature",
-    "UserError",
-    "alignment",
-    "contrast",
-    "geodesic_mix",
-    "load",
-    "matches",
-    "objectives",
-    "sparsemax",
-    "uniformity",
-]
+__all__ = list(_HOME)
 
 
 def __getattr__(name: str) -> Any:

@@ -80,6 +80,7 @@ ROOT = {"__init__", "__main__", "citations", "config", "types"}
 TOP_LEVEL_ROOMS = 30  # at most: what a newcomer can survey
 
 
+@cache
 def modules() -> list[tuple[str, Path]]:
     return [(part(path), path) for path in sorted(PACKAGE.rglob("*.py"))]
 
@@ -94,26 +95,34 @@ def dotted(path: Path) -> str:
 
 
 @cache
+def tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
+@cache
 def module_names() -> frozenset[str]:
     return frozenset(dotted(path) for _, path in modules())
 
 
-def imports(path: Path, inside_functions: bool = True) -> set[str]:
+@cache
+def imports(path: Path, inside_functions: bool = True) -> frozenset[str]:
     """Full names of all that a module imports, also for type checkers alone (`if TYPE_CHECKING`)."""
     found = set()
-    for node in nodes(ast.parse(path.read_text()), inside_functions):
+    for node in nodes(tree(path), inside_functions):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
             found |= {f"{node.module}.{alias.name}" for alias in node.names}
-    return found
+    return frozenset(found)
 
 
-def nodes(tree: ast.AST, inside_functions: bool) -> Iterator[ast.AST]:
-    for child in ast.iter_child_nodes(tree):
-        if inside_functions or not isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            yield child
-            yield from nodes(child, inside_functions)
+def nodes(root: ast.AST, inside_functions: bool) -> Iterator[ast.AST]:
+    waiting = [root]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        if inside_functions or not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            waiting += ast.iter_child_nodes(node)
 
 
 def parts_imported(path: Path) -> set[str]:
@@ -195,31 +204,34 @@ def test_few_rooms_and_fewer_loose_modules():
 
 def test_torch_distributed_is_used_by_kernels_and_training_alone():
     variables = {"RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT"}  # a launcher's
-    for name, path in modules():
-        if name in {"kernels", "training"}:
-            continue
-        tree = ast.parse(path.read_text())
-        assert not [i for i in imports(path) if f"{i}.".startswith("torch.distributed.")], f"{path}: torch.distributed"
-        uses = {ast.unparse(node) for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
-        assert "torch.distributed" not in uses, f"{path}: torch.distributed"
-        read = {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and node.value in variables}
-        assert not read, f"{path}: {read}"
+    for path in above_training():
+        assert not [i for i in imports(path) if f"{i}.".startswith("torch.distributed.")], path
+        for node in ast.walk(tree(path)):
+            if isinstance(node, ast.Attribute) and node.attr == "distributed":
+                assert ast.unparse(node.value) != "torch", path
+            assert not (isinstance(node, ast.Constant) and node.value in variables), f"{path} reads {node.value}"
 
 
 def test_ranks_are_handed_out_by_the_entries_of_workflows():
     """Above kernels and training only `workflows` knows ranks, and only a function that the command line calls may
-    start the process group: what lies between is given `Ranks`."""
+    start the process group: all below it is given `Ranks`."""
     entries = {name.rpartition(".")[2] for room, path in modules() if room == "cli" for name in imports(path)}
-    rank_objects = {"process_group", "ranks", "sharded_encoding", "wrap"}
-    for room, path in modules():
-        if room in {"kernels", "training"}:
-            continue
+    assert f"{DISTRIBUTED}.process_group" in module_names()
+    for path in above_training():
         known = {name.split(".")[3] for name in imports(path) if name.startswith(f"{DISTRIBUTED}.")}
-        assert room == "workflows" or not known & rank_objects, f"{path} knows of ranks: {known}"
-        for function in (n for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.FunctionDef)):
-            calls = {ast.unparse(node.func) for node in ast.walk(function) if isinstance(node, ast.Call)}
-            if "process_group" in calls:
-                assert function.name in entries, f"{path}: {function.name} starts a process group but is no entry"
+        known -= {"loss_sharding"}  # whether settings go together: no rank takes part
+        assert part(path) == "workflows" or not known, f"{path} knows of ranks: {known}"
+        if "process_group" in known:
+            starters = {function.name for function in tree(path).body if names_used(function) >= {"process_group"}}
+            assert starters <= entries, f"{path}: {starters - entries} start a process group, but no command calls them"
+
+
+def above_training() -> list[Path]:
+    return [path for room, path in modules() if room not in {"kernels", "training"}]
+
+
+def names_used(node: ast.AST) -> set[str]:
+    return {inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name)}
 
 
 def test_no_component_reads_the_configuration():
@@ -230,17 +242,17 @@ def test_no_component_reads_the_configuration():
 
 @pytest.mark.parametrize("folder", CHOICES)
 def test_names_are_chosen_in_literal_dicts(folder):
-    tree = ast.parse((PACKAGE / folder / "__init__.py").read_text())
+    gathered = tree(PACKAGE / folder / "__init__.py")
     dicts = {
         node.target.id
-        for node in tree.body
+        for node in gathered.body
         if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and isinstance(node.value, ast.Dict)
     }
     assert dicts >= CHOICES[folder]
     for path in (PACKAGE / folder).rglob("*.py"):
         writes = [
             node
-            for node in ast.walk(ast.parse(path.read_text()))
+            for node in ast.walk(tree(path))
             if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store) and ast.unparse(node.value).isupper()
         ]
         assert not writes, f"{path} fills a dict of choices from elsewhere"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import subprocess
 import sys
 from pathlib import Path
@@ -21,6 +22,19 @@ def test_every_public_name_is_there() -> None:
     with pytest.raises(AttributeError, match="has no attribute 'sphere'"):
         eq.sphere  # noqa: B018
     assert eq.UserError is UserError
+
+
+def test_type_checkers_see_the_names_that_are_imported() -> None:
+    tree = ast.parse(Path(eq.__file__).read_text())
+    (block,) = (node for node in tree.body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING")
+    seen = {alias.asname: node.module for node in block.body for alias in node.names}  # type: ignore[attr-defined]
+    assert seen == eq._HOME
+
+
+def test_a_star_import_gives_every_public_name() -> None:
+    scope: dict[str, object] = {}
+    exec("from equipoise import *", scope)
+    assert set(eq.__all__) <= scope.keys()
 
 
 @pytest.mark.parametrize("module", ["equipoise", "equipoise.cli"])

@@ -1,4 +1,4 @@
-"""What an objective asks of a model beyond points: parameters and memories that only training needs.
+"""Heads: parameters and memories that an objective needs beyond points, in training alone.
 
 An objective lists heads by name (`Objective.heads`), the model builds them and calls those whose roles are needed.
 They are saved with the model, so that training can go on; `encode_image` and `encode_text` never look at them.
@@ -6,11 +6,21 @@ They are saved with the model, so that training can go on; `encode_image` and `e
 
 from __future__ import annotations
 
-from equipoise.heads.head import Head, HeadConfig, Seen, Sizes
+from equipoise.heads.head import Head, HeadConfig, Sizes, TowerOutputs
 from equipoise.heads.logit_scale import LogitScaleHead
 from equipoise.heads.mlm import MLMHead
 from equipoise.heads.simclr import SimCLRHead
 from equipoise.heads.simsiam import SimSiamHead
 from equipoise.heads.text_queue import TextQueue
 
-__all__ = ["Head", "HeadConfig", "LogitScaleHead", "MLMHead", "Seen", "SimCLRHead", "SimSiamHead", "Sizes", "TextQueue"]
+__all__ = [
+    "Head",
+    "HeadConfig",
+    "LogitScaleHead",
+    "MLMHead",
+    "SimCLRHead",
+    "SimSiamHead",
+    "Sizes",
+    "TextQueue",
+    "TowerOutputs",
+]

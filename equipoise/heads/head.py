@@ -1,7 +1,7 @@
-"""What every head answers: which roles it fills, and with what.
+"""The interface of heads: the roles that a head fills, and how.
 
-A head sees a batch as the towers read it (`Seen`), every view once, whoever asks. It may keep something of a batch for
-the next ones (`remember`, `memory`), which is stored with the state of training and not with the model.
+A head reads the towers' outputs for a batch (`TowerOutputs`, each view computed once). It may store something of a
+batch for the next ones (`update_memory`, `memory`), which is saved with the state of training and not with the model.
 """
 
 from __future__ import annotations
@@ -17,44 +17,46 @@ from equipoise.types import Embeddings, Features
 
 @dataclass(frozen=True)
 class Sizes:
-    """What a head may have to know of the model it is built for."""
+    """Sizes of the model that a head is built for."""
 
     space: Space
     image_width: int  # of the features, all class tokens together
-    text_width: int  # of a word's features
+    text_width: int  # of the features of a word
     vocabulary: int
 
 
-class Seen(Protocol):
-    """A batch as the towers read it; views are image, image_view2, image_mixed, text, text_view2."""
+class TowerOutputs(Protocol):
+    """Outputs of the towers for a batch, by view; views are image, image_view2, image_mixed, text, text_view2."""
 
     def features(self, view: str) -> Features: ...
 
     def vectors(self, view: str) -> Tensor:
-        """What the readout makes of them [N, d], before the space projects it."""
+        """Readout output [N, d], before the space projects it."""
 
     def points(self, view: str) -> Tensor: ...
 
     def side(self, name: str) -> Tensor:
-        """Of the batch's side data."""
+        """Entry `name` of the batch's side data."""
 
 
 class Head(nn.Module):
-    roles: ClassVar[tuple[str, ...]] = ()
-    reads_tokens: ClassVar[tuple[str, ...]] = ()  # of which towers it reads patches or words
+    """Base of all heads."""
 
-    def forward(self, seen: Seen) -> dict[str, Tensor]:
-        """Its roles, one row a sample."""
+    roles: ClassVar[tuple[str, ...]] = ()
+    reads_tokens: ClassVar[tuple[str, ...]] = ()  # towers whose patch or word features it reads
+
+    def forward(self, outputs: TowerOutputs) -> dict[str, Tensor]:
+        """Tensors of its roles, one row per sample."""
         raise NotImplementedError
 
     def update_memory(self, embeddings: Embeddings) -> None:
-        """What the next batches are to know of this one, which comes whole, from all processes. Once a batch."""
+        """Store what later batches need of this one; called once per batch, with the embeddings of all processes."""
 
     def clamp_(self) -> None:
-        """After an optimizer step: parameters beyond their bounds return to them, in place."""
+        """Clamp parameters to their bounds in place; called after every optimizer step."""
 
     def memory(self) -> dict[str, Tensor]:
-        """What was remembered: buffers by name, the same in every process."""
+        """Stored buffers by name, the same in every process."""
         return {}
 
 

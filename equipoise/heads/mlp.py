@@ -1,4 +1,4 @@
-"""Linear maps with batch norm between them: what projectors and predictors are made of."""
+"""MLPs with batch norm, of which projectors and predictors are made."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class VectorNorm(BatchNorm):
 
 
 def mlp(widths: Sequence[int], norm_last: bool) -> nn.Sequential:
-    """Linear, batch norm, ReLU between the widths; the last map is bare, or has a batch norm alone behind it."""
+    """MLP of Linear, batch norm and ReLU through these widths; the last is Linear alone, or Linear and batch norm."""
     layers: list[nn.Module] = []
     for into, out in pairwise(widths[:-1]):
         layers += [nn.Linear(into, out), VectorNorm(out), nn.ReLU()]

@@ -4,7 +4,7 @@ Chen et al. 2020, "A Simple Framework for Contrastive Learning", §2.1; Mu et al
 
     role = MLP(class features)         Linear, BN, ReLU, Linear, BN, ReLU, Linear: w - 4096 - 4096 - 256
 
-Roles image_projected, image_projected2 [N, 256]. It reads what the tower gives, before the readout.
+Roles image_projected, image_projected2 [N, 256]. It reads the tower's class features, before the readout.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from equipoise.heads.head import Head, Seen, Sizes
+from equipoise.heads.head import Head, Sizes, TowerOutputs
 from equipoise.heads.mlp import mlp
 
 
@@ -33,9 +33,9 @@ class SimCLRHead(Head):
         super().__init__()
         self.projector = mlp([sizes.image_width, config.hidden, config.hidden, config.width], norm_last=False)
 
-    def forward(self, seen: Seen) -> dict[str, Tensor]:
+    def forward(self, outputs: TowerOutputs) -> dict[str, Tensor]:
         views = ("image", "image_view2")
         return {
-            role: self.projector(seen.features(view).classes.flatten(1))
+            role: self.projector(outputs.features(view).classes.flatten(1))
             for role, view in zip(self.roles, views, strict=True)
         }

@@ -16,7 +16,7 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from equipoise.heads.head import Head, Seen, Sizes
+from equipoise.heads.head import Head, Sizes, TowerOutputs
 from equipoise.heads.mlp import mlp
 
 
@@ -37,6 +37,6 @@ class SimSiamHead(Head):
         self.projector = mlp([sizes.space.dim, wide, wide, wide], norm_last=True)
         self.predictor = mlp([wide, config.bottleneck, wide], norm_last=False)
 
-    def forward(self, seen: Seen) -> dict[str, Tensor]:
-        projected = [self.projector(seen.vectors(view)) for view in ("image", "image_view2")]
+    def forward(self, outputs: TowerOutputs) -> dict[str, Tensor]:
+        projected = [self.projector(outputs.vectors(view)) for view in ("image", "image_view2")]
         return dict(zip(self.roles, [*projected, *map(self.predictor, projected)], strict=True))

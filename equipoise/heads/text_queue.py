@@ -1,11 +1,11 @@
-"""A queue of texts seen lately, and for each text of a batch the one in it that is closest.
+"""A queue of recent texts, and the nearest neighbour in it of each text of a batch.
 
 Li et al. 2022, "Supervision Exists Everywhere: A Data Efficient Contrastive Language-Image Pre-training Paradigm"
 (DeCLIP), §3; Dwibedi et al. 2021, NNCLR, §3.2.
 
     nearest(v) = argmax_{q in queue} s(v, q)                 queue [65,536, d]: first in, first out
 
-Roles text_nearest, text_view2_nearest [N, d], without gradients. A batch is looked up first and remembered after, the
+Roles text_nearest, text_view2_nearest [N, d], without gradients. A batch is looked up first and enqueued after, the
 changed captions before the captions. The authors fill the queue with random points at the start, and each process has
 one of its own, filled with its own texts; here nothing is looked up that was never a text (before the first batch each
 text is its own neighbour), and all processes have the same queue of all their texts.
@@ -19,17 +19,17 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from equipoise.heads.head import Head, Seen, Sizes
+from equipoise.heads.head import Head, Sizes, TowerOutputs
 from equipoise.types import Embeddings, UserError
 
-AT_ONCE = 256  # texts that are compared with the whole queue at the same time
+CHUNK = 256  # texts compared with the whole queue at once
 
 
 class TextQueue(Head):
     roles: ClassVar[tuple[str, ...]] = ("text_nearest", "text_view2_nearest")
     queue: Tensor  # [size, d]
-    place: Tensor  # where the next text goes
-    filled: Tensor  # how many there are
+    place: Tensor  # index of the next entry
+    filled: Tensor  # number of entries
 
     @dataclass(frozen=True)
     class Config:
@@ -49,18 +49,19 @@ class TextQueue(Head):
         self.register_buffer("place", torch.zeros((), dtype=torch.int64), persistent=False)
         self.register_buffer("filled", torch.zeros((), dtype=torch.int64), persistent=False)
 
-    def forward(self, seen: Seen) -> dict[str, Tensor]:
+    def forward(self, outputs: TowerOutputs) -> dict[str, Tensor]:
         views = ("text", "text_view2")
-        return {role: self.closest(seen.points(view)) for role, view in zip(self.roles, views, strict=True)}
+        return {role: self.closest(outputs.points(view)) for role, view in zip(self.roles, views, strict=True)}
 
     @torch.no_grad()
     def closest(self, points: Tensor) -> Tensor:
-        known = self.queue[: int(self.filled)]
-        if not len(known):
+        """Nearest entries of the queue [N, d]; the points themselves while it is empty."""
+        entries = self.queue[: int(self.filled)]
+        if not len(entries):
             return points.detach()
         with torch.autocast(points.device.type, enabled=False):
-            parts = [self.space.similarity(part.to(known), known).argmax(1) for part in points.split(AT_ONCE)]
-        return known[torch.cat(parts)].to(points.dtype)
+            nearest = [self.space.similarity(chunk.to(entries), entries).argmax(1) for chunk in points.split(CHUNK)]
+        return entries[torch.cat(nearest)].to(points.dtype)
 
     @torch.no_grad()
     def update_memory(self, embeddings: Embeddings) -> None:

@@ -30,7 +30,7 @@ POOL_BIAS = "visual.attnpool.c_proj.bias"
 
 
 def write_open_clip(model: Model, folder: Path) -> None:
-    plain, tokens = PlainCLIP.of(model, "open_clip"), model.tokens
+    plain, tokens = PlainCLIP.of(model, "open_clip"), model.tokenizer
     own = "" if is_clips(tokens) else folder.name
     config = open_clip_config.write_config(plain, tokens.end, own)
     names = open_clip_keys.names_for(plain.image)
@@ -41,7 +41,7 @@ def write_open_clip(model: Model, folder: Path) -> None:
 
 
 def write_transformers(model: Model, folder: Path) -> None:
-    plain, tokens = PlainCLIP.of(model, "transformers"), model.tokens
+    plain, tokens = PlainCLIP.of(model, "transformers"), model.tokenizer
     config, images = transformers_config.write_config(plain, tokens.start, tokens.end, tokens.pad)
     _write_json(folder / TRANSFORMERS, config)
     _write_json(folder / IMAGES, images)

@@ -62,14 +62,14 @@ def write_onnx(model: Model, folder: Path) -> None:
         _export(TextTower(model), _texts(model, 2), folder / "text.onnx", TEXTS, {0: "samples", 1: "tokens"})
     _check(folder / "image.onnx", IMAGES, _images(model, SAMPLES), ImageTower(model))
     _check(folder / "text.onnx", TEXTS, _texts(model, SAMPLES), TextTower(model))  # packed, as the model reads them
-    model.tokens.save(folder)
+    model.tokenizer.save(folder)
     write_text(folder / PREPROCESS, json.dumps(model.preprocess.to_json(), indent=2) + "\n")
     about = {
         "space": type(model.space).__name__,
         "dim": model.space.dim,
         "log_scale": model.log_scale.item(),
         "logit_bias": None if model.logit_bias is None else model.logit_bias.item(),
-        "context": model.tokens.context,
+        "context": model.tokenizer.context,
         "opset": OPSET,
     }
     write_text(folder / "model.json", json.dumps(about, indent=2) + "\n")
@@ -100,7 +100,7 @@ def _images(model: Model, count: int) -> tuple[Tensor, ...]:
 
 def _texts(model: Model, count: int) -> tuple[Tensor, ...]:
     """Of different lengths, the longest shorter than the context where that leaves room."""
-    tokens, make = model.tokens, torch.Generator().manual_seed(count)
+    tokens, make = model.tokenizer, torch.Generator().manual_seed(count)
     width = max(3, tokens.context - count)
     lengths = torch.randint(3, width + 1, (count,), generator=make)
     ids = torch.randint(tokens.size, (count, width), generator=make)

@@ -45,7 +45,7 @@ class PlainCLIP:
             f"its text tower is a {type(text).__name__}": type(text) is not TextTransformer,
             "its text tower is not causal": type(text) is TextTransformer and not text.config.causal,
             f"its readout is a {type(readout).__name__}": type(readout) is not ClassToken,
-            "it has no tokenizer": isinstance(model.tokens, NoTokenizer),
+            "it has no tokenizer": isinstance(model.tokenizer, NoTokenizer),
             "its points are shifted": model.shift is not None,
             "its towers have prompts": model.prompts is not None,
         }
@@ -60,7 +60,7 @@ class PlainCLIP:
             image.config,
             text.config,
             model.space.dim,
-            model.tokens.size,
+            model.tokenizer.size,
             text.context,
             model.preprocess,
             readout.bias is not None,

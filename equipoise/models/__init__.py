@@ -1,1 +1,1 @@
-"""Encoders, readouts, a space and a temperature put together, and the folder such a model is kept in."""
+"""The model: encoders, readouts, a space and a logit scale put together, and the folder it is saved in."""

@@ -1,6 +1,6 @@
-"""Points of what is said of every class: pivots that all images of a batch are compared with.
+"""Embeddings of every class's prompt: pivots that all images of a batch are compared with.
 
-They are common to the batch: the text tower reads all C prompts once a step, with gradients, whatever the size of the
+They are common to the batch: the text tower reads all C prompts once per step, with gradients, whatever the size of the
 batch or of its micro-batches, and every process reads them all. Beyond AT_ONCE they are read in parts whose activations
 are made again for the gradient, so that memory grows with C by the points alone; that costs the tower's forward pass
 twice.
@@ -21,7 +21,7 @@ AT_ONCE = 256  # prompts whose activations are kept
 
 
 def pivot_points(encode: Callable[[Tensor, Tensor], Tensor], batch: Batch) -> Tensor:
-    """[C, d], by `encode` from token ids and mask."""
+    """Points of all classes [C, d], made by `encode` from token ids and mask."""
     if CLASS_PROMPTS not in batch.common:
         raise UserError(
             "the objective compares images with all classes, whose prompts the batch does not hold; make it with "

@@ -1,4 +1,4 @@
-"""A model seen by its code weights: a sample is the shares of all codes [C] instead of their weighted sum [d].
+"""Code weights as features: a sample is the shares of all codes [C] instead of their weighted sum [d].
 
 Chen et al. 2023 (FDT), §4.3 and the rows marked * of Table 8: "using the FDT weights (Equation 5, 7 and 8) of each
 image or sentence as the features". They are compared by the cosine, as the paper compares everything. A sample takes C
@@ -18,7 +18,7 @@ from equipoise.types import Features, UserError
 
 
 class CodeWeights(Readout):
-    """The shares that a code book's readout makes its vector of."""
+    """Readout of a code book's shares [N, C], from which the code book's readout makes its vector."""
 
     reads_tokens = True
     reads_classes = False
@@ -33,15 +33,15 @@ class CodeWeights(Readout):
 
 
 def with_code_features(model: Model) -> Model:
-    """The same model, its parameters shared, whose points are code weights on a sphere."""
+    """Copy of the model that shares its parameters and whose points are code weights on a sphere."""
     image, text = model.image_readout, model.text_readout
     if not (isinstance(image, CodeBookReadout) and isinstance(text, CodeBookReadout)):
         raise UserError(
             "this model has no code weights; set evaluation.features to points, or readout.name to code_book"
         )
     assert isinstance(model.shared, CodeBook)
-    seen = copy.copy(model)
-    seen._modules = {**model._modules, "image_readout": CodeWeights(image), "text_readout": CodeWeights(text)}
-    seen.shift = None  # which is one of points
-    seen.space = Sphere(len(model.shared.codes))
-    return seen
+    viewed = copy.copy(model)
+    viewed._modules = {**model._modules, "image_readout": CodeWeights(image), "text_readout": CodeWeights(text)}
+    viewed.shift = None  # it is a direction of the former points
+    viewed.space = Sphere(len(model.shared.codes))
+    return viewed

@@ -1,4 +1,4 @@
-"""Whether a model can read what a source holds, asked before anything is trained or measured."""
+"""Compatibility of a model with a source, checked before anything is trained or measured."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from equipoise.types import UserError
 
 
 def require_compatible(model: Model, source: Source) -> None:
-    """Refuse, in a sentence, a model whose encoders read something else than the source gives."""
+    """Raise UserError where the encoders read something else than the source gives."""
     image, text = (source.image_width, source.text_width) if isinstance(source, FeatureSource) else (None, None)
     _require("image", "pictures", model.image_encoder, image)
     _require("text", "words", model.text_encoder, text)
-    expected, given = model.image_encoder.expects, (model.preprocess.mean, model.preprocess.std)
-    if expected is not None and expected != given:
+    expected, actual = model.image_encoder.expects, (model.preprocess.mean, model.preprocess.std)
+    if expected is not None and expected != actual:
         raise UserError(
             f"the image encoder was trained with mean {list(expected[0])} and std {list(expected[1])}, but preprocess "
-            f"has {list(given[0])} and {list(given[1])}; set preprocess.mean and preprocess.std"
+            f"has {list(actual[0])} and {list(actual[1])}; set preprocess.mean and preprocess.std"
         )
 
 
 def _require(part: str, raw: str, encoder: Encoder, width: int | None) -> None:
-    """`width` is that of the features; None where the source gives what is `raw`."""
+    """Check one tower; `width` is that of the source's features, None where it gives `raw` pictures or words."""
     reads_features = encoder.reads == "features"
     if reads_features and width is None:
         raise UserError(

@@ -9,7 +9,7 @@ u, v [N, d] points of images and texts, g [d] measured once on training data, λ
 (`evaluation/shift_sweep.py`) and kept as `shift.amount`. λ > 0 closes the gap. On the sphere this is the paper's; on a
 product of spheres g is one direction in all of them together, and each sphere is brought back to length 1 by itself;
 in Euclidean space nothing is brought back, and λ = ‖mean u - mean v‖/2 closes the gap for good. Sets of vectors have no
-mean, and are refused. The authors' λ is half of what they call delta. With λ = 0 there is no such part at all.
+mean: UserError. The authors' λ is half of what they call delta. With λ = 0 there is no such part at all.
 """
 
 from __future__ import annotations
@@ -27,6 +27,8 @@ SIGNS = {"image": -1.0, "text": 1.0}
 
 
 class Shift(nn.Module):
+    """Shift of points by a fixed amount along a measured direction."""
+
     direction: Tensor  # [d], g; zero where it was never measured
 
     @dataclass(frozen=True)
@@ -64,7 +66,7 @@ class Shift(nn.Module):
 
 
 def shifted(points: Tensor, direction: Tensor, amount: float, tower: str, space: Space) -> Tensor:
-    """Points [..., d] of one tower; with an amount of 0 the very same."""
+    """Shifted points [..., d] of one tower; the same tensor where the amount is 0."""
     if not amount:
         return points
     return space.project(points + SIGNS[tower] * amount * direction.to(points))

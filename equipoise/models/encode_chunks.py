@@ -1,7 +1,7 @@
-"""Points of more things than are encoded at once: who makes them, and in what parts.
+"""Encoding more samples than fit in memory at once, in chunks.
 
-`spread(total, size, encode)` gives encode(range(0, total)) without asking for more than `size` things at once. A model
-has `encode_in_chunks`; a run of several processes lends it one that shares the work.
+`encode_all(total, size, encode)` returns encode(range(0, total)) without encoding more than `size` samples at once. A
+model has `encode_in_chunks`; a run of several processes replaces it by one that shares the work.
 """
 
 from __future__ import annotations
@@ -15,6 +15,6 @@ EncodeAll = Callable[[int, int, Callable[[range], Tensor]], Tensor]
 
 
 def encode_in_chunks(total: int, size: int, encode: Callable[[range], Tensor]) -> Tensor:
-    """Here, one part after another."""
-    parts = [encode(range(start, min(start + size, total))) for start in range(0, total, size)]
-    return torch.cat(parts) if parts else encode(range(0))
+    """Encode chunk after chunk in this process."""
+    chunks = [encode(range(start, min(start + size, total))) for start in range(0, total, size)]
+    return torch.cat(chunks) if chunks else encode(range(0))

@@ -1,4 +1,4 @@
-"""A model is a folder anyone can read:
+"""The model folder, which anyone can read:
 
     config.toml          every setting of the run, resolved
     model.safetensors    the weights
@@ -28,7 +28,7 @@ from equipoise.io.atomic import replacing, write_text
 from equipoise.models.model import Model, count_parameters
 from equipoise.types import UserError
 
-CONFIG, WEIGHTS, PREPROCESS, METRICS, CARD, TOKENISER = (
+CONFIG, WEIGHTS, PREPROCESS, METRICS, CARD, TOKENIZER = (
     "config.toml",
     "model.safetensors",
     "preprocess.json",
@@ -36,15 +36,15 @@ CONFIG, WEIGHTS, PREPROCESS, METRICS, CARD, TOKENISER = (
     "README.md",
     "tokenizer.json",
 )
-OTHERS = ("open_clip_config.json", "config.json")  # what open_clip and transformers keep beside their weights
-SAID = 6  # differences named in an error
+FOREIGN_CONFIGS = ("open_clip_config.json", "config.json")  # of open_clip and of transformers
+LISTED = 6  # differences named in an error
 CHECKPOINTS, BEST, STEP = "checkpoints", "best", "step-"
 
 
 def save_model(
     model: Model, folder: Path, config: str, metrics: Mapping[str, float], weights: Mapping[str, Tensor] | None = None
 ) -> None:
-    """Write a whole model folder in one move; `weights` stand in for the model's own (an average, say)."""
+    """Write a model folder, complete or not at all; `weights` replace the model's own (an EMA, say)."""
     with replacing(folder) as temporary:
         temporary.mkdir()
         write_model(model, temporary, config, metrics, weights)
@@ -53,9 +53,9 @@ def save_model(
 def write_model(
     model: Model, folder: Path, config: str, metrics: Mapping[str, float], weights: Mapping[str, Tensor] | None = None
 ) -> None:
-    """Write the model's files into a folder that may hold others; the weights last, for they make it a model."""
+    """Write the model's files into a folder that may hold other files; the weights last, for they make it a model."""
     write_text(folder / CONFIG, config)
-    model.tokens.save(folder)
+    model.tokenizer.save(folder)
     write_text(folder / PREPROCESS, json.dumps(model.preprocess.to_json(), indent=2) + "\n")
     write_text(folder / METRICS, json.dumps(dict(metrics), indent=2) + "\n")
     write_text(folder / CARD, card(model, config, metrics))
@@ -81,20 +81,20 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
 
 def model_folder(path: Path) -> Path:
     """The folder that holds the model: `path` itself, or the best (else the newest) checkpoint of an unfinished run."""
-    others = next((name for name in OTHERS if (path / name).is_file() and not (path / CONFIG).is_file()), "")
+    foreign = next((name for name in FOREIGN_CONFIGS if (path / name).is_file() and not (path / CONFIG).is_file()), "")
     for candidate in (path, path / CHECKPOINTS / BEST, *reversed(step_folders(path))):
-        if (candidate / WEIGHTS).is_file() and not others:
+        if (candidate / WEIGHTS).is_file() and not foreign:
             return candidate
     hint = "" if path.is_dir() else " (there is no such folder)"
-    if others:
-        hint = f", but {others} of another library: `equipoise import {path} --out FOLDER` makes one of it"
+    if foreign:
+        hint = f", but {foreign} of another library: `equipoise import {path} --out FOLDER` makes one of it"
     raise UserError(f"no model in {path}{hint}: a model folder holds {WEIGHTS} and {CONFIG}")
 
 
 def step_folders(run: Path) -> list[Path]:
-    """The checkpoints of a run by step, oldest first; one that has its name is complete."""
-    found = [path for path in (run / CHECKPOINTS).glob(f"{STEP}*") if path.name.removeprefix(STEP).isdecimal()]
-    return sorted(found, key=step_number)
+    """Checkpoint folders of a run, oldest first. A folder gets its name when it is complete."""
+    folders = [path for path in (run / CHECKPOINTS).glob(f"{STEP}*") if path.name.removeprefix(STEP).isdecimal()]
+    return sorted(folders, key=step_number)
 
 
 def step_number(checkpoint: Path) -> int:
@@ -102,33 +102,34 @@ def step_number(checkpoint: Path) -> int:
 
 
 def read_parts(folder: Path) -> tuple[CaptionTokenizer, Preprocess]:
+    """Tokenizer and preprocessing of a model folder."""
     path = folder / PREPROCESS
     try:
         preprocess = Preprocess.from_json(json.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UserError(f"cannot read {path}: {error}") from error
-    tokens = CaptionTokenizer.load(folder) if (folder / TOKENISER).is_file() else NoTokenizer()
-    return tokens, preprocess
+    tokenizer = CaptionTokenizer.load(folder) if (folder / TOKENIZER).is_file() else NoTokenizer()
+    return tokenizer, preprocess
 
 
 def fill_weights(model: nn.Module, state: Mapping[str, Tensor], path: Path) -> None:
-    """Load weights that were read from `path` into a model of exactly the same shape; otherwise say what differs and
-    load nothing."""
+    """Load weights that were read from `path` into a model of exactly the same shape; otherwise load nothing and raise
+    UserError, which names the differences."""
     if problems := differences(model.state_dict(), state):
-        more = f"; and {len(problems) - SAID} more" if len(problems) > SAID else ""
+        more = f"; and {len(problems) - LISTED} more" if len(problems) > LISTED else ""
         settings = f" ({path.with_name(CONFIG)} holds its settings)" if path.with_name(CONFIG).is_file() else ""
-        raise UserError(f"{path}{settings} does not fit this model: {'; '.join(problems[:SAID])}{more}")
+        raise UserError(f"{path}{settings} does not fit this model: {'; '.join(problems[:LISTED])}{more}")
     model.load_state_dict(state)
 
 
-def differences(wanted: Mapping[str, Tensor], found: Mapping[str, Tensor]) -> list[str]:
-    """What keeps `found` from being loaded as `wanted`, one short phrase each."""
-    missing = [f"{name} is missing" for name in wanted if name not in found]
-    extra = [f"{name} is not part of the model" for name in found if name not in wanted]
+def differences(expected: Mapping[str, Tensor], state: Mapping[str, Tensor]) -> list[str]:
+    """Missing, extra and misshaped tensors of a state dict, one short phrase per key."""
+    missing = [f"{key} is missing" for key in expected if key not in state]
+    extra = [f"{key} is not part of the model" for key in state if key not in expected]
     misshaped = [
-        f"{name} is {_shape(found[name])}, not {_shape(wanted[name])}"
-        for name in wanted
-        if name in found and found[name].shape != wanted[name].shape
+        f"{key} is {_shape(state[key])}, not {_shape(expected[key])}"
+        for key in expected
+        if key in state and state[key].shape != expected[key].shape
     ]
     return misshaped + missing + extra
 

@@ -1,15 +1,15 @@
-"""The logit scale: how far similarities are stretched. Stored as CLIP does, as t = log(scale); logits are exp(t)·s(u,
-v).
+"""The logit scale: the factor exp(t) on similarities, stored as CLIP does, as t; logits are exp(t)·s(u, v), and the
+temperature is τ = 1/exp(t).
 
 Radford et al. 2021, §2.5: t starts at ln(1/0.07), is learned, and exp(t) is kept below 100. Sun & Li 2024, §4.2: on a
 product of m spheres similarities reach m times as far, so exp(t) is kept below 100/m (`per_sphere`; their Table 5
 says 3.95 for m = 16 instead of 6.25, which is `max_scale = 3.95`).
 
-A bound must let the gradient back in: clamping inside the loss gives zero gradient above the bound, so a temperature
+A bound must let the gradient back in: clamping inside the loss gives zero gradient above the bound, so a logit scale
 that starts or lands there stays for ever. Here the bound is applied straight through (the value is bounded, the
-gradient passes), and after every optimizer step the parameter itself is brought back to the bound.
+gradient passes), and after every optimizer step the parameter itself is clamped to the bound.
 
-Adam moves t by no more than the learning rate a step. In a run of some hundred steps that may be too little to get
+Adam moves t by no more than the learning rate per step. In a run of some hundred steps that may be too little to get
 from a start to anywhere: `speed` multiplies the learning rate of t alone. Weight decay never touches it.
 """
 
@@ -31,7 +31,7 @@ class LogitScale:
     learnable: bool = True
     max_scale: float = 100.0  # upper bound on exp(t)
     per_sphere: bool = False  # divides the bound by the number of spheres of a product
-    speed: float = 1.0  # of learning, beside that of the other parameters
+    speed: float = 1.0  # multiplies the learning rate of t
 
     def __post_init__(self) -> None:
         for name in ("max_scale", "speed"):
@@ -45,7 +45,7 @@ class LogitScale:
         return ("radford2021clip", *(("sun2024temperature",) if self.per_sphere else ()))
 
     def within(self, space: Space) -> LogitScale:
-        """The same with the bound that holds in `space`."""
+        """Copy whose bound is the one that holds in `space`."""
         return replace(self, max_scale=self.max_scale / space.factors, per_sphere=False) if self.per_sphere else self
 
     @property
@@ -56,12 +56,12 @@ class LogitScale:
         return nn.Parameter(torch.tensor(self.init), requires_grad=self.learnable)
 
     def bounded(self, log_scale: Tensor) -> Tensor:
-        """t, at most the bound, with the gradient of t itself."""
+        """t clamped to the bound, straight through: its gradient is that of t itself."""
         return log_scale + (log_scale.clamp(max=self.max_log_scale) - log_scale).detach()
 
     @torch.no_grad()
     def clamp_(self, log_scale: Tensor) -> None:
-        """After an optimizer step: a parameter beyond the bound returns to it, in place."""
+        """Clamp t to the bound in place; called after every optimizer step."""
         log_scale.clamp_(max=self.max_log_scale)
 
     def at_bound(self, log_scale: Tensor) -> bool:

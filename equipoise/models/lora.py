@@ -5,7 +5,7 @@ Hu et al. 2022, "LoRA: Low-Rank Adaptation of Large Language Models", §4.1, Eq.
     W = W₀ + (α/r) B A          W₀ [out, in] frozen; A [r, in] starts at random, B [out, r] at zero: at first W = W₀
 
 The paper adapts the attention's maps; here all linear maps of both towers do unless `layers` names some (`qkv`, `out`).
-The sum is made before the input comes, in float32 at least, so what is trained is what is left when the adapters are
+The sum is made before it meets the input, in float32 at least, so what is trained is what is left when the adapters are
 merged. They live in training and in its checkpoints only: a model that is loaded has W alone, under its old names.
 """
 
@@ -24,6 +24,8 @@ UP, DOWN = ".adapter.up", ".adapter.down"
 
 
 class Adapter(nn.Module):
+    """The low-rank product B A of one linear map: `up` is B, `down` is A."""
+
     added = True  # `training.trains = "added"` trains it alone
 
     def __init__(self, weight: Tensor, rank: int):
@@ -34,7 +36,7 @@ class Adapter(nn.Module):
 
 
 class AdaptedLinear(nn.Linear):
-    """A linear map whose `weight` is W; what was its weight, W₀, keeps its name among the parameters."""
+    """Linear map whose `weight` is W; W₀ keeps the name `weight` among the parameters."""
 
     def __init__(self, linear: nn.Linear, rank: int, scale: float):
         nn.Module.__init__(self)
@@ -45,16 +47,16 @@ class AdaptedLinear(nn.Linear):
     @property
     def weight(self) -> Tensor:  # type: ignore[override]
         with torch.autocast(self.adapter.up.device.type, enabled=False):
-            given = self._parameters["weight"]
-            assert given is not None
-            return with_product(given, self.adapter.up, self.adapter.down, self.scale)
+            frozen = self._parameters["weight"]
+            assert frozen is not None
+            return with_product(frozen, self.adapter.up, self.adapter.down, self.scale)
 
 
 @dataclass(frozen=True)
 class Lora:
     rank: int = 0  # r; 0: no adapters
     alpha: float = 16.0  # α
-    layers: tuple[str, ...] = ()  # how the names of adapted maps end; none: all of both towers
+    layers: tuple[str, ...] = ()  # endings of the adapted maps' names; none: all maps of both towers
 
     def __post_init__(self) -> None:
         if self.rank < 0:
@@ -71,7 +73,7 @@ class Lora:
         return self.alpha / self.rank
 
     def put_into(self, model: Model) -> None:
-        """Adapters on the towers' linear maps, in place."""
+        """Put adapters on the towers' linear maps, in place."""
         if not self.rank:
             return
         chosen = [(name, linear) for name, linear in _linears(model) if name.endswith(self.layers or ("",))]
@@ -81,11 +83,11 @@ class Lora:
                 f"lora.layers = {list(self.layers)} is the end of no linear map's name; there are {', '.join(ends)}"
             )
         for name, linear in chosen:
-            parent, _, own = name.rpartition(".")
-            model.get_submodule(parent)._modules[own] = AdaptedLinear(linear, self.rank, self.scale)
+            parent, _, child = name.rpartition(".")
+            model.get_submodule(parent)._modules[child] = AdaptedLinear(linear, self.rank, self.scale)
 
     def merged(self, state: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """The weights of the same model without adapters; as they are where there are none."""
+        """State dict of the same model with the adapters merged into its maps."""
         plain = {name: tensor for name, tensor in state.items() if not name.endswith((UP, DOWN))}
         for name in state:
             if name.endswith(UP):

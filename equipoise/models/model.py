@@ -1,4 +1,4 @@
-"""A model: two encoders, two readouts, what these share, one space, one temperature; tokenizer and preprocessing too.
+"""The model: two encoders, two readouts and what they share, a space, a logit scale, tokenizer and preprocessing.
 
     images --image encoder--> Features --readout--> vectors --space.project, shift--> points
     texts  --text encoder---> Features --readout--> vectors --space.project, shift--> points
@@ -37,7 +37,7 @@ ImageLike = Image.Image | str | Path
 
 
 class Model(nn.Module):
-    encode_all: EncodeAll = staticmethod(encode_in_chunks)  # who encodes a whole data set; several processes share it
+    encode_all: EncodeAll = staticmethod(encode_in_chunks)  # encodes a whole data set; several processes share it
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class Model(nn.Module):
     ):
         super().__init__()
         self.space, self.temperature = space, temperature.within(space)
-        self.preprocess, self.tokens = preprocess, tokens
+        self.preprocess, self.tokenizer = preprocess, tokens
         classes = readout.class_tokens(space)
         self.image_encoder = image.build(preprocess.size, classes)
         learned = prompts or Prompts.Config()
@@ -71,13 +71,13 @@ class Model(nn.Module):
         self.regions = (regions or RegionBranch.Config()).build(self.image_encoder)
         self.shift = (shift or Shift.Config()).build(space)
         self.logit_scale = temperature.parameter()
-        self.logit_bias = None if bias is None else nn.Parameter(torch.tensor(bias))  # of an objective that learns one
+        self.logit_bias = None if bias is None else nn.Parameter(torch.tensor(bias))  # where the objective learns one
         sizes = Sizes(space, classes * self.image_encoder.width, self.text_encoder.width, tokens.size)
         self.heads = nn.ModuleDict({name: config.build(sizes) for name, config in (heads or {}).items()})
         self.prompts = learned.build(self.image_encoder, self.text_encoder)
 
     def forward(self, batch: Batch, needs: Sequence[str] = ("image", "text")) -> Embeddings:
-        """The roles an objective needs, and no more."""
+        """Embeddings of the batch in the roles that an objective needs, and no others."""
         heads = [head for head in self.all_heads() if set(head.roles) & set(needs)]
         image, text = self.tower("image"), self.tower("text")
         cache = ForwardCache({"image": image, "text": text}, batch, _towers_with_tokens((image, text), heads))
@@ -94,10 +94,10 @@ class Model(nn.Module):
                 f"this model cannot produce {', '.join(sorted(unknown))}, which the objective needs; "
                 "regions need regions.width, tags and pivots a text encoder that reads words, others a head"
             )
-        made = {role: makers[role]() for role in needs if role in makers}
+        embeddings = {role: makers[role]() for role in needs if role in makers}
         for head in heads:
-            made |= {role: widened(rows) for role, rows in head(cache).items()}
-        return Embeddings.of({role: made[role] for role in needs})
+            embeddings |= {role: widened(rows) for role, rows in head(cache).items()}
+        return Embeddings.of({role: embeddings[role] for role in needs})
 
     def all_heads(self) -> list[Head]:
         return [head for head in self.heads.values() if isinstance(head, Head)]
@@ -110,20 +110,20 @@ class Model(nn.Module):
         return Tower(name, encoder, readout, self.shared, self.space, self.shift)
 
     def update_memory(self, embeddings: Embeddings) -> None:
-        """What heads keep of a batch, once it has been compared: the whole of it, from all processes."""
+        """Let heads store what later batches need of this one: the whole batch, from all processes, after its loss."""
         for head in self.all_heads():
             head.update_memory(embeddings)
 
     def clamp_(self) -> None:
-        """After an optimizer step: what has left its bounds returns to them."""
+        """Clamp the logit scale and the heads' parameters to their bounds; called after every optimizer step."""
         self.temperature.clamp_(self.logit_scale)
         for head in self.all_heads():
             head.clamp_()
 
     def memory(self) -> dict[str, Tensor]:
-        """What heads have kept, by the names of the buffers: part of a run's state, not of the model's."""
-        kept = ((name, head.memory()) for name, head in self.heads.items() if isinstance(head, Head))
-        return {f"heads.{name}.{part}": tensor for name, parts in kept for part, tensor in parts.items()}
+        """Buffers of the heads' memories by name: part of a run's state, not of the model's state_dict."""
+        memories = ((name, head.memory()) for name, head in self.heads.items() if isinstance(head, Head))
+        return {f"heads.{name}.{part}": tensor for name, parts in memories for part, tensor in parts.items()}
 
     def image_points(self, images: Tensor, mask: Tensor | None = None) -> Tensor:
         """Points [N, d] of preprocessed images [N, 3, H, W], or of image features, with a mask where some of their
@@ -144,25 +144,34 @@ class Model(nn.Module):
         return self.read("image", features)
 
     def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> Any:
-        """As ever. Prompts that the weights do not know of start from these weights' words."""
-        found = super().load_state_dict(state_dict, strict=strict, assign=assign)
-        if self.prompts is not None and any(name.startswith("prompts.") for name in found.missing_keys):
+        """Like nn.Module's; prompts missing from the checkpoint are initialised from its token embeddings."""
+        outcome = super().load_state_dict(state_dict, strict=strict, assign=assign)
+        if self.prompts is not None and any(key.startswith("prompts.") for key in outcome.missing_keys):
             assert isinstance(self.text_encoder, TextTransformer)
-            self.prompts.start_from(self.text_encoder.words, self.tokens)
-        return found
+            self.prompts.start_from(self.text_encoder.words, self.tokenizer)
+        return outcome
 
     def load_pretrained(self) -> None:
-        """Where an encoder's settings name weights trained elsewhere, start from them."""
+        """Load pretrained weights into the encoders whose settings name some."""
         self.image_encoder.load_pretrained()
         self.text_encoder.load_pretrained()
 
     @property
+    def tokens(self) -> CaptionTokenizer:
+        """The tokenizer, by the name of its recipe table."""
+        return self.tokenizer
+
+    @tokens.setter
+    def tokens(self, tokenizer: CaptionTokenizer) -> None:
+        self.tokenizer = tokenizer
+
+    @property
     def log_scale(self) -> Tensor:
-        """t, bounded; logits are exp(t)·similarity."""
+        """t, clamped to its bound; logits are exp(t)·similarity."""
         return self.temperature.bounded(self.logit_scale)
 
     def facts(self) -> dict[str, float]:
-        """What its parts have to say in the log, beside the temperature."""
+        """Numbers for the log beside the logit scale: the bias, and what both readouts share (usage of codes)."""
         bias = {} if self.logit_bias is None else {"bias": self.logit_bias.item()}
         return {**bias, **(self.shared.facts() if self.shared else {})}
 
@@ -171,15 +180,15 @@ class Model(nn.Module):
         return self.logit_scale.device
 
     def similarity(self, images: Tensor, texts: Tensor) -> Tensor:
-        """Points [N, d] and [M, d] to [N, M]: larger is closer, without temperature."""
+        """Similarities [N, M] of points [N, d] and [M, d]: larger is closer; the logit scale is not applied."""
         return self.space.similarity(images, texts)
 
     @torch.no_grad()
     def encode_image(
         self, images: Tensor | ImageLike | Sequence[ImageLike], batch_size: int = 256, mask: Tensor | None = None
     ) -> Tensor:
-        """PIL images, paths, or uint8 pixels [N, 3, H, W] to points [N, d]; a model that was trained on features
-        takes those instead, [N, w] or [N, P, w] with a `mask` [N, P] where some tokens are padding."""
+        """Points [N, d] of PIL images, paths, or uint8 pixels [N, 3, H, W]. A model that was trained on features takes
+        those instead, [N, w] or [N, P, w] with a `mask` [N, P] where some tokens are padding."""
         if isinstance(images, (Image.Image, str, Path)):
             images = [images]
         with evaluating(self):
@@ -193,7 +202,7 @@ class Model(nn.Module):
     def encode_text(
         self, texts: str | Sequence[str] | Tensor, batch_size: int = 1024, mask: Tensor | None = None
     ) -> Tensor:
-        """Strings to points [N, d]; a model that was trained on features takes those instead, as `encode_image`."""
+        """Points [N, d] of strings; a model that was trained on features takes those instead, as `encode_image`."""
         texts = [texts] if isinstance(texts, str) else texts
         with evaluating(self):
             parts = [
@@ -206,8 +215,8 @@ class Model(nn.Module):
         prepared = self.image_encoder.prepare(images, self.preprocess).to(self.device)
         return self.image_points(prepared, None if mask is None else mask.to(self.device))
 
-    def _encode_strings(self, texts: Sequence[str] | Tensor, given: Tensor | None) -> Tensor:
-        ids, mask = self.text_encoder.prepare(texts, given, self.tokens)
+    def _encode_strings(self, texts: Sequence[str] | Tensor, mask: Tensor | None) -> Tensor:
+        ids, mask = self.text_encoder.prepare(texts, mask, self.tokenizer)
         return self.tower("text").points(ids.to(self.device), mask.to(self.device))
 
 
@@ -218,7 +227,7 @@ def _towers_with_tokens(towers: Sequence[Tower], heads: Sequence[Head]) -> froze
 
 
 class evaluating:
-    """Evaluation mode for a while: dropout off, then back as it was."""
+    """Context of evaluation mode (dropout off); restores the former mode."""
 
     def __init__(self, module: nn.Module):
         self.module, self.was_training = module, module.training

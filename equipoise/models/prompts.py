@@ -6,9 +6,9 @@ Khattak et al. 2023, "MaPLe: Multi-modal Prompt Learning", §3.
     P̃_k = P_k A_k + a_k        [n, w_v]: those of the image tower; a linear map of its own for each k
     texts      [start, P_1, words, end], all with positions
     images     [class, patches] with positions, P̃_1 without; then the first norm
-    before block k = 2 ... depth, what became of the tokens at P's places gives way to P_k, or P̃_k
+    before block k = 2 ... depth, P_k, or P̃_k, replaces the output at P's places
 
-n = `length` (2 in the paper), depth 9 of 12 blocks. Deeper blocks see what became of the last ones. P_1 starts from the
+n = `length` (2 in the paper), depth 9 of 12 blocks. Deeper blocks see the output at their places. P_1 starts from the
 embeddings of the first n tokens of "a photo of a", by the model's own tokenizer, where the weights come from a trained
 model and the phrase has as many; all else starts from N(0, 0.02), and all A_k of k > 1 from the same numbers, as the
 authors' copies do. Nothing but this is to be trained (`training.trains = "added"`).
@@ -37,6 +37,8 @@ WORDS = "a photo of a"
 
 
 class Prompts(nn.Module):
+    """Learned tokens of both towers, which it hands to their encoders."""
+
     added = True  # `training.trains = "added"` trains it alone
 
     @dataclass(frozen=True)
@@ -88,9 +90,9 @@ class Prompts(nn.Module):
         return [coupled(tokens) for coupled, tokens in zip(self.maps, self.tokens, strict=True)]
 
     @torch.no_grad()
-    def start_from(self, words: nn.Embedding, tokens: CaptionTokenizer) -> None:
-        """P_1 from the embeddings of words, where there are enough of them."""
-        ids, mask = tokens(WORDS)
+    def start_from(self, words: nn.Embedding, tokenizer: CaptionTokenizer) -> None:
+        """Initialise P_1 with the embeddings of "a photo of a", where that has enough tokens."""
+        ids, mask = tokenizer(WORDS)
         inside = ids[0, mask[0]][1:-1]  # without start and end
         if len(inside) >= self.config.length:
             self.tokens[0].copy_(words.weight[inside[: self.config.length].to(words.weight.device)])

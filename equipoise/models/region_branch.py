@@ -1,4 +1,4 @@
-"""The guide branch: regions of an image and their tags, embedded by the same two towers as images and captions.
+"""The region branch: regions of an image and their tags, embedded by the same two towers as images and captions.
 
 Gao et al. 2022 (PyramidCLIP), §3.2 and the authors' model file; Gao et al. 2024 (SoftCLIP), Fig. 2.
 
@@ -25,6 +25,8 @@ from equipoise.types import Batch, Features, UserError
 
 
 class RegionBranch(nn.Module):
+    """Linear map of region features into the width of the image tower, whose last blocks read them."""
+
     @dataclass(frozen=True)
     class Config:
         width: int = 0  # of the regions' features; 0: no branch
@@ -62,13 +64,14 @@ class RegionBranch(nn.Module):
 
 
 def tags_of(batch: Batch) -> tuple[Tensor, Tensor]:
-    """Token ids and mask, no wider than the longest."""
+    """Token ids and mask of the batch's tags, cut to the longest."""
     ids, mask = required(batch, TAGS), required(batch, TAGS_MASK)
     longest = int(mask.sum(1).max())
     return ids[:, :longest], mask[:, :longest]
 
 
 def required(batch: Batch, name: str) -> Tensor:
+    """Side data `name` of the batch; raises UserError where it has none."""
     if name not in batch.side:
         raise UserError(
             f"the objective looks at {name}, but the data has none; choose another guide (objective.guide.name), "

@@ -1,10 +1,9 @@
-"""How token features become a vector."""
+"""Readouts: from token features to one vector per sample."""
 
 from __future__ import annotations
 
 from equipoise.ops.sparsemax import sparsemax
-from equipoise.readouts.class_token import ClassToken
-from equipoise.readouts.class_tokens import ClassTokens
+from equipoise.readouts.class_tokens import ClassToken, ClassTokens
 from equipoise.readouts.code_book import CodeBookReadout
 from equipoise.readouts.codebook_state import CodeBook
 from equipoise.readouts.readout import Readout, ReadoutConfig, Shared

@@ -1,14 +1,22 @@
-"""Multi(n, m): m class tokens, each through the same linear map to a sphere of its own.
+"""Class tokens through one linear map: CLIP's readout of one token, and Multi(n, m) of m tokens.
 
-Sun & Li 2024, "Analyzing the Impact of Learnable Softmax Temperature in Contrastive Visual-Textual Alignment Systems",
-§3, Fig. 5 and 6; the conference form is "Design of the Topology for Contrastive Visual-Textual Alignment", §3.1.
+`class_token`: Radford et al. 2021, Fig. 3 (`W_i`, `W_t`).
+
+    vector = class @ projection                         class [N, 1, w], projection [w, d], no bias
+
+CLIP's ResNets alone have a bias [d] on the image side; `image_bias` is for their weights. On a product of spheres the
+vector is cut into m parts: PS(n, m).
+
+`class_tokens`: Sun & Li 2024, "Analyzing the Impact of Learnable Softmax Temperature in Contrastive Visual-Textual
+Alignment Systems", §3, Fig. 5 and 6; the conference form is "Design of the Topology for Contrastive Visual-Textual
+Alignment", §3.1. Each token has a sphere of its own, and all tokens of a tower share one projection.
 
     vector_k = class_k @ projection,  k = 1 ... m       class [N, m, w], projection [w, n], no bias
     vector   = [vector_1, ..., vector_m]                [N, n·m]; the space normalises each part
 
-n and m are those of the space, a product of m spheres in n dimensions, so they are set in one place. A tower has one
-projection for all its tokens; what tells the tokens apart is in the towers (`vit.py`, `text.py`). With m = 1 this is
-`class_token`, which on the same space makes all m parts from one token: PS(n, m). Fig. 6 calls m "PS_n" and n "PS_m".
+n and m are those of the space, a product of m spheres in n dimensions, so they are set in one place. What tells the
+tokens apart is in the towers (`vit.py`, `text.py`). With m = 1 both readouts are the same. Fig. 6 calls m "PS_n" and n
+"PS_m".
 """
 
 from __future__ import annotations
@@ -22,6 +30,32 @@ from torch import Tensor, nn
 from equipoise.readouts.readout import Readout, Shared
 from equipoise.spaces import Space
 from equipoise.types import Features, UserError
+
+
+class ClassToken(Readout):
+    @dataclass(frozen=True)
+    class Config:
+        cites: ClassVar[tuple[str, ...]] = ("radford2021clip",)
+
+        image_bias: bool = False
+
+        def class_tokens(self, space: Space) -> int:
+            return 1
+
+        def build(self, width: int, space: Space, tower: str) -> ClassToken:
+            return ClassToken(width, space.dim, bias=self.image_bias and tower == "image")
+
+        def shared(self, space: Space) -> None:
+            return None
+
+    def __init__(self, width: int, dim: int, bias: bool = False):
+        super().__init__()
+        self.projection = nn.Parameter(width**-0.5 * torch.randn(width, dim))
+        self.bias = nn.Parameter(torch.zeros(dim)) if bias else None
+
+    def forward(self, features: Features, shared: Shared | None = None) -> Tensor:
+        vectors = features.classes[:, 0] @ self.projection
+        return vectors if self.bias is None else vectors + self.bias
 
 
 class ClassTokens(Readout):
@@ -44,16 +78,16 @@ class ClassTokens(Readout):
         self.projection = nn.Parameter(width**-0.5 * torch.randn(width, n))
 
     def forward(self, features: Features, shared: Shared | None = None) -> Tensor:
-        if (there := features.classes.shape[1]) != self.m:
+        if (count := features.classes.shape[1]) != self.m:
             raise UserError(
-                f"samples have {there} class tokens, but the space has {self.m} spheres; "
+                f"samples have {count} class tokens, but the space has {self.m} spheres; "
                 "set space.m to the number of tokens, or give features that have as many"
             )
         return (features.classes @ self.projection).flatten(1)
 
 
 def _spheres(space: Space) -> tuple[int, int]:
-    """n and m of a space that says them."""
+    """n and m of a product of spheres; raises UserError for other spaces."""
     n, m = getattr(space, "n", None), getattr(space, "m", None)
     if n is None or m is None:
         raise UserError(

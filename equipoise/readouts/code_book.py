@@ -3,7 +3,7 @@
 Chen et al. 2023, "Revisiting Multimodal Representation in Contrastive Learning: From Patch and Token Embeddings to
 Finite Discrete Tokens", Eq. 4-10.
 
-    q_j = projection(token_j)                        one projection a tower, patches or words, no class token
+    q_j = projection(token_j)                        one projection per tower, patches or words, no class token
     r_c = scale/√d · max_{j real} <q_j, c_c>         (4, 6); or the mean
     w   = sparsemax(r)                               (8); or softmax (5, 7)
     vector = Σ_c w_c c_c                             (9, 10); the space projects it
@@ -41,6 +41,8 @@ SETTINGS = {
 
 
 class CodeBookReadout(Readout):
+    """One tower's projection of tokens to queries, and their relevance, shares and weighted sum."""
+
     reads_tokens = True
     reads_classes = False
 
@@ -49,7 +51,7 @@ class CodeBookReadout(Readout):
         cites: ClassVar[tuple[str, ...]] = ("chen2023fdt", "martins2016sparsemax")
 
         codes: int = 16_384
-        scale: float = 0.001  # of relevance, beside 1/√d
+        scale: float = 0.001  # of relevance, multiplied by 1/√d
         pooling: str = "max"
         activation: str = "sparsemax"
         projection: str = "two_layers"
@@ -71,7 +73,7 @@ class CodeBookReadout(Readout):
                 )
 
         def class_tokens(self, space: Space) -> int:
-            return 1  # towers have it all the same
+            return 1  # encoders have it even if nothing reads it
 
         def build(self, width: int, space: Space, tower: str) -> CodeBookReadout:
             return CodeBookReadout(self, width, space.dim, tower)
@@ -83,9 +85,9 @@ class CodeBookReadout(Readout):
         super().__init__()
         self.config, self.tower, self.scale = config, tower, config.scale / math.sqrt(dim)
         first = nn.Linear(width, dim)
-        further = (nn.LayerNorm(dim), nn.Linear(dim, dim))
+        second = (nn.LayerNorm(dim), nn.Linear(dim, dim))
         self.projection = (
-            nn.Sequential(nn.LayerNorm(width), first, nn.GELU(), *further)
+            nn.Sequential(nn.LayerNorm(width), first, nn.GELU(), *second)
             if config.projection == "two_layers"
             else nn.Sequential(first, nn.GELU())
         )
@@ -99,23 +101,23 @@ class CodeBookReadout(Readout):
             return weights @ shared.codes
 
     def weights(self, features: Features, book: CodeBook) -> Tensor:
-        """The share of every code in every sample [N, C]."""
+        """Shares of all codes in each sample [N, C]."""
         return self.shares(self.relevance(features, book))
 
     def shares(self, relevance: Tensor) -> Tensor:
-        """The codes' shares that relevance [N, C] makes. In full precision, for a share is what is left of scores."""
+        """Shares of codes [N, C] by relevance [N, C], in full precision, for a share is a small difference of scores."""
         with torch.autocast(relevance.device.type, enabled=False):
             return sparsemax(relevance) if self.config.activation == "sparsemax" else relevance.softmax(-1)
 
     def relevance(self, features: Features, book: CodeBook) -> Tensor:
-        """How well every code fits every sample [N, C], pooled over its tokens."""
+        """Relevance of each code to each sample [N, C], pooled over its tokens."""
         queries, mask = self.queries(features, book)
         with torch.autocast(queries.device.type, enabled=False):
             return self._relevance(queries, mask, book.codes)
 
     def queries(self, features: Features, book: CodeBook) -> tuple[Tensor, Tensor]:
-        """What codes are multiplied with [N, P, d], scaled, and which of it is real [N, P]: <q, c> is the relevance of
-        a code to a single patch or word."""
+        """Scaled queries [N, P, d] and the mask of real tokens [N, P]: <q, c> is the relevance of a code to a single
+        patch or word."""
         tokens, mask = real_tokens(features, "the code book")
         return self.projection(tokens).to(book.codes.dtype) * self.scale, mask
 
@@ -128,7 +130,7 @@ class CodeBookReadout(Readout):
 
 
 def real_tokens(features: Features, reader: str) -> tuple[Tensor, Tensor]:
-    """Tokens [N, P, w] and their mask, at least one real in each sample, or a sentence."""
+    """Tokens [N, P, w] and their mask; raises UserError where a sample has no real token."""
     tokens, mask = features.tokens, features.mask
     if tokens is None:
         raise UserError(f"{reader} reads patches or words, but this encoder gives class tokens alone; change either")

@@ -1,12 +1,12 @@
-"""The codes both towers share, and what is known of their use.
+"""The codes that both towers share, and statistics of their usage.
 
-    active       codes with a share in a sample, on average
-    perplexity   exp of the entropy of usage: how many codes it would take if all were used alike
-    dead         the part of codes that get less than a thousandth of an even share, from images and texts together
-    overlap      Σ_c min(w_c of an image, w_c of its text), on average over pairs: 1 where both use the same codes alike
+    active       codes with a share in a sample, mean over samples
+    perplexity   exp of the entropy of usage: the number of equally used codes of the same entropy
+    dead         the fraction of codes that get less than a thousandth of an even share, from images and texts together
+    overlap      Σ_c min(w_c of an image, w_c of its text), mean over pairs: 1 where both have the same shares
 
-Usage is a moving average over training batches of what each code gets of the shares. It is a buffer of the model, so
-that a run that goes on goes on with it too. Of several processes, it is that of the first one's part of each batch.
+Usage is a moving average over training batches of each code's mean share. It is a buffer of the model, so
+that a resumed run continues it. With several processes it is that of the first one's part of each batch.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from torch import Tensor, nn
 
 from equipoise.readouts.readout import TOWERS, Shared
 
-DECAY = 0.98  # of usage: a code that is used no more is dead after some 350 batches
+DECAY = 0.98  # of usage: a code without use is dead after about 350 batches
 DEAD = 1e-3
-PAIRS = 64  # that overlap is measured on
+PAIRS = 64  # on which overlap is measured
 
 
 class CodeBook(Shared):
@@ -33,7 +33,7 @@ class CodeBook(Shared):
 
     @torch.no_grad()
     def note(self, tower: str, weights: Tensor) -> None:
-        """Remember what a training batch used, weights [N, C]."""
+        """Update the usage statistics with the weights [N, C] of a training batch."""
         mean = weights.mean(0).to(self.usage)
         usage = self.usage[TOWERS.index(tower)]
         usage.lerp_(mean, 1 - DECAY if bool(usage.any()) else 1.0)

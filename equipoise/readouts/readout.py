@@ -1,7 +1,7 @@
-"""What every readout answers: how many class tokens it wants of an encoder, and how features become a vector.
+"""The interface of readouts: how many class tokens an encoder must have, and how features become a vector.
 
-There is one for each tower. What both look at together is a module of its own (`Shared`), which the model keeps once
-and hands to each.
+Each tower has one. What both share (a code book) is a module of its own (`Shared`), which the model holds once and
+passes to each.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ TOWERS = ("image", "text")
 
 
 class Shared(nn.Module):
-    """What the readouts of both towers share."""
+    """Parameters that the readouts of both towers share."""
 
     def facts(self) -> dict[str, float]:
-        """What the log is to say of the last training batch."""
+        """Numbers of the last training batch for the log."""
         return {}
 
 
 class Readout(nn.Module):
-    """Features to vectors [N, d], which the space projects."""
+    """Base of all readouts: features to vectors [N, d], which the space projects."""
 
-    reads_tokens: ClassVar[bool] = False  # classes alone, which saves the encoders work
-    reads_classes: ClassVar[bool] = True  # else what encoders have for classes alone gets no gradient
+    reads_tokens: ClassVar[bool] = False  # False: class features suffice, which saves the encoders work
+    reads_classes: ClassVar[bool] = True  # False: parameters for class tokens alone get no gradient
 
     def forward(self, features: Features, shared: Shared | None = None) -> Tensor:
         raise NotImplementedError
@@ -38,10 +38,10 @@ class ReadoutConfig(Protocol):
     """The settings of a readout."""
 
     def class_tokens(self, space: Space) -> int:
-        """How many class tokens each tower is to have."""
+        """Number of class tokens per tower."""
 
     def build(self, width: int, space: Space, tower: str) -> Readout:
-        """For features of `width` numbers, made by the `tower` "image" or "text"."""
+        """Build the readout of the `tower` "image" or "text", whose features are `width` wide."""
 
     def shared(self, space: Space) -> Shared | None:
-        """What the readouts of both towers are to share."""
+        """Build what the readouts of both towers share, if anything."""

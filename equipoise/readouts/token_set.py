@@ -1,4 +1,4 @@
-"""All patches, or all words, each through one linear map: a set of vectors instead of one.
+"""A set of vectors per sample instead of one: each patch, or each word, through one linear map.
 
 Yao et al. 2022, "FILIP: Fine-grained Interactive Language-Image Pre-Training", §3.1.
 
@@ -31,7 +31,7 @@ class TokenSet(Readout):
         cites: ClassVar[tuple[str, ...]] = ("yao2022filip",)
 
         def class_tokens(self, space: Space) -> int:
-            return 1  # towers have it all the same
+            return 1  # encoders have it even if nothing reads it
 
         def build(self, width: int, space: Space, tower: str) -> TokenSet:
             if not isinstance(space, TokenSets):

@@ -36,9 +36,9 @@ MODELS = {
 
 def with_words(model: Model) -> Model:
     """The same with a tokenizer, and a text tower that knows as many words."""
-    model.tokens, former = small_tokens(), model.text_encoder
+    model.tokenizer, former = small_tokens(), model.text_encoder
     config, classes = former.config, former.classes
-    model.text_encoder = TextTransformer(config, model.tokens.size, model.tokens.context + classes - 1, classes)
+    model.text_encoder = TextTransformer(config, model.tokenizer.size, model.tokenizer.context + classes - 1, classes)
     return model.float().eval()
 
 

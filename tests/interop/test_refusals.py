@@ -59,7 +59,7 @@ def bidirectional():
 )
 def test_what_a_format_cannot_hold_is_one_sentence(small, tmp_path: Path, format: str, make, reasons: list[str]):
     model = make()
-    model.tokens = small
+    model.tokenizer = small
     with pytest.raises(UserError) as caught:
         EXPORTS[format](model, tmp_path)
     assert str(caught.value).startswith(f"{format} has no words for this model: ")

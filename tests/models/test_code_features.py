@@ -20,7 +20,7 @@ def weights_of(model, source, texts):
         pixels = model.image_encoder.prepare(source.images([index], model.preprocess.size), model.preprocess)
         images.append(model.image_readout.weights(model.image_encoder(pixels), model.shared)[0].double())
     said = [
-        model.text_readout.weights(model.text_encoder(*model.tokens([text])), model.shared)[0].double()
+        model.text_readout.weights(model.text_encoder(*model.tokenizer([text])), model.shared)[0].double()
         for text in texts
     ]
     return images, said

@@ -36,12 +36,12 @@ def test_the_context_holds_class_tokens_and_words_together(run):
     assert model.image_encoder.class_token.shape == (3, 16)
     assert model.image_encoder.positions.shape == (3 + 16, 16)
     assert model.text_encoder.positions.shape == (10, 16)
-    assert model.tokens.context == 8
+    assert model.tokenizer.context == 8
     assert model.image_readout.projection.shape == (16, 4)
     words = "a red fish above a blue star beside a green tree"
     with pytest.warns(UserWarning, match="the context is 8; its end is cut off"):
         points = model.encode_text(words)
-    assert model.tokens.truncated == 1
+    assert model.tokenizer.truncated == 1
     torch.testing.assert_close(points.view(3, 4).norm(dim=-1), torch.ones(3))
     with pytest.raises(UserError, match="texts are 11 tokens wide but the text tower has a context of 10"):
         model.text_encoder(torch.ones(1, 9, dtype=torch.long), torch.ones(1, 9, dtype=torch.bool))

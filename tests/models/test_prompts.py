@@ -208,7 +208,7 @@ PROMPTS = ("prompts.length=2", "prompts.depth=2")
 
 def test_a_folder_holds_its_prompts_bit_for_bit_and_exports_refuse(tmp_path, capsys):
     loaded, model = little(*PROMPTS)
-    assert model.tokens.context == 22
+    assert model.tokenizer.context == 22
     assert model.text_encoder.context == 24
     save_model(model.eval(), tmp_path / "model", dump(loaded.table), {})
     again = eq.load(tmp_path / "model")
@@ -237,7 +237,7 @@ def test_prompts_start_from_the_words_of_the_model_they_are_added_to():
     _, plain = little()
     loaded, model = little(*PROMPTS)
     assert not model.load_state_dict(plain.state_dict(), strict=False).unexpected_keys
-    ids = model.tokens("a photo of a")[0][0, 1:3]
+    ids = model.tokenizer("a photo of a")[0][0, 1:3]
     assert torch.equal(model.prompts.tokens[0], plain.text_encoder.words.weight[ids])
     assert torch.equal(model.text_encoder.positions, plain.text_encoder.positions)
     assert model.prompts.tokens[1].std().item() == pytest.approx(0.02, rel=0.3)

@@ -85,7 +85,7 @@ def test_regions_pass_only_the_rear(guided):
 
 def test_tags_are_read_as_a_caption_is(guided):
     model, batch = guided
-    source_tags = model.tokens(["red fish, blue star"])
+    source_tags = model.tokenizer(["red fish, blue star"])
     side = {"tags": F.pad(source_tags[0], (0, 9)), "tags_mask": F.pad(source_tags[1], (0, 9))}
     one = Batch(batch.images[:1], batch.tokens[:1], batch.mask[:1], batch.index[:1], side)
     tags = model(one, ("image", "text", "tags")).tags
