@@ -6,18 +6,14 @@ import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-import torch
-
 from equipoise.config import Run, load_run, load_stored
 from equipoise.evaluation.evaluate import EvalResult, evaluate
 from equipoise.evaluation.robustness import Robustness, robustness
 from equipoise.io.atomic import write_text
 from equipoise.models.folder import CONFIG, model_folder
-from equipoise.models.model import Model
 from equipoise.training.device import torch_device
 from equipoise.training.distributed.process_group import process_group
-from equipoise.training.distributed.ranks import Ranks
-from equipoise.training.distributed.sharded_encoding import ShardedEncoder
+from equipoise.training.distributed.sharded_encoding import sharded_encoding
 from equipoise.training.distributed.wrap import device_of_rank
 from equipoise.workflows.load import load
 from equipoise.workflows.save import print_change, print_findings, write_findings
@@ -38,22 +34,19 @@ def evaluate_folder(
     folder too, also what became of its accuracies. Under torchrun the processes share the encoding."""
     with process_group() as ranks:
         place = device_of_rank(torch_device(device), ranks)
-        models = [_loaded(folder, place, ranks) for folder in (path, *([before] if before else []))]
+        models = [load(folder, place) for folder in (path, *([before] if before else []))]
         stored = model_folder(path) / CONFIG
         run = (load_run(data, overrides) if data else load_stored(stored, overrides)).run
         source = run.data.build(split)
-        findings, *earlier = [evaluate(model, source, run.evaluation) for model in models]
+        found = []
+        for model in models:
+            with sharded_encoding(model, ranks):
+                found.append(evaluate(model, source, run.evaluation))
+        findings, *earlier = found
         change = robustness(earlier[0], findings) if earlier else None
         if ranks.is_main:
             _tell(run, path, findings, change, out)
         ranks.barrier()
-
-
-def _loaded(path: Path, device: torch.device, ranks: Ranks) -> Model:
-    model = load(path, device)
-    if ranks.world > 1:
-        model.encode_all = ShardedEncoder(ranks)
-    return model
 
 
 def _tell(
