@@ -81,7 +81,7 @@ class Run:
                 f"the objective mixes points along geodesics, which the space {type(self.space).__name__} has not; "
                 "choose an objective without mixups, or a space that has them, the sphere for instance"
             )
-        self.training.taught(self.objective.needs)  # so that a teacher that is missing,
+        self.training.teacher_roles(self.objective.needs)  # so that a teacher that is missing,
         require_possible(self.training, self.objective)  # an objective that cannot be divided, or
         self.caption_tokens()  # a context too small, is refused before anything is made
 

@@ -17,7 +17,7 @@ from equipoise.training.batch_loss import NotFinite
 from equipoise.training.checkpoint.checkpoints import Checkpoints, is_due
 from equipoise.training.checkpoint.state import RunProgress, TrainingState
 from equipoise.training.distributed.ranks import Ranks
-from equipoise.training.distributed.sharded_encoding import ShardedEncoder
+from equipoise.training.distributed.sharded_encoding import sharded_encoding
 from equipoise.training.distributed.wrap import device_of_rank
 from equipoise.training.ema import EMA
 from equipoise.training.logging.metrics import MetricsLog, NullLogger
@@ -68,9 +68,8 @@ def train(
         MetricsLog(folder, position.records, position.step) if ranks.is_main else NullLogger() as log,
         Progress(settings.steps, already=position.step) if ranks.is_main else NullLogger() as progress,
         SignalHandler(ranks) as interrupt,
+        sharded_encoding(model, ranks, between=interrupt.give_up_together),
     ):
-        if ranks.world > 1:
-            model.encode_all = ShardedEncoder(ranks, between=interrupt.give_up_together)
         run = _Run(
             state, settings, evaluate, position, checkpoints, log, progress, interrupt, Throughput(position.seconds)
         )
@@ -85,8 +84,6 @@ def train(
             if sentence := lost_worker(error):
                 raise UserError(f"{sentence} ({checkpoints.last()})") from error
             raise
-    if ranks.world > 1:
-        model.encode_all = ShardedEncoder(ranks)
     if state.average and not interrupt:
         state.average.put_into(model)
     return TrainResult(log.records, position.step, run.clock.seconds(), _epoch(batches, settings), interrupt.signal)

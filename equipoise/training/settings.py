@@ -78,8 +78,8 @@ class Training:
         if not all(0 <= beta < 1 for beta in self.betas):
             raise UserError(f"betas must be two numbers in [0, 1), not {self.betas}")
 
-    def taught(self, needs: Sequence[str]) -> list[str]:
-        """Those of the roles an objective needs that the average makes; a sentence where there is none to make them."""
+    def teacher_roles(self, needs: Sequence[str]) -> list[str]:
+        """The roles an objective needs that the EMA makes; raises UserError where there is no EMA to make them."""
         roles = [role for role in needs if role in MOMENTUM]
         if roles and not self.ema:
             raise UserError(

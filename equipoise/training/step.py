@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
@@ -14,7 +13,6 @@ from equipoise.models.model import Model, evaluating
 from equipoise.objectives import Objective
 from equipoise.training.batch_loss import BatchLoss, NotFinite
 from equipoise.training.batch_norm import prepare_batch_norm
-from equipoise.training.checkpoint.distributed_checkpoint import OPTIMIZER, CheckpointReader
 from equipoise.training.distributed.loss_sharding import choose_loss_sharding
 from equipoise.training.distributed.ranks import Ranks
 from equipoise.training.distributed.wrap import broadcast_scale_grads, no_sync, wrap_model
@@ -34,41 +32,55 @@ class StepResult:
 
 
 class Step:
-    """One step of a model; `ranks` says which part of each batch this process holds."""
+    """One optimizer step of a model; `ranks` says which part of each batch this process holds.
+
+    Building one goes in this order, for each line builds on those above it:
+
+        freeze       DDP waits for a gradient of every parameter that requires one when it wraps
+        batch norm   layers of frozen parts keep their statistics, those that train join over the ranks
+        wrap         FSDP2 replaces every parameter by a sharded one
+        optimizer    holds parameters, as the phases do: the wrapped model's
+        compile      traces what is wrapped
+    """
 
     def __init__(
         self, model: Model, objective: Objective, settings: Training, device: torch.device, ranks: Ranks | None = None
     ):
         self.model, self.objective, self.settings = model, objective, settings
-        self.taught = settings.taught(objective.needs)
-        self.needs = [role for role in objective.needs if role not in self.taught]
-        self.autocast = settings.autocast(device)
-        for tower in (model.image_encoder, model.text_encoder):
-            tower.recompute_activations(settings.recompute_activations)
         self.ranks = ranks or Ranks()
-        way = choose_loss_sharding(settings, objective, self.ranks, model.space.dim)
-        self.compare = BatchLoss(model, objective, way)
-        if model.regions is not None and "regions" not in objective.trains:
-            model.regions.requires_grad_(False)  # else DDP waits for a gradient that never comes
+        self.teacher_roles = settings.teacher_roles(objective.needs)
+        self.roles = [role for role in objective.needs if role not in self.teacher_roles]
+        self.autocast = settings.autocast(device)
+        self.loss = BatchLoss(model, objective, choose_loss_sharding(settings, objective, self.ranks, model.space.dim))
         probing = settings.probe.steps_of(settings.steps)
-        freeze_all_but(model, settings.trains, *((READOUTS,) if probing else ()))
-        self.kept = frozen_norms(model, settings.keep_statistics or probing > 0)
-        self._keep_statistics()
-        prepare_batch_norm(model, settings, self.ranks)
+        self._freeze(probing)
+        self._prepare_towers(probing)
         self.module = wrap_model(model, self.ranks, settings.parallel, device)
-        self.parts = (
-            TwoPhase(model, READOUTS, settings.trains, probing) if probing else None
-        )  # FSDP has made parameters new
+        self.phases = TwoPhase(model, READOUTS, settings.trains, probing) if probing else None
         self.optimizer = make_optimizer(model, settings)
         self.forward = torch.compile(self.module) if settings.compile else self.module
 
+    def _freeze(self, probing: int) -> None:
+        """Leave gradients to what trains in any step of the run, of which the first `probing` train the readouts."""
+        if self.model.regions is not None and "regions" not in self.objective.trains:
+            self.model.regions.requires_grad_(False)
+        freeze_all_but(self.model, self.settings.trains, *((READOUTS,) if probing else ()))
+
+    def _prepare_towers(self, probing: int) -> None:
+        """Choose what the encoders keep of a forward pass: activations, and batch norm's running statistics."""
+        for tower in (self.model.image_encoder, self.model.text_encoder):
+            tower.recompute_activations(self.settings.recompute_activations)
+        self.frozen_norms = frozen_norms(self.model, self.settings.keep_statistics or probing > 0)
+        self._keep_statistics()
+        prepare_batch_norm(self.model, self.settings, self.ranks)
+
     def __call__(self, batch: Batch, number: int, average: EMA | None = None) -> StepResult:
-        """Step `number` from 1; `average` is that of the weights so far, for an objective that it teaches."""
+        """Do step `number`, from 1; `average` is the EMA of the weights so far, for an objective that it teaches."""
         rate = learning_rate(number - 1, self.settings)
         for group in self.optimizer.param_groups:
             group["lr"] = rate * group["speed"]
         self.optimizer.zero_grad(set_to_none=True)
-        resting = self.parts.resting(number) if self.parts else []
+        resting = self.phases.resting(number) if self.phases else []
         with frozen(resting, spared=self.ranks.world == 1):
             loss = self._backward(batch, average)
         broadcast_scale_grads(self.model, self.ranks)
@@ -79,79 +91,51 @@ class Step:
         self.model.clamp_()
         return StepResult(loss, rate, grad_norm)
 
-    def state(self) -> dict[str, Tensor]:
-        """The optimizer's moments as `moment/parameter`: a flat table that does not depend on any order."""
-        names: dict[Tensor, str] = {parameter: name for name, parameter in self.model.named_parameters()}
-        moments = self.optimizer.state.items()
-        return {f"{kind}/{names[p]}": moment for p, kinds in moments for kind, moment in kinds.items()}
-
-    def load_state(self, stored: CheckpointReader) -> None:
-        """Take over what `state` gave, each moment sharded as its parameter is; torch sees to devices and types."""
-        trained = [p for group in self.optimizer.param_groups for p in group["params"]]
-        number = {parameter: index for index, parameter in enumerate(trained)}
-        parameters = {name: p for name, p in self.model.named_parameters() if p in number}
-        moments = {name: _empty_moment(name, parameters, stored) for name in stored.names(OPTIMIZER)}
-        stored.fill(moments, OPTIMIZER)
-        state: dict[int, dict[str, Tensor]] = {}
-        for full, moment in moments.items():
-            kind, _, name = full.partition("/")
-            state.setdefault(number[parameters[name]], {})[kind] = moment
-        groups = self.optimizer.state_dict()["param_groups"]
-        self.optimizer.load_state_dict({"state": state, "param_groups": groups})
-
     def _backward(self, batch: Batch, average: EMA | None = None) -> Loss:
-        """Gradients of the whole batch's loss, through one pass or through micro-batches."""
+        """Fill the gradients of the whole batch's loss, in one pass or in micro-batches."""
         micro, batch = self.settings.micro_batch, self.objective.prepared(batch)
-        taught = self._teach(batch, average) if self.taught else {}
+        taught = self._teach(batch, average) if self.teacher_roles else {}
         if micro and micro < len(batch):
             return cached_backward(
                 self._embed,
-                lambda e: self.compare({**e.roles(), **taught}, batch),
+                lambda e: self.loss({**e.roles(), **taught}, batch),
                 batch,
                 micro,
                 lambda: no_sync(self.module),
                 self._again,
             )
-        loss = self.compare({**self._embed(batch).roles(), **taught}, batch)
+        loss = self.loss({**self._embed(batch).roles(), **taught}, batch)
         loss.total.backward()
         return loss
 
     def _keep_statistics(self) -> None:
-        for norm in self.kept:
+        for norm in self.frozen_norms:
             norm.eval()
 
     def _embed(self, batch: Batch) -> Embeddings:
-        self._keep_statistics()  # whatever was evaluated before has left the model in training mode
-        needs = self.needs if batch.common else [role for role in self.needs if role not in COMMON]
+        self._keep_statistics()  # whatever was evaluated before has put the model back in training mode
+        roles = self.roles if batch.common else [role for role in self.roles if role not in COMMON]
         with self.autocast:
-            return self.forward(batch, needs)
+            return self.forward(batch, roles)
 
     def _again(self, batch: Batch) -> Embeddings:
-        """As `_embed`, of a batch that was embedded before."""
+        """As `_embed`, of a batch that was embedded before: running statistics do not count it twice."""
         with leaving_statistics(self.model):
             return self._embed(batch)
 
     @torch.no_grad()
     def _teach(self, batch: Batch, average: EMA | None) -> dict[str, Tensor]:
-        """The batch as the average sees it. It comes before the forward pass, whose weights must stay as they are."""
+        """Points of the batch by the EMA. Made before the forward pass, whose weights must stay as they are."""
         assert average is not None, "an objective that the average teaches needs it in every step"
-        seen: dict[str, list[Tensor]] = {role: [] for role in self.taught}
+        seen: dict[str, list[Tensor]] = {role: [] for role in self.teacher_roles}
         with average.applied_to(self.model), evaluating(self.model), self.autocast:
             for part in micro_batches(batch, self.settings.micro_batch or len(batch)):
-                points = self.model(part, [MOMENTUM[role] for role in self.taught]).roles()
-                for role in self.taught:
+                points = self.model(part, [MOMENTUM[role] for role in self.teacher_roles]).roles()
+                for role in self.teacher_roles:
                     seen[role].append(points[MOMENTUM[role]])
         return {role: torch.cat(parts) for role, parts in seen.items()}
 
 
-def _empty_moment(name: str, parameters: Mapping[str, nn.Parameter], stored: CheckpointReader) -> Tensor:
-    """Room for the moment stored as `kind/parameter`: a number, or of the parameter's shape and sharding."""
-    parameter, shape = parameters[name.partition("/")[2]], stored.shape(OPTIMIZER + name)
-    if shape not in ((), parameter.shape):
-        raise ValueError(f"{name} is {list(shape)} there, but {list(parameter.shape)} here")
-    return torch.empty_like(parameter).detach() if shape else stored.empty(OPTIMIZER + name)
-
-
 def _total(norm: Tensor) -> float:
-    """A norm that may be spread over ranks, as a number."""
+    """A norm that may be sharded over ranks, as a number."""
     return float(norm.full_tensor() if hasattr(norm, "full_tensor") else norm)

@@ -6,18 +6,14 @@ import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-import torch
-
 from equipoise.config import Run, load_run, load_stored
 from equipoise.evaluation.evaluate import EvalResult, evaluate
 from equipoise.evaluation.robustness import Robustness, robustness
 from equipoise.io.atomic import write_text
 from equipoise.models.folder import CONFIG, model_folder
-from equipoise.models.model import Model
 from equipoise.training.device import torch_device
 from equipoise.training.distributed.process_group import process_group
-from equipoise.training.distributed.ranks import Ranks
-from equipoise.training.distributed.sharded_encoding import ShardedEncoder
+from equipoise.training.distributed.sharded_encoding import sharded_encoding
 from equipoise.training.distributed.wrap import device_of_rank
 from equipoise.workflows.load import load_with_settings
 from equipoise.workflows.save import print_change, print_findings, write_findings
@@ -39,11 +35,15 @@ def evaluate_folder(
     with process_group() as ranks:
         place = device_of_rank(torch_device(device), ranks)
         other = _other_run(path, data, overrides)
-        (model, own), *earlier = [_load(folder, place, ranks) for folder in (path, before) if folder is not None]
-        run = other or own
+        loaded = [load_with_settings(folder, place) for folder in (path, before) if folder is not None]
+        run = other or loaded[0][1].run
         source = run.data.build(split)
-        findings = evaluate(model, source, run.evaluation)
-        change = robustness(evaluate(earlier[0][0], source, run.evaluation), findings) if earlier else None
+        found = []
+        for model, _ in loaded:
+            with sharded_encoding(model, ranks):
+                found.append(evaluate(model, source, run.evaluation))
+        findings, *earlier = found
+        change = robustness(earlier[0], findings) if earlier else None
         if ranks.is_main:
             _tell(run, path, findings, change, out)
         ranks.barrier()
@@ -55,13 +55,6 @@ def _other_run(path: Path, data: str | None, overrides: Sequence[str]) -> Run | 
         return load_run(data, overrides).run
     stored = model_folder(path) / CONFIG  # raises UserError for a model of another library, which has no data
     return load_stored(stored, overrides).run if overrides else None
-
-
-def _load(path: Path, device: torch.device, ranks: Ranks) -> tuple[Model, Run]:
-    model, loaded = load_with_settings(path, device)
-    if ranks.world > 1:
-        model.encode_all = ShardedEncoder(ranks)
-    return model, loaded.run
 
 
 def _tell(

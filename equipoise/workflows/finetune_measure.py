@@ -11,7 +11,7 @@ from equipoise.finetuning.comparison import START, Comparison
 from equipoise.io.progress import Progress
 from equipoise.models.model import Model
 from equipoise.training.distributed.ranks import Ranks
-from equipoise.training.distributed.sharded_encoding import ShardedEncoder
+from equipoise.training.distributed.sharded_encoding import sharded_encoding
 from equipoise.training.distributed.wrap import device_of_rank
 from equipoise.training.logging.metrics import NullLogger
 from equipoise.types import UserError
@@ -32,9 +32,7 @@ class Measurer:
         self.prepare(start.model)
 
     def prepare(self, model: Model) -> Model:
-        """On this rank's device, and sharing the work of encoding."""
-        if self.ranks.world > 1:
-            model.encode_all = ShardedEncoder(self.ranks)
+        """The model on this rank's device, for evaluation."""
         return model.to(self.device).eval()
 
     def score(self, model: Model) -> float:
@@ -52,12 +50,12 @@ class Measurer:
 
     def measure(self, name: str, model: Model) -> Mapping[str, EvalResult]:
         """On all data there are; what was found on the test data."""
-        findings = evaluate(model, self.test, self.run.evaluation)
+        findings = self._evaluated(model, self.test, self.run.evaluation)
         self._note(VALIDATION, name, self._validated(model))
         self._note("test", name, _flat(findings))
         if self.former:
             source, settings = self.former
-            self._note(FORMER, name, _flat(evaluate(model, source, settings)))
+            self._note(FORMER, name, _flat(self._evaluated(model, source, settings)))
         return findings
 
     def comparison(self, shares: tuple[float, ...], scores: tuple[float, ...]) -> Comparison:
@@ -66,8 +64,13 @@ class Measurer:
         return Comparison(tuning.start, tuning.method, best, before, shares, scores, self.numbers, self.left_out)
 
     def _validated(self, model: Model) -> dict[str, float]:
-        found = validate(model, self.validation, self.run.evaluation)
+        with sharded_encoding(model, self.ranks):
+            found = validate(model, self.validation, self.run.evaluation)
         return self.ranks.on_main(lambda: found)  # so that rounding on a GPU cannot divide the ranks
+
+    def _evaluated(self, model: Model, source: Source, settings: Evaluation) -> Mapping[str, EvalResult]:
+        with sharded_encoding(model, self.ranks):
+            return evaluate(model, source, settings)
 
     def _note(self, data: str, name: str, numbers: dict[str, float]) -> None:
         self.numbers.setdefault(data, {})[name] = numbers

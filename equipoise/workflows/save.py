@@ -23,6 +23,7 @@ from equipoise.reports.examples import gather_examples
 from equipoise.reports.report import Confusion, ExampleSets, write_report
 from equipoise.training.distributed.dtensors import gather_full
 from equipoise.training.distributed.ranks import Ranks
+from equipoise.training.distributed.sharded_encoding import sharded_encoding
 from equipoise.training.loop import TrainResult
 from equipoise.workflows.finetune_select import SelectedWeights, write_comparison
 
@@ -101,14 +102,17 @@ def collect_artifacts(
 ) -> RunArtifacts:
     """Evaluate the trained model on `source`, all processes together; or take what was `settled` in its place."""
     loaded, model = (settled.loaded, settled.model) if settled else (loaded, model)
+    with sharded_encoding(model, ranks):
+        findings = settled.findings if settled else evaluate(model, source, loaded.run.evaluation)
+        examples = gather_examples(model, source)
     return RunArtifacts(
         loaded,
         model,
         outcome,
-        findings=settled.findings if settled else evaluate(model, source, loaded.run.evaluation),
+        findings=findings,
         command=command,
         weights=gather_full(model.state_dict(), ranks),
-        examples=gather_examples(model, source),
+        examples=examples,
         captions_cut=ranks.total(model.tokens.truncated),
         processes=ranks.world,
         comparison=settled.comparison if settled else None,

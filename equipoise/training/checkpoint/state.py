@@ -35,6 +35,7 @@ from equipoise.training.checkpoint.distributed_checkpoint import (
     CheckpointReader,
     save_sharded,
 )
+from equipoise.training.checkpoint.optimizer_state import load_optimizer_state, optimizer_state
 from equipoise.training.checkpoint.rng import rng_states, seed_by_rank, set_rng_states
 from equipoise.training.distributed.dtensors import gather_full, is_sharded
 from equipoise.training.distributed.ranks import Ranks
@@ -85,7 +86,7 @@ class TrainingState:
     def snapshot(self) -> Snapshot:
         trained = self.model.state_dict() if self.average else {}
         state = {
-            **_prefixed(OPTIMIZER, self.step.state()),
+            **_prefixed(OPTIMIZER, optimizer_state(self.model, self.step.optimizer)),
             **_prefixed(TRAINED, trained),
             **_prefixed(MEMORY, self.model.memory()),
         }
@@ -129,7 +130,7 @@ class TrainingState:
             stored.load_into(self.model.state_dict(), TRAINED)
         else:
             stored.load_into(self.model.state_dict())
-        self.step.load_state(stored)
+        load_optimizer_state(self.model, self.step.optimizer, stored)
         stored.load_into(self.model.memory(), MEMORY)
         if position.processes != self.ranks.world:
             warnings.warn(

@@ -1,24 +1,40 @@
-"""Encoding a data set on all ranks: each makes the points of its share, and every rank gets all of them.
+"""Encoding a data set on all ranks: each encodes its share, and every rank gets the points of all.
 
-Every rank calls the model equally often, with something even where its share is used up, for under FSDP2 all of them
-take part in each call. The ranks agree between calls whether to go on.
+Every rank calls the model equally often, with some input even where its share is used up, because under FSDP2 all of
+them take part in each call. The ranks agree between calls whether to go on.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import torch
 from torch import Tensor
 
 from equipoise.kernels.sharding.gather import gather_rows
+from equipoise.models.model import Model
 from equipoise.training.distributed.ranks import Ranks
+
+Between = Callable[[], None]  # called by all ranks before each chunk
+
+
+@contextmanager
+def sharded_encoding(model: Model, ranks: Ranks, between: Between = lambda: None) -> Iterator[None]:
+    """Let all ranks share the work whenever `model` encodes a data set; evaluation needs to know nothing of it."""
+    former = model.encode_all
+    if ranks.world > 1:
+        model.encode_all = ShardedEncoder(ranks, between)
+    try:
+        yield
+    finally:
+        model.encode_all = former
 
 
 class ShardedEncoder:
-    """In the place of `models.encode_all.in_turn`. `between` is called before each part, by all ranks."""
+    """As `models.encode_chunks.encode_in_chunks`, by several ranks."""
 
-    def __init__(self, ranks: Ranks, between: Callable[[], None] = lambda: None):
+    def __init__(self, ranks: Ranks, between: Between = lambda: None):
         self.ranks, self.between = ranks, between
 
     def __call__(self, total: int, size: int, encode: Callable[[range], Tensor]) -> Tensor:
@@ -26,11 +42,11 @@ class ShardedEncoder:
             return encode(range(0))
         each = -(-total // self.ranks.world)
         mine = range(total)[self.ranks.rank * each : (self.ranks.rank + 1) * each]
-        parts = []
+        chunks = []
         for start in range(0, each, size):
             self.between()
-            piece = mine[start : start + size]
-            parts.append(encode(piece or range(1))[: len(piece)])
-        points = torch.cat(parts)
+            chunk = mine[start : start + size]
+            chunks.append(encode(chunk or range(1))[: len(chunk)])
+        points = torch.cat(chunks)
         padding = points.new_zeros(each - len(points), *points.shape[1:])
         return gather_rows(torch.cat([points, padding]))[:total]
