@@ -25,6 +25,7 @@ from equipoise.cli.probe import add_probe_command
 from equipoise.cli.regions import add_regions_command
 from equipoise.cli.shift import add_shift_command
 from equipoise.cli.simat import add_simat_command
+from equipoise.cli.trust import add_trust_options, trusted_by
 from equipoise.cli.vqa import add_vqa_command
 from equipoise.types import UserError
 
@@ -41,7 +42,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(options: argparse.Namespace) -> int:
     try:
-        code = options.run(options) or 0
+        with trusted_by(options):
+            code = options.run(options) or 0
         sys.stdout.flush()  # so that a full disk or a closed pipe shows here and not at exit
         return code
     except UserError as error:
@@ -192,6 +194,7 @@ def _command(
         epilog=f"example:  equipoise {before}{name} {example}".rstrip(),
     )  # fmt: skip
     parser.set_defaults(run=run)
+    add_trust_options(parser, name)
     return parser
 
 

@@ -15,6 +15,7 @@ import torch
 from torch import Generator, Tensor
 from torch.utils.checkpoint import checkpoint
 
+from equipoise.settings.bounds import bounded
 from equipoise.types import UserError
 
 PAIRS_AT_ONCE = 64  # pairs whose similarities are read off the diagonal of one block
@@ -24,7 +25,7 @@ PAIRS_AT_ONCE = 64  # pairs whose similarities are read off the diagonal of one 
 class Space(ABC):
     has_geodesics: ClassVar[bool] = False
 
-    dim: int = 512
+    dim: int = bounded(512, 1, 2**20)
 
     @abstractmethod
     def project(self, vectors: Tensor) -> Tensor:

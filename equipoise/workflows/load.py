@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
@@ -12,6 +13,7 @@ from equipoise.data.tokenizer import CaptionTokenizer, NoTokenizer
 from equipoise.interop import ImportRequest, is_foreign, read_foreign
 from equipoise.models.folder import CONFIG, WEIGHTS, fill_weights, model_folder, read_parts, read_tensors
 from equipoise.models.model import Model
+from equipoise.settings.trust import trusting
 from equipoise.training.device import torch_device
 from equipoise.types import UserError
 
@@ -23,19 +25,24 @@ def load(
     model: str = "",
     tokenizer: str = "",
     preprocess: str = "",
+    trust: Sequence[str] = (),
 ) -> Model:
     """The model of a folder that a run wrote, ready to encode: `eq.load("runs/demo")`. It stays on the processor
     unless `device` says otherwise: "cuda", or "auto" for a GPU where there is one.
 
     Also a folder of open_clip or of transformers' CLIPModel, a file of weights, or hf-hub:ORG/NAME. A file may need
-    `model`, open_clip's name for what it holds; `tokenizer` and `preprocess` stand in for what is not beside it."""
+    `model`, open_clip's name for what it holds; `tokenizer` and `preprocess` stand in for what is not beside it.
+
+    A folder's settings may name Python classes of your own; they are imported only from the packages in `trust`, such
+    as `trust=("my_package",)`."""
     place = torch_device(str(device)) if device is not None else torch.device("cpu")
     asked = ImportRequest(model, tokenizer, preprocess)
     if is_foreign(path):
         return load_foreign(path, asked)[0].to(place)
     if asked != ImportRequest():
         raise UserError(f"{path} is a model folder, which says everything; leave out model, tokenizer and preprocess")
-    return _load_own(path).to(place).eval()
+    with trusting(trust):
+        return _load_own(path).to(place).eval()
 
 
 def _load_own(path: str | Path) -> Model:
