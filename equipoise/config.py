@@ -30,6 +30,7 @@ from equipoise.models.prompts import Prompts
 from equipoise.models.region_branch import RegionBranch
 from equipoise.objectives import OBJECTIVES, Objective
 from equipoise.readouts import READOUTS, ReadoutConfig
+from equipoise.settings.bounds import SEED, within
 from equipoise.settings.choice import choice
 from equipoise.settings.layers import Layer, LayeredTable
 from equipoise.settings.recipe import PathLike, builtin_recipes, read_recipe, read_table
@@ -46,7 +47,7 @@ __all__ = ["Loaded", "Run", "builtin_recipes", "dump", "load_layers", "load_run"
 @dataclass(frozen=True)
 class Run:
     name: str = "run"
-    seed: int = 0
+    seed: int = within(SEED, 0)
     data: SourceConfig = choice(SOURCES, "scenes")
     shuffle: Shuffle = field(default_factory=Shuffle)
     tokens: CaptionTokenizer.Config = field(default_factory=CaptionTokenizer.Config)

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from equipoise.cli.parser import MISTAKE, build_parser
+from equipoise.cli.trust import trusted_by
 from equipoise.types import UserError
 
 STOPPED = 130  # the exit status after Ctrl-C, as shells have it
@@ -27,7 +28,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(options: argparse.Namespace) -> int:
     try:
-        code: int = options.run(options) or 0
+        with trusted_by(options):
+            code: int = options.run(options) or 0
         sys.stdout.flush()  # so that a full disk or a closed pipe shows here and not at exit
         return code
     except UserError as error:

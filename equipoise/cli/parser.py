@@ -9,6 +9,7 @@ from typing import Any, NoReturn, Protocol, cast
 
 from equipoise import __version__
 from equipoise.cli.commands import COMMANDS, GROUPS
+from equipoise.cli.trust import add_trust_options
 
 MISTAKE = 2  # the exit status
 
@@ -48,6 +49,7 @@ def build_parser() -> argparse.ArgumentParser:
         example = f"example: equipoise {name} {words.EXAMPLE}".rstrip()
         command = groups[group].add_parser(last, help=summary, description=_sentence(summary), epilog=example)
         words.add(command)
+        add_trust_options(command, last)
         command.set_defaults(run=words.run)
     return parser
 

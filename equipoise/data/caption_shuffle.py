@@ -18,13 +18,14 @@ from torch import Tensor
 from equipoise.data.remap import view
 from equipoise.data.sampling import generator
 from equipoise.data.source import Source
+from equipoise.settings.bounds import SEED, within
 from equipoise.types import UserError
 
 
 @dataclass(frozen=True)
 class Shuffle:
     share: float = 0.0  # of the training pairs
-    seed: int = 0
+    seed: int = within(SEED, 0)
 
     def __post_init__(self) -> None:
         if not 0 <= self.share <= 1:

@@ -35,6 +35,7 @@ from equipoise.data.remap import Crops, RemappedSource
 from equipoise.data.sampling import generator
 from equipoise.data.scenes import Scenes
 from equipoise.data.source import CroppingSource, LabelledSource, Pair, Source
+from equipoise.settings.bounds import SEED, within
 from equipoise.settings.choice import choice, choices
 from equipoise.types import UserError
 
@@ -59,7 +60,7 @@ SHIFTED = "shifted"  # the mean over all shifted sets, where numbers are named a
 class FewShotData:
     of: WithClasses = choice(CLASS_SOURCES, "class_shards")
     shots: int = 16  # images of each class in training; 0 takes all
-    seed: int = 0  # draws them
+    seed: int = within(SEED, 0)  # draws them
     templates: tuple[str, ...] = ()  # with {} for the class's name; those of the source where none are given
     shifts: Mapping[str, WithClasses] = choices(CLASS_SOURCES, "class_shards")  # further test sets
     shifted_by: tuple[str, ...] = ()  # of scenes: their shifts that are further test sets too

@@ -18,6 +18,7 @@ from torch import Tensor
 
 from equipoise.data.decode import Picture, read_image, read_rgb, to_tensor
 from equipoise.data.resample import resample
+from equipoise.settings.bounds import bounded
 from equipoise.types import UserError
 
 __all__ = ["OPENAI_MEAN", "OPENAI_STD", "Preprocess", "random_crops", "read_image"]
@@ -33,9 +34,9 @@ CROP_TRIES = 10  # as in torchvision; after that the largest centred crop is tak
 class Preprocess:
     """How images are cropped, resized and normalised."""
 
-    size: int = 224
-    mean: tuple[float, float, float] = OPENAI_MEAN
-    std: tuple[float, float, float] = OPENAI_STD
+    size: int = bounded(224, 1, 2**14)
+    mean: tuple[float, float, float] = bounded(OPENAI_MEAN, -1e3, 1e3)
+    std: tuple[float, float, float] = bounded(OPENAI_STD, 1e-3, 1e3)
     crop_scale: tuple[float, float] = (0.8, 1.0)  # training crop: share of the image's area
     crop_ratio: tuple[float, float] = (3 / 4, 4 / 3)  # training crop: width over height, before it is made square
 

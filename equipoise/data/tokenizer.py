@@ -22,6 +22,7 @@ import torch
 from torch import Tensor
 
 from equipoise.io.atomic import write_text
+from equipoise.settings.bounds import bounded
 from equipoise.types import UserError
 
 if TYPE_CHECKING:
@@ -42,8 +43,8 @@ class CaptionTokenizer:
     class Config:
         kind: str = "bpe"  # bpe (as CLIP) and wordpiece (as BERT) are learned from the captions; file is read;
         # none is for a model whose texts are features already
-        vocabulary: int = 2048  # tokens to learn, at most
-        context: int = CLIP_CONTEXT  # the most tokens of a caption, start and end and further class tokens included
+        vocabulary: int = bounded(2048, 0, 2**24)  # tokens to learn, at most
+        context: int = bounded(CLIP_CONTEXT, 0, 2**16)  # the most tokens of a caption, all special ones included
         mask: bool = False  # a mask token beside the vocabulary; an objective that hides words asks for it by itself
         file: str = ""  # a tokenizer.json, CLIP's vocab.json beside merges.txt or its
         # bpe_simple_vocab_16e6.txt.gz, BERT's vocab.txt, or their folder

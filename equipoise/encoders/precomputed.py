@@ -20,6 +20,7 @@ from equipoise.data.preprocess import Preprocess
 from equipoise.data.tokenizer import CaptionTokenizer
 from equipoise.encoders.encoder import Encoder, ImageEncoder, TextEncoder, mean_of_real
 from equipoise.encoders.transformer import check_sizes
+from equipoise.settings.bounds import bounded
 from equipoise.types import Features, UserError
 
 
@@ -29,7 +30,7 @@ class Precomputed(Encoder):
 
     @dataclass(frozen=True)
     class Config:
-        width: int = 512  # of the features
+        width: int = bounded(512, 1, 2**20)  # of the features
         dropout: float = 0.0
         normalise: bool = True  # LayerNorm first
         classes: int = 0  # how many of the first tokens are class tokens

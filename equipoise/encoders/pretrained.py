@@ -211,7 +211,7 @@ def _channels_last(model: Any) -> bool:
 def _from(kind: Any, name: str) -> Any:
     """A part of a transformers model, from its folder alone where there is one."""
     try:
-        return kind.from_pretrained(name, local_files_only=Path(name).is_dir())
+        return kind.from_pretrained(name, local_files_only=Path(name).is_dir(), trust_remote_code=False)
     except (OSError, ValueError) as error:
         raise UserError(f"{name}: transformers cannot read this ({str(error).splitlines()[0]})") from error
 

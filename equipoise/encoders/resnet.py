@@ -27,6 +27,7 @@ from equipoise.encoders.attention_pool import AttentionPool
 from equipoise.encoders.batch_norm import BatchNorm, leaving_statistics
 from equipoise.encoders.encoder import ImageEncoder, require_single
 from equipoise.encoders.transformer import check_sizes
+from equipoise.settings.bounds import bounded
 from equipoise.types import Features, UserError
 
 PLACE = 32  # pixels of a picture to one place of the last stage, a side
@@ -38,8 +39,8 @@ class ResNet(ImageEncoder):
     class Config:
         cites: ClassVar[tuple[str, ...]] = ("he2016resnet", "ioffe2015batchnorm", "zhang2019antialiased")
 
-        layers: tuple[int, int, int, int] = (3, 4, 6, 3)  # bottlenecks of each stage
-        width: int = 64  # of the stem; features are 32 times as wide
+        layers: tuple[int, int, int, int] = bounded((3, 4, 6, 3), 1, 1000)  # bottlenecks of each stage
+        width: int = bounded(64, 1, 2**16)  # of the stem; features are 32 times as wide
         heads: int = 32  # of the attention pool
 
         def __post_init__(self) -> None:

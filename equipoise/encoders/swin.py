@@ -25,6 +25,7 @@ from torch.utils.checkpoint import checkpoint
 from equipoise.encoders.encoder import ImageEncoder, require_single
 from equipoise.encoders.transformer import activation, check_sizes
 from equipoise.encoders.windows import WindowAttention, cut, join, neighbours
+from equipoise.settings.bounds import bounded
 from equipoise.types import Features, UserError
 
 
@@ -33,12 +34,12 @@ class Swin(ImageEncoder):
     class Config:
         cites: ClassVar[tuple[str, ...]] = ("liu2021swin", "liu2022swinv2")
 
-        patch: int = 4
-        width: int = 128  # of the first stage; each further one is twice as wide
-        layers: tuple[int, ...] = (2, 2, 18, 2)  # blocks of each stage
+        patch: int = bounded(4, 1, 2**14)
+        width: int = bounded(128, 1, 2**16)  # of the first stage; each further one is twice as wide
+        layers: tuple[int, ...] = bounded((2, 2, 18, 2), 1, 1000)  # blocks of each stage
         heads: tuple[int, ...] = (4, 8, 16, 32)  # of each stage
         window: int = 7  # places a side
-        mlp_ratio: float = 4.0
+        mlp_ratio: float = bounded(4.0, 0, 64)
         activation: str = "gelu"
 
         def __post_init__(self) -> None:

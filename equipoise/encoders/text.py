@@ -18,6 +18,7 @@ from torch.nn import functional as F
 from equipoise.encoders.encoder import Prompts, TextEncoder
 from equipoise.encoders.packing import Packed, Padded
 from equipoise.encoders.transformer import Transformer, check_sizes
+from equipoise.settings.bounds import bounded
 from equipoise.types import Features, UserError
 
 
@@ -28,10 +29,10 @@ class TextTransformer(TextEncoder):
     @dataclass(frozen=True)
     class Config:
         causal: bool = True
-        width: int = 512
-        layers: int = 12
+        width: int = bounded(512, 1, 2**16)
+        layers: int = bounded(12, 1, 1000)
         heads: int = 8
-        mlp_ratio: float = 4.0
+        mlp_ratio: float = bounded(4.0, 0, 64)
         activation: str = "gelu"
 
         def __post_init__(self) -> None:

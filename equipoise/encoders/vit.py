@@ -19,6 +19,7 @@ from torch.nn import functional as F
 from equipoise.encoders.encoder import ImageEncoder, Prompts
 from equipoise.encoders.packing import Even, Packed
 from equipoise.encoders.transformer import Transformer, check_sizes
+from equipoise.settings.bounds import bounded
 from equipoise.types import Features, UserError
 
 
@@ -27,11 +28,11 @@ class ViT(ImageEncoder):
 
     @dataclass(frozen=True)
     class Config:
-        patch: int = 32
-        width: int = 768
-        layers: int = 12
+        patch: int = bounded(32, 1, 2**14)
+        width: int = bounded(768, 1, 2**16)
+        layers: int = bounded(12, 1, 1000)
         heads: int = 12
-        mlp_ratio: float = 4.0
+        mlp_ratio: float = bounded(4.0, 0, 64)
         activation: str = "gelu"
         patch_dropout: float = 0.0
 

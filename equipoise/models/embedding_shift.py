@@ -20,6 +20,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from equipoise.settings.bounds import bounded
 from equipoise.spaces import Space
 from equipoise.types import UserError
 
@@ -33,7 +34,7 @@ class Shift(nn.Module):
 
     @dataclass(frozen=True)
     class Config:
-        amount: float = 0.0  # λ; 0: points stay where they are
+        amount: float = bounded(0.0, -1e6, 1e6)  # λ; 0: points stay where they are
 
         def __post_init__(self) -> None:
             if not math.isfinite(self.amount):

@@ -21,17 +21,18 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor, nn
 
+from equipoise.settings.bounds import bounded
 from equipoise.spaces import Space
 from equipoise.types import UserError
 
 
 @dataclass(frozen=True)
 class LogitScale:
-    init: float = math.log(1 / 0.07)  # t, not exp(t)
+    init: float = bounded(math.log(1 / 0.07), -100, 100)  # t, not exp(t)
     learnable: bool = True
-    max_scale: float = 100.0  # upper bound on exp(t)
+    max_scale: float = bounded(100.0, 0, 1e9)  # upper bound on exp(t)
     per_sphere: bool = False  # divides the bound by the number of spheres of a product
-    speed: float = 1.0  # multiplies the learning rate of t
+    speed: float = bounded(1.0, 0, 1e6)  # multiplies the learning rate of t
 
     def __post_init__(self) -> None:
         for name in ("max_scale", "speed"):

@@ -18,6 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from equipoise.models.model import Model
+from equipoise.settings.bounds import bounded
 from equipoise.types import UserError
 
 UP, DOWN = ".adapter.up", ".adapter.down"
@@ -54,7 +55,7 @@ class AdaptedLinear(nn.Linear):
 
 @dataclass(frozen=True)
 class Lora:
-    rank: int = 0  # r; 0: no adapters
+    rank: int = bounded(0, 0, 2**16)  # r; 0: no adapters
     alpha: float = 16.0  # α
     layers: tuple[str, ...] = ()  # endings of the adapted maps' names; none: all maps of both towers
 

@@ -30,6 +30,7 @@ from torch import Tensor, nn
 
 from equipoise.data.tokenizer import CaptionTokenizer
 from equipoise.encoders.encoder import Encoder, TakesPrompts
+from equipoise.settings.bounds import bounded
 from equipoise.types import UserError
 
 STD = 0.02
@@ -43,8 +44,8 @@ class Prompts(nn.Module):
 
     @dataclass(frozen=True)
     class Config:
-        length: int = 0  # n; 0: no prompts. The paper has 2
-        depth: int = 9  # blocks that are given prompts, the first of them at its input
+        length: int = bounded(0, 0, 2**16)  # n; 0: no prompts. The paper has 2
+        depth: int = bounded(9, 0, 1000)  # blocks that are given prompts, the first of them at its input
 
         def __post_init__(self) -> None:
             if self.length < 0:

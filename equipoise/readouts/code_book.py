@@ -29,6 +29,7 @@ from equipoise.ops.max_relevance import pooled_relevance
 from equipoise.ops.sparsemax import sparsemax
 from equipoise.readouts.codebook_state import CodeBook
 from equipoise.readouts.readout import Readout, Shared
+from equipoise.settings.bounds import bounded
 from equipoise.spaces import Space
 from equipoise.types import Features, UserError
 
@@ -50,7 +51,7 @@ class CodeBookReadout(Readout):
     class Config:
         cites: ClassVar[tuple[str, ...]] = ("chen2023fdt", "martins2016sparsemax")
 
-        codes: int = 16_384
+        codes: int = bounded(16_384, 1, 2**24)
         scale: float = 0.001  # of relevance, multiplied by 1/√d
         pooling: str = "max"
         activation: str = "sparsemax"

@@ -18,6 +18,9 @@ from typing import Any
 from equipoise.settings.toml import Key, key_lines, literal
 from equipoise.types import UserError
 
+DEEPEST = 32  # tables and lists within each other
+TOO_DEEP = f"tables and lists lie in each other more than {DEEPEST} deep; no setting is so deep"
+
 
 @dataclass(frozen=True)
 class Layer:
@@ -26,6 +29,7 @@ class Layer:
     source: str  # what an error names when no key is to blame
     values: Mapping[str, Any]
     places: Mapping[Key, str]  # full key -> where it was written, as an error names it
+    trusted: bool = False  # whether the user named this source; what was stored with a model is not (`trust.py`)
 
     def narrowed(self, values: Mapping[str, Any]) -> Layer:
         return replace(self, values=values)
@@ -46,6 +50,10 @@ class LayeredTable:
 
     def __getitem__(self, name: str) -> Any:
         return next(layer.values[name] for layer in reversed(self.layers) if name in layer.values)
+
+    def trusts(self, name: str) -> bool:
+        """Whether the value in force was written by a layer that the user named, or by none."""
+        return next((layer.trusted for layer in reversed(self.layers) if name in layer.values), True)
 
     def child(self, name: str) -> LayeredTable:
         """The sub-table `name`, empty where it was not written."""
@@ -91,16 +99,32 @@ class LayeredTable:
         return LayeredTable((layer,), self.key)
 
 
-def parse(text: str, source: str) -> Layer:
+def parse(text: str, source: str, trusted: bool = False) -> Layer:
     """TOML text as a layer; `source` names it in errors."""
     try:
         values = tomllib.loads(text)
+        require_shallow(values)
+    except RecursionError:
+        raise UserError(f"{source}: {TOO_DEEP}") from None
     except ValueError as error:  # TOMLDecodeError, and integers too long for Python
         message, _, place = str(error).partition(" (at ")
         at_line = re.match(r"line (\d+)", place)
         line = at_line[1] if at_line else text.rstrip().count("\n") + 1
         raise UserError(f"{source}:{line}: not valid TOML: {message}") from error
-    return Layer(source, values, {key: f"{source}:{line}" for key, line in key_lines(text).items()})
+    return Layer(source, values, {key: f"{source}:{line}" for key, line in key_lines(text).items()}, trusted)
+
+
+def require_shallow(values: Any) -> None:
+    """Raise RecursionError where tables and lists are nested deeper than any setting is."""
+    level = [values]
+    for _ in range(DEEPEST):
+        level = [inner for outer in level if isinstance(outer, dict | list) for inner in _items(outer)]
+    if any(isinstance(value, dict | list) for value in level):
+        raise RecursionError
+
+
+def _items(outer: dict[str, Any] | list[Any]) -> list[Any]:
+    return list(outer.values()) if isinstance(outer, dict) else outer
 
 
 def shown(value: Any) -> str:

@@ -19,7 +19,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
-from equipoise.settings.layers import Layer, LayeredTable, parse, shown
+from equipoise.settings.layers import TOO_DEEP, Layer, LayeredTable, parse, require_shallow, shown
 from equipoise.settings.toml import Key, key_lines
 from equipoise.types import UserError
 
@@ -27,7 +27,10 @@ BUILT_IN = Path(str(files("equipoise"))) / "recipes"
 PREFIX = "recipe:"  # of a name that means the built-in recipe, whatever lies in this folder
 METHOD_FOLDER = "finetune"  # the folder of fine-tuning methods, which are no recipes by themselves
 PathLike = str | os.PathLike[str]
-SAID = 5  # recipes named in an error
+NAMED = 5  # recipes named in an error
+STORED = "config.toml"  # settings as models and runs store them, which are not trusted by whatever way they are read
+MOST_ANCESTORS = 32
+MOST_BYTES = 1 << 20  # of a recipe
 
 
 def read_recipe(name_or_path: PathLike, overrides: Sequence[str] = ()) -> LayeredTable:
@@ -38,7 +41,15 @@ def read_recipe(name_or_path: PathLike, overrides: Sequence[str] = ()) -> Layere
 
 def recipe_layers(name_or_path: PathLike) -> tuple[Layer, ...]:
     """A recipe and its ancestors, the oldest first."""
-    return _with_ancestors(find_recipe(name_or_path), heirs=())
+    file: Path | None = find_recipe(name_or_path)
+    trusted, heirs, layers = True, list[Path](), list[Layer]()
+    while file:
+        trusted = trusted and not _is_stored(file)  # nor is what stored settings extend
+        layer = parse(_text(file), str(file), trusted)
+        heirs.append(file)
+        file = _parent_of(layer, heirs)
+        layers.append(layer.narrowed({name: value for name, value in layer.values.items() if name != "extends"}))
+    return tuple(reversed(layers))
 
 
 def read_table(path: PathLike, overrides: Sequence[str] = ()) -> LayeredTable:
@@ -86,7 +97,11 @@ def header(name_or_path: PathLike) -> str:
 
 def _text(file: Path) -> str:
     try:
-        return file.read_bytes().decode("utf-8-sig")
+        with file.open("rb") as stream:
+            content = stream.read(MOST_BYTES + 1)
+        if len(content) > MOST_BYTES:
+            raise UserError(f"{file}: this is larger than {MOST_BYTES:,} bytes, which no recipe is; check the path")
+        return content.decode("utf-8-sig")
     except FileNotFoundError as error:
         raise UserError(f"{file}: there is no such file; check the path") from error
     except IsADirectoryError as error:
@@ -98,21 +113,24 @@ def _text(file: Path) -> str:
         raise UserError(f"{file}: this file cannot be read: {error.strerror}") from error
 
 
-def _with_ancestors(file: Path, heirs: tuple[Path, ...]) -> tuple[Layer, ...]:
-    """The layers of a recipe file, the oldest ancestor first."""
-    layer = parse(_text(file), str(file))
+def _is_stored(file: Path) -> bool:
+    return STORED in (file.name.casefold(), file.resolve().name.casefold())
+
+
+def _parent_of(layer: Layer, heirs: Sequence[Path]) -> Path | None:
+    """The recipe that the last of the heirs extends; None where it extends none."""
     if "extends" not in layer.values:
-        return (layer,)
-    heirs = (*heirs, file.resolve())
+        return None
     try:
-        parent = _parent(file, layer.values["extends"])
-        if parent.resolve() in heirs:
-            circle = " -> ".join(heir.name for heir in (*heirs, parent))
+        parent = _parent(heirs[-1], layer.values["extends"])
+        if parent.resolve() in [heir.resolve() for heir in heirs]:
+            circle = " -> ".join(file.name for file in (*heirs, parent))
             raise UserError(f"recipes cannot extend each other in a circle: {circle}")
+        if len(heirs) > MOST_ANCESTORS:
+            raise UserError(f"this is the recipe number {len(heirs)} of a chain; {MOST_ANCESTORS} is the most")
     except UserError as error:
         raise UserError(f"{layer.places[('extends',)]}: {error}") from error
-    own = {name: value for name, value in layer.values.items() if name != "extends"}
-    return (*_with_ancestors(parent, heirs), layer.narrowed(own))
+    return parent
 
 
 def _parent(file: Path, name: Any) -> Path:
@@ -135,34 +153,51 @@ def command_line(overrides: Iterable[str], source: str) -> Layer:
     values: dict[str, Any] = {}
     places: dict[Key, str] = {}
     for text in overrides:
+        _require_text(text)
         written, equals, value = text.partition("=")
         key = _parsed_key(written)
         if not equals or not key:
-            raise UserError(f"--set {text}: this is not of the form key=value; write for example --set a.b=100")
-        place = f"--set {written.strip()}"
+            raise UserError(f"--set {_line(text)}: this is not of the form key=value; write for example --set a.b=100")
+        place = f"--set {_line(written)}"
         places |= {key[:depth]: place for depth in range(1, len(key) + 1)}
         table = values
         for name in key[:-1]:
             table = table.setdefault(name, {})
             if not isinstance(table, dict):
                 raise UserError(f'{place}: "{name}" was already set to {shown(table)}; leave out one of the two')
-        table[key[-1]] = _parsed_value(value.strip())
-    return Layer(source, values, places)
+        table[key[-1]] = _parsed_value(value.strip(), place)
+    return Layer(source, values, places, trusted=True)
+
+
+def _require_text(text: str) -> None:
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # bytes of the command line that are not UTF-8 arrive as surrogates
+        raise UserError(f"--set {_line(text)}: this is not UTF-8 text; write it in UTF-8") from None
+
+
+def _line(text: str) -> str:
+    """Any text as part of one printable line."""
+    text = text.strip()
+    return text if text.isprintable() else text.encode("unicode_escape").decode()
 
 
 def _parsed_key(text: str) -> Key:
     """A key as TOML reads it, dotted or quoted; empty where it is none."""
     try:
         tomllib.loads(f"{text} = 0")
-    except ValueError:
+    except (ValueError, RecursionError):
         return ()
-    return max(key_lines(f"{text} = 0"), key=len)
+    return max(key_lines(f"{text} = 0"), key=len, default=())
 
 
-def _parsed_value(text: str) -> Any:
+def _parsed_value(text: str, place: str) -> Any:
     """A TOML value, or a bare word as text."""
     try:
         parsed = tomllib.loads(f"value = {text}")
+        require_shallow(parsed)
+    except RecursionError:
+        raise UserError(f"{place}: {TOO_DEEP}") from None
     except ValueError:
         return text
     return parsed["value"] if len(parsed) == 1 else text
@@ -177,5 +212,5 @@ def built_in_files() -> dict[str, Path]:
 def _nearest_first(name: str) -> str:
     """A few of the built-in recipes."""
     known = sorted(built_in_files(), key=lambda other: -difflib.SequenceMatcher(None, name, other).ratio())
-    more = " (`equipoise recipes` lists all)" if len(known) > SAID else ""
-    return (", ".join(known[:SAID]) or "none") + more
+    more = " (`equipoise recipes` lists all)" if len(known) > NAMED else ""
+    return (", ".join(known[:NAMED]) or "none") + more

@@ -19,9 +19,11 @@ from dataclasses import MISSING, Field, fields, is_dataclass
 from operator import attrgetter
 from typing import Any, TypeVar, get_type_hints
 
+from equipoise.settings.bounds import require_finite, require_within
 from equipoise.settings.choice import CHOICES, DEFAULT, MANY
 from equipoise.settings.layers import LayeredTable, shown, suggestion
-from equipoise.settings.values import Mismatch, alternatives, convert
+from equipoise.settings.trust import WRITES, current_trust
+from equipoise.settings.values import Mismatch, alternatives, convert, expected
 from equipoise.types import UserError
 
 T = TypeVar("T")
@@ -46,7 +48,11 @@ def _build(cls: type[T], preset: T | None, table: LayeredTable) -> tuple[T, dict
         values[name], entry = _part(part, hints[name], preset, table)
         if entry is not None:
             full[name] = entry
-    return _construct(cls, values, table), full
+    built = _construct(cls, values, table)  # first, for its own sentences say more than bounds do
+    for name, part in parts.items():
+        if name in table:
+            _require_bounds(part, hints[name], values[name], table)
+    return built, full
 
 
 def _part(part: Field[Any], hint: Any, preset: Any, table: LayeredTable) -> tuple[Any, Any]:
@@ -60,7 +66,20 @@ def _part(part: Field[Any], hint: Any, preset: Any, table: LayeredTable) -> tupl
     if nested and (default is not None or part.name in table):
         return _component(default if is_dataclass(default) else nested[0], table.child(part.name))
     value = _plain(part.name, hint, default, table)
-    return value, list(value) if isinstance(value, tuple) else value
+    entry = list(value) if isinstance(value, tuple) else value
+    return _allowed(part, value, table), entry
+
+
+def _allowed(part: Field[Any], value: Any, table: LayeredTable) -> Any:
+    """The value as the object may have it: a folder to write to only where the user named it."""
+    trust = current_trust()
+    if part.name in table and table.trusts(part.name):
+        trust.add_commands(value)
+        if WRITES in part.metadata:
+            trust.folders.add(value)
+    elif part.name in table and WRITES in part.metadata and value not in trust.folders:
+        return part.default
+    return value
 
 
 def _plain(name: str, hint: Any, default: Any, table: LayeredTable) -> Any:
@@ -69,9 +88,22 @@ def _plain(name: str, hint: Any, default: Any, table: LayeredTable) -> Any:
             raise table.error(f'the key "{table.full(name)}" is missing; it has no default')
         return default
     try:
-        return convert(table[name], hint)
+        value = convert(table[name], hint)
+        require_finite(value)
     except Mismatch as error:
-        raise table.error(f'"{table.full(name)}" must be {error}, found {shown(table[name])}', name) from None
+        raise _mismatch(name, error, table) from None
+    return value
+
+
+def _require_bounds(part: Field[Any], hint: Any, value: Any, table: LayeredTable) -> None:
+    try:
+        require_within(value, hint, part.metadata)
+    except Mismatch as error:
+        raise _mismatch(part.name, error, table) from None
+
+
+def _mismatch(name: str, error: Mismatch, table: LayeredTable) -> UserError:
+    return table.error(f'"{table.full(name)}" must be {error}, found {shown(table[name])}', name)
 
 
 def _default(part: Field[Any], preset: Any) -> Any:
@@ -85,9 +117,14 @@ def _chosen(part: Field[Any], preset: Any, table: LayeredTable) -> tuple[Any, di
     options = part.metadata[CHOICES]
     usual = None if preset is None else getattr(preset, part.name)
     usual_name = part.metadata[DEFAULT] if preset is None else _name_of(usual, options)
-    name, table = table.child(part.name).chosen(usual_name)
-    same = usual is not None and name == usual_name
-    value, full = _component(usual if same else _option(name, options, table), table)
+    inner = table.child(part.name)
+    name, table = inner.chosen(usual_name)
+    if usual is not None and name == usual_name:
+        current_trust().code.add(name)  # for stored settings will name it
+        option = usual
+    else:
+        option = _option(name, options, table, inner.trusts("name"))
+    value, full = _component(option, table)
     assert "name" not in full, f"{type(value)} cannot be a choice: its field `name` would hide the choice's own"
     return value, {"name": name, **full}
 
@@ -98,7 +135,8 @@ def _chosen_many(part: Field[Any], table: LayeredTable) -> tuple[dict[str, Any],
     values, full = {}, {}
     for key in table.names():
         name, inner = table.child(key).chosen(default)
-        values[key], entry = _component(_option(name, options, inner), inner)
+        option = _option(name, options, inner, table.child(key).trusts("name"))
+        values[key], entry = _component(option, inner)
         full[key] = {"name": name, **entry}
     return values, full
 
@@ -115,14 +153,15 @@ def _name_of(value: Any, options: Mapping[str, Any]) -> str:
     return (same + kind + [f"{type(value).__module__}:{type(value).__qualname__}"])[0]
 
 
-def _option(name: str, options: Mapping[str, Any], table: LayeredTable) -> Any:
-    """The dataclass or preset that a name stands for."""
+def _option(name: str, options: Mapping[str, Any], table: LayeredTable, trusted: bool) -> Any:
+    """The dataclass or preset that a name stands for; `trusted` says whether the user wrote the name."""
     if name in options:
         return _schema(options[name])
     chosen = ".".join(table.key)
     if not FULL_NAME.fullmatch(name):
         ending = suggestion(name, list(options))
         raise table.error(f'unknown choice "{name}" for "{chosen}"; {ending}', "name")
+    _require_trust(name, chosen, table, trusted)
     module, _, attribute = name.partition(":")
     try:
         option = _schema(attrgetter(attribute)(importlib.import_module(module)))
@@ -130,7 +169,36 @@ def _option(name: str, options: Mapping[str, Any], table: LayeredTable) -> Any:
         raise table.error(f'cannot import "{name}" for "{chosen}": {error}', "name") from error
     if not is_dataclass(option):
         raise table.error(f'"{name}" for "{chosen}" is not a dataclass, nor has it a Config that is one', "name")
+    if reason := _no_settings(option):
+        raise table.error(f'"{name}" for "{chosen}" does not hold settings: {reason}', "name")
     return option
+
+
+def _require_trust(name: str, chosen: str, table: LayeredTable, trusted: bool) -> None:
+    """Import code only where the user named it, or trusts its package."""
+    if trusted:
+        current_trust().code.add(name)
+    elif not current_trust().may_import(name):
+        package = name.partition(":")[0].partition(".")[0]
+        raise table.error(
+            f'"{chosen}" is the Python code "{name}", which stored settings may not import by themselves; if you trust '
+            f'it, add --trust {package}, or eq.load(..., trust=("{package}",))',
+            "name",
+        )
+
+
+def _no_settings(option: Any) -> str:
+    """Why a dataclass that was imported cannot be read from a table; empty where it can."""
+    cls = option if isinstance(option, type) else type(option)
+    parts = [part for part in fields(cls) if part.init]
+    try:
+        hints = get_type_hints(cls)
+        for part in parts:
+            if CHOICES not in part.metadata:
+                [expected(hint) for hint in alternatives(hints[part.name]) if not is_dataclass(hint)]
+    except (NameError, TypeError, KeyError) as error:
+        return f"the types of its fields are not those of settings ({error})"
+    return 'it has a field "name"' if any(part.name == "name" for part in parts) else ""
 
 
 def _schema(option: Any) -> Any:

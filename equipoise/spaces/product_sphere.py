@@ -24,6 +24,7 @@ from torch import Generator, Tensor
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
+from equipoise.settings.bounds import bounded
 from equipoise.spaces import pairwise, sphere_math
 from equipoise.spaces.space import Space
 from equipoise.spaces.sphere import SMALLEST_NORM
@@ -37,8 +38,8 @@ class ProductSphere(Space):
     cites: ClassVar[tuple[str, ...]] = ("sun2024temperature", "absil2006oblique")
     has_geodesics: ClassVar[bool] = True
 
-    n: int = 64  # dimensions of each sphere
-    m: int = 8  # spheres
+    n: int = bounded(64, 1, 2**20)  # dimensions of each sphere
+    m: int = bounded(8, 1, 2**20)  # spheres
     distance: str = "inner"  # or "geodesic"
     dim: int = field(default=None, kw_only=True)  # type: ignore[assignment]  # n·m; may be given, and must be that
 

@@ -15,6 +15,7 @@ import torch
 from torch import Generator, Tensor
 from torch.utils.checkpoint import checkpoint
 
+from equipoise.settings.bounds import bounded
 from equipoise.spaces.scorer import paired_similarity
 from equipoise.types import UserError
 
@@ -23,7 +24,7 @@ from equipoise.types import UserError
 class Space(ABC):
     has_geodesics: ClassVar[bool] = False
 
-    dim: int = 512
+    dim: int = bounded(512, 1, 2**20)
 
     @abstractmethod
     def project(self, vectors: Tensor) -> Tensor:

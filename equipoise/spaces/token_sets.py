@@ -21,6 +21,7 @@ from torch import Tensor
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
+from equipoise.settings.bounds import bounded
 from equipoise.spaces.space import Space
 from equipoise.spaces.sphere import SMALLEST_NORM
 from equipoise.types import UserError
@@ -33,8 +34,8 @@ AT_ONCE = 1 << 24  # products of single vectors that exist at the same time
 class TokenSets(Space):
     cites: ClassVar[tuple[str, ...]] = ("yao2022filip",)
 
-    n: int = 256  # dimensions of each vector
-    m: int = 77  # the most vectors of a set
+    n: int = bounded(256, 1, 2**20)  # dimensions of each vector
+    m: int = bounded(77, 1, 2**20)  # the most vectors of a set
     toward: str = "both"
     dim: int = field(default=None, kw_only=True)  # type: ignore[assignment]  # n·m; may be given, and must be that
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 import torch
 
+from equipoise.settings.bounds import SECONDS, bounded, within
 from equipoise.training.device import torch_device
 from equipoise.training.freezing import TRAINS
 from equipoise.training.probe_phase import ProbePhase
@@ -55,9 +56,9 @@ class Training:
     keep_last: int = 2  # checkpoints, besides the best
     best: str = "mean_recall"  # the validation metric that chooses the best checkpoint
     log_every: int = 10
-    workers: int = 0  # processes that make batches ahead; 0 leaves it to a thread
-    loader_timeout: float = 600.0  # seconds without a batch that end the run; 0 waits for ever
-    rank_timeout: float = 1800.0  # seconds that one process of several waits for the others before the run ends
+    workers: int = bounded(0, 0, 1024)  # processes that make batches ahead; 0 leaves it to a thread
+    loader_timeout: float = within(SECONDS, 600.0)  # seconds without a batch that end the run; 0 waits for ever
+    rank_timeout: float = within(SECONDS, 1800.0)  # seconds that a process waits for the others
 
     def __post_init__(self) -> None:
         for name, least in LEAST.items():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
@@ -12,6 +13,7 @@ from equipoise.data.tokenizer import CaptionTokenizer, NoTokenizer
 from equipoise.interop import ImportRequest, is_foreign, read_foreign
 from equipoise.models.folder import CONFIG, WEIGHTS, fill_weights, model_folder, read_parts, read_tensors
 from equipoise.models.model import Model
+from equipoise.settings.trust import trusting
 from equipoise.training.device import torch_device
 from equipoise.types import UserError
 
@@ -23,14 +25,19 @@ def load(
     model: str = "",
     tokenizer: str = "",
     preprocess: str = "",
+    trust: Sequence[str] = (),
 ) -> Model:
     """The model of a folder that a run wrote, ready to encode: `eq.load("runs/demo")`. It stays on the processor
     unless `device` says otherwise: "cuda", or "auto" for a GPU where there is one.
 
     Also a folder of open_clip or of transformers' CLIPModel, a file of weights, or hf-hub:ORG/NAME. A file may need
-    `model`, open_clip's name for what it holds; `tokenizer` and `preprocess` stand in for what is not beside it."""
+    `model`, open_clip's name for what it holds; `tokenizer` and `preprocess` stand in for what is not beside it.
+
+    A folder's settings may name Python classes of your own; they are imported only from the packages in `trust`, such
+    as `trust=("my_package",)`."""
     place = torch_device(str(device)) if device is not None else torch.device("cpu")
-    return load_with_settings(path, place, ImportRequest(model, tokenizer, preprocess))[0]
+    with trusting(trust):
+        return load_with_settings(path, place, ImportRequest(model, tokenizer, preprocess))[0]
 
 
 def load_with_settings(

@@ -85,13 +85,16 @@ def test_a_component_from_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         "@dataclass(frozen=True)\nclass Mine:\n    size: int = 1\n"
         "class Owner:\n    @dataclass(frozen=True)\n    class Config:\n        depth: int = 2\n"
         "preset = Mine(7)\nnumber = 3\n"
+        "@dataclass\nclass Named:\n    name: str = ''\n"
+        "@dataclass\nclass Foreign:\n    points: 'Tensor' = None\n"
+        "@dataclass\nclass Made:\n    content: bytes = b''\n"
     )
     (tmp_path / "mylab_broken.py").write_text("import no_such_package\n")
     monkeypatch.syspath_prepend(tmp_path)
 
     def target(name: str, keys: str = "") -> tuple[Any, Any]:
         text = f'[objective.target]\nname = "{name}"\n{keys}'
-        toy, full = resolve(Toy, LayeredTable((parse(text, "my.toml"),)))
+        toy, full = resolve(Toy, LayeredTable((parse(text, "my.toml", trusted=True),)))
         return toy.objective.target, full["objective"]["target"]
 
     assert target("mylab_targets:Mine", "size = 4")[1] == {"name": "mylab_targets:Mine", "size": 4}
@@ -105,6 +108,9 @@ def test_a_component_from_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         ("mylab_targets:Mein", "cannot import .* has no attribute 'Mein'"),
         ("mylab_broken:Mine", "No module named 'no_such_package'"),
         ("mylab_targets:number", "is not a dataclass"),
+        ("mylab_targets:Named", 'does not hold settings: it has a field "name"'),
+        ("mylab_targets:Foreign", "does not hold settings: .*Tensor"),
+        ("mylab_targets:Made", "does not hold settings: .*bytes"),
         (":Mine", "unknown choice"),
         ("mylab_targets:", "unknown choice"),
         (".relative:Mine", "unknown choice"),
@@ -123,7 +129,7 @@ UNLISTED = Objective(4.0, Unlisted(5))
 
 def test_a_preset_holding_a_component_that_is_not_listed_stores_its_full_name() -> None:
     name = f"{__name__}:UNLISTED"
-    toy, full = resolve(Toy, LayeredTable((parse(f'objective.name = "{name}"', "my.toml"),)))
+    toy, full = resolve(Toy, LayeredTable((parse(f'objective.name = "{name}"', "my.toml", trusted=True),)))
     assert toy.objective == UNLISTED
     assert full["objective"]["target"] == {"name": f"{__name__}:Unlisted", "size": 5}
     assert resolve(Toy, LayeredTable((parse(dump(full), "stored"),))) == (toy, full)
@@ -150,7 +156,7 @@ written = st.fixed_dictionaries(
     {},
     optional={
         "name": st.text(st.characters(exclude_categories=["Cs"]), max_size=5),
-        "seed": st.integers(),
+        "seed": st.integers(0, 2**31 - 1),
         "training": st.fixed_dictionaries(
             {},
             optional={
@@ -163,8 +169,8 @@ written = st.fixed_dictionaries(
             {},
             optional={
                 "name": st.sampled_from(sorted(ENCODERS)),
-                "ratio": st.floats(allow_nan=False),
-                "heads": st.lists(st.integers(), max_size=2),
+                "ratio": st.floats(-1e9, 1e9),
+                "heads": st.lists(st.integers(0, 99), max_size=2),
             },
         ),
         "objective": st.fixed_dictionaries(
@@ -173,7 +179,7 @@ written = st.fixed_dictionaries(
                 "name": st.sampled_from(sorted(PRESETS)),
                 "target": st.one_of(
                     st.just({"name": "one_hot"}),
-                    st.builds(lambda size: {"name": "guided", "size": size}, st.integers()),
+                    st.builds(lambda size: {"name": "guided", "size": size}, st.integers(0, 99)),
                     st.builds(lambda amount: {"name": "smoothed", "amount": amount}, st.floats(0, 0.5)),
                 ),
             },

@@ -1,4 +1,8 @@
-"""From what a recipe says of its files to the files themselves: lists, {00000..00099}, * and URLs."""
+"""From what a recipe says of its files to the files themselves: lists, {00000..00099}, * and URLs.
+
+URLs are https:, s3:, gs: and file:. `pipe:COMMAND` is what a shell command prints, and is run only where the user named
+that very command in this call and said `--allow-pipe` (`settings/trust.py`): never because a stored config.toml has it.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +14,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from equipoise.io.atomic import replacing
+from equipoise.settings.trust import PIPE, current_trust
 from equipoise.types import UserError
 
 Patterns = str | tuple[str, ...]
 BRACES = re.compile(r"\{([^{}]*)\}")
 RANGE = re.compile(r"(\d+)\.\.(\d+)")
 URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")  # two letters at least, so that no drive of Windows is meant
+SCHEMES = ("https", "s3", "gs", "file")
+PLAIN_URL = re.compile(r"[^\s'\"`\\|<>\x00-\x1f\x7f]+")  # some versions of webdataset hand it to a shell
 MOST_FILES = 1_000_000
 
 
@@ -36,7 +43,7 @@ def find_files(patterns: Patterns, root: str = "", cache: str = "", folder_endin
 def expand_braces(pattern: str) -> Iterator[str]:
     """`a-{00..02}.tar` is a-00.tar, a-01.tar, a-02.tar; `{x,y}.tar` is x.tar, y.tar."""
     match = BRACES.search(pattern)
-    if not match or pattern.startswith("pipe:"):  # in a shell command braces are the shell's
+    if not match or pattern.startswith(PIPE):  # in a shell command braces are the shell's
         yield pattern
         return
     before, after = pattern[: match.start()], pattern[match.end() :]
@@ -72,8 +79,12 @@ def _local(name: str, root: str, pattern: str, folder_ending: str) -> list[Path]
 
 def _fetched(url: str, cache: str) -> Path:
     """A copy of what webdataset opens at a URL, made once."""
+    _require_allowed(url)
     if not cache:
-        raise UserError(f"{url}: this is a URL; name a folder for local copies with data.cache")
+        raise UserError(
+            f"{url}: this is a URL; name a folder for local copies with data.cache, in a recipe or by --set (one that "
+            "only a model's own config.toml names is not used)"
+        )
     ending = re.sub(r"[^A-Za-z0-9.-]+", "-", url.rsplit("/", 1)[-1])[-60:].strip("-")
     path = Path(cache) / f"{hashlib.blake2b(url.encode(), digest_size=8).hexdigest()}-{ending}"
     if path.exists():
@@ -89,3 +100,25 @@ def _fetched(url: str, cache: str) -> Path:
         except Exception as error:  # each scheme has its own ways to fail
             raise UserError(f"{url}: this cannot be fetched ({' '.join(str(error).split())}); check it") from None
     return path
+
+
+def _require_allowed(url: str) -> None:
+    """Raise UserError for what must not be opened: shell commands nobody allowed, and schemes beyond the few known."""
+    if url.startswith(PIPE):
+        if url not in current_trust().commands:
+            raise UserError(
+                f"{_shown(url)}: this is a shell command, which is run only if a recipe or --set names it and "
+                "--allow-pipe is given, and never from a model's or a run's own config.toml"
+            )
+    elif url.partition(":")[0] not in SCHEMES:
+        raise UserError(
+            f"{_shown(url)}: URLs begin with one of {', '.join(f'{name}:' for name in SCHEMES)}; fetch it yourself"
+        )
+    elif not PLAIN_URL.fullmatch(url):
+        raise UserError(f"{_shown(url)}: this URL has blanks, quotes or signs of a shell; write them as %20, %27, ...")
+
+
+def _shown(url: str) -> str:
+    """A URL as part of one line."""
+    text = url if url.isprintable() else url.encode("unicode_escape").decode()
+    return text if len(text) <= 80 else f"{text[:77]}..."

@@ -24,12 +24,13 @@ from equipoise.data.files.paths import find_files
 from equipoise.data.files.records import pair_with
 from equipoise.data.files.shard_index import SIDE_FILES, TEXT_FILES, Check, Shard, open_shard
 from equipoise.data.source import Pair
+from equipoise.settings.trust import output_folder
 
 
 @dataclass(frozen=True)
 class Shards(FileSettings):
     caption_key: str = ""  # of the .json; captions are in the .txt where it is not given
-    cache: str = ""  # a folder for copies of what URLs name, and for indices of the shards
+    cache: str = output_folder()  # a folder for copies of what URLs name, and for indices of the shards
 
     def records(self, patterns: tuple[str, ...]) -> ShardRecords:
         shards = open_shards(find_files(patterns, self.root, self.cache), self._check, self.cache, self.caption_key)

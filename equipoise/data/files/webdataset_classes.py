@@ -19,6 +19,7 @@ from equipoise.data.files.records import Records, pair_with
 from equipoise.data.files.shard_index import Shard
 from equipoise.data.files.webdataset import ShardRecords, open_shards
 from equipoise.data.source import Pair
+from equipoise.settings.trust import output_folder
 
 NAMES, TEMPLATES = "classnames.txt", "templates.txt"
 
@@ -27,7 +28,7 @@ NAMES, TEMPLATES = "classnames.txt", "templates.txt"
 class ClassShards(FileSettings):
     class_names: str = ""  # a file; classnames.txt beside the first shard where it is not given
     templates: str = ""  # a file; templates.txt beside the first shard where it is not given
-    cache: str = ""  # a folder for copies of what URLs name, and for indices of the shards
+    cache: str = output_folder()  # a folder for copies of what URLs name, and for indices of the shards
 
     def records(self, patterns: tuple[str, ...]) -> ClassRecords:
         names, templates = self.words(patterns)

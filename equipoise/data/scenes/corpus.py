@@ -29,6 +29,7 @@ from equipoise.data.scenes.rng import dice
 from equipoise.data.scenes.scene import Scene
 from equipoise.data.scenes.world import World, sample_scene
 from equipoise.data.source import Pair
+from equipoise.settings.bounds import SEED, bounded, within
 from equipoise.types import UserError
 
 CACHE_LIMIT = 1 << 30  # bytes of images kept for one size
@@ -43,8 +44,8 @@ class Scenes:
         train_size: int = 20_000
         validation_size: int = 1_000
         test_size: int = 1_000
-        seed: int = 0
-        captions: int = 5  # an image
+        seed: int = within(SEED, 0)
+        captions: int = bounded(5, 1, 1000)  # an image
         details: tuple[str, ...] = ("complete", "partial", "abstract")
         detail_weights: tuple[float, ...] = (0.4, 0.4, 0.2)
         min_things: int = 1

@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from equipoise.settings.bounds import bounded
 from equipoise.types import UserError
 
 CELLS = 8  # a side, of a region's appearance
@@ -33,7 +34,7 @@ class SceneDetector:
     missed: float = 0.0
     jitter: float = 0.0
     confused: float = 0.0
-    size: int = 64  # pixels of the pictures it looks at
+    size: int = bounded(64, 0, 2**14)  # pixels of the pictures it looks at
 
     def __post_init__(self) -> None:
         if self.regions < 0:

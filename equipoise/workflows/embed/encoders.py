@@ -107,7 +107,9 @@ def _transformers(name: str, wish: EmbedRequest) -> Sides:
         if not wish.pretrained:
             raise UserError(f"{name}: there is no such folder; correct it, or give --pretrained to fetch that name")
         folder = Path(_fetched(name))
-    room = getattr(transformers.AutoConfig.from_pretrained(folder), "max_position_embeddings", LONGEST)
+    room = getattr(
+        transformers.AutoConfig.from_pretrained(folder, trust_remote_code=False), "max_position_embeddings", LONGEST
+    )
     tokens = CaptionTokenizer.load(folder, min(room, LONGEST))
     encoder = TransformersText.Config(str(folder), pretrained=True).build(tokens.size, tokens.context)
     encoder.load_pretrained()

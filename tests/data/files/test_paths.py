@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from equipoise.data.files.paths import expand_braces, find_files
+from equipoise.settings.trust import trusting
 from equipoise.types import UserError
 
 
@@ -67,7 +68,9 @@ def test_urls_are_copied_once(tmp_path):
     source.write_bytes(b"content")
     cache = str(tmp_path / "cache")
     (first,) = find_files(f"file:{source}", cache=cache)
-    (piped,) = find_files(f"pipe:cat {source}", cache=cache)
+    command = f"pipe:cat {source}"
+    with trusting(commands=[command]):
+        (piped,) = find_files(command, cache=cache)
     assert first.parent == piped.parent == Path(cache)
     assert first.read_bytes() == piped.read_bytes() == b"content"
     source.unlink()
@@ -78,7 +81,44 @@ def test_urls_that_cannot_be_fetched(tmp_path):
     pytest.importorskip("webdataset")
     with pytest.raises(UserError, match=r"file:/nowhere\.tar: this is a URL; name a folder .* data\.cache"):
         find_files("file:/nowhere.tar")
-    for url in ("file:/nowhere.tar", "pipe:exit 3", "strange://x.tar"):
-        with pytest.raises(UserError, match=f"{url.split(':')[0]}:.*cannot be fetched"):
+    for url in ("file:/nowhere.tar", "pipe:exit 3"):
+        with pytest.raises(UserError, match=f"{url.split(':')[0]}:.*cannot be fetched"), trusting(commands=[url]):
             find_files(url, cache=str(tmp_path))
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "strange://x.tar",
+        "http://example.org/x.tar",
+        "ftp://example.org/x.tar",
+        "HTTPS://example.org/x.tar",
+        "hf://datasets/x.tar",
+        "{pipe,pipe}:touch ran",
+        "PIPE:touch ran",
+        "pipe:touch ran",
+        "https://example.org/';touch ran;'x.tar",
+        "https://example.org/`touch ran`.tar",
+        "s3://bucket/x.tar | touch ran",
+        "gs://bucket/x\n.tar",
+    ],
+)
+def test_what_must_not_be_opened_is_refused_in_one_line(tmp_path, monkeypatch, url):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UserError) as refusal:
+        find_files(url, cache="cache")
+    assert "\n" not in str(refusal.value)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_command_runs_only_where_that_very_command_is_trusted(tmp_path, monkeypatch):
+    pytest.importorskip("webdataset")
+    monkeypatch.chdir(tmp_path)
+    with trusting(commands=["pipe:echo one"], pipes=True):
+        (copy,) = find_files("pipe:echo one", cache="cache")
+        assert copy.read_text() == "one\n"
+        with pytest.raises(UserError, match="--allow-pipe"):
+            find_files("pipe:echo two", cache="cache")
+    with pytest.raises(UserError, match="--allow-pipe"):
+        find_files("pipe:echo one", cache="cache")
