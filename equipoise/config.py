@@ -21,7 +21,7 @@ from equipoise.data.preprocess import Preprocess
 from equipoise.data.source import CLASS_PROMPTS, MASKED_WORDS
 from equipoise.data.tokenizer import CaptionTokenizer
 from equipoise.encoders import IMAGE_ENCODERS, TEXT_ENCODERS, ImageConfig, TextConfig
-from equipoise.evaluation.evaluate import Evaluation
+from equipoise.evaluation.settings import Evaluation
 from equipoise.finetuning.settings import Finetuning
 from equipoise.models.embedding_shift import Shift
 from equipoise.models.logit_scale import LogitScale

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from equipoise.data.sampling import generator
 from equipoise.data.source import FeatureSource, Source
-from equipoise.evaluation.evaluate import encode_some
+from equipoise.evaluation.encoding import encode_image_subset
 from equipoise.models.compatibility import require_compatible
 from equipoise.models.model import Model
 from equipoise.types import UserError
@@ -32,7 +32,7 @@ def draw_points(model: Model, source: Source, count: int, seed: int) -> SampledP
     require_compatible(model, source)
     drawn = torch.randperm(len(source), generator=generator(seed, "pairs"))[:count].tolist()
     parts = [drawn[start : start + ENCODED_AT_ONCE] for start in range(0, count, ENCODED_AT_ONCE)]
-    images = torch.cat([encode_some(model, source, part) for part in parts])
+    images = torch.cat([encode_image_subset(model, source, part) for part in parts])
     return SampledPoints(images, torch.cat([_texts(model, source, part) for part in parts]))
 
 

@@ -1,0 +1,20 @@
+"""A model measured: one evaluation a file. A new one: the file, one line here, one reference (`evaluator.py`)."""
+
+from __future__ import annotations
+
+from equipoise.evaluation.evaluator import Evaluator
+from equipoise.evaluation.geometry import Geometry
+from equipoise.evaluation.matching import Matching
+from equipoise.evaluation.retrieval import Retrieval
+from equipoise.evaluation.shifts import Shifts
+from equipoise.evaluation.zeroshot import ZeroShot
+
+EVALUATIONS: dict[str, Evaluator] = {
+    "retrieval": Retrieval(),
+    "matching": Matching(),
+    "zero_shot": ZeroShot(),
+    "shifts": Shifts(),
+    "geometry": Geometry(),
+}
+
+__all__ = ["EVALUATIONS"]

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import torch
 
 from equipoise.data.source import Source
-from equipoise.evaluation.evaluate import Captions, encode_some
+from equipoise.evaluation.encoding import Captions, encode_image_subset
 from equipoise.models.compatibility import require_compatible
 from equipoise.models.model import Model
 from equipoise.types import UserError
@@ -85,7 +85,7 @@ def judged(model: Model, source: Source, contrasts: Sequence[SentencePair]) -> l
         some = contrasts[start : start + IMAGES]
         numbers = sorted({one.image for one in some})
         place = {number: row for row, number in enumerate(numbers)}
-        images = encode_some(model, source, numbers)[[place[one.image] for one in some]]
+        images = encode_image_subset(model, source, numbers)[[place[one.image] for one in some]]
         matched, partial = (
             model.similarity(images, _points(model, texts)).diagonal()
             for texts in ([one.matched for one in some], [one.partial for one in some])

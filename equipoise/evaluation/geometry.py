@@ -22,12 +22,68 @@ from itertools import pairwise
 import torch
 from torch import Tensor
 
-from equipoise.evaluation.retrieval import at_least_float32
+from equipoise.data.source import Source
+from equipoise.evaluation.encoding import Encoded, at_least_float32, has_captions
+from equipoise.evaluation.evaluator import EvalResult, Evaluator
+from equipoise.evaluation.metrics import DIRECTIONS, Metric, both_directions
 from equipoise.spaces import Space, hardness
 from equipoise.spaces.pairwise import straight
 from equipoise.types import UserError
 
 AT_ONCE = 1024  # rows and columns of a block
+
+
+METRICS = {
+    **both_directions({
+        "alignment": Metric(
+            "alignment", "How much closer matches are than the closest others, in squared distances.", "plain"
+        ),
+        "closest_negative": Metric(
+            "closest negative", "Mean similarity to the closest one that does not belong.", "plain"
+        ),
+        "negatives_above": Metric(
+            "negatives above the match", "Share of what does not belong and yet is closer than the match."
+        ),
+    }),
+    "uniformity": Metric(
+        "uniformity", "How evenly all points are spread: -log mean exp(-2 distance²). Larger is more even.", "plain"
+    ),
+    "modality_gap": Metric(
+        "modality gap", "Distance between the mean of all images and the mean of all texts.", "plain"
+    ),
+    "positive_similarity": Metric(
+        "similarity of matches", "Mean similarity of an image and its own caption.", "plain"
+    ),
+}  # fmt: skip
+
+
+class Geometry(Evaluator):
+    """Measures how every image and its first caption lie, not how they rank.
+
+    Empty where there are not two such pairs."""
+
+    task = "zeroshot_retrieval"
+    cites = ("wang2020uniformity", "liang2022gap")
+    metrics = METRICS
+
+    def applies(self, source: Source) -> bool:
+        return has_captions(source)
+
+    def __call__(self, encoded: Encoded) -> EvalResult:
+        images = encoded.images
+        captions, points = encoded.captions(encoded.settings.captions)
+        owners = captions.image_of_text
+        first = torch.diff(owners, prepend=owners.new_tensor([-1])) != 0  # captions come in the order of images
+        if int(first.sum()) < 2:
+            return EvalResult({}, {})
+        texts = points[first.to(points.device)]
+        metrics = geometry(images[owners[first].to(images.device)], texts, encoded.model.space)
+        return EvalResult(metrics, geometry_chance())
+
+
+def geometry_chance() -> dict[str, float]:
+    """What does not depend on the space: half of all negatives are above a match at random."""
+    return {f"{direction}_negatives_above": 0.5 for direction in DIRECTIONS}
 
 
 @torch.no_grad()

@@ -31,8 +31,15 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from equipoise.data.sampling import generator
+from equipoise.evaluation.metrics import Metric
+from equipoise.evaluation.zeroshot import zero_shot_chance
 from equipoise.types import UserError
 
+METRICS = {
+    "lp_acc1": Metric("accuracy", "Share of images whose class a linear map on frozen features gets right."),
+    "lp_acc5": Metric("top-5 accuracy", "Share of images whose class is among its first five."),
+    "lp_mean_per_class_recall": Metric("mean per-class recall", "Its accuracy averaged over classes."),
+}
 LOWEST, HIGHEST, FIRST_STEP, LAST_STEP = -6.0, 6.0, 2.0, 1 / 8  # of log10 C
 ITERATIONS = 1000
 
@@ -133,6 +140,11 @@ def measured(scores: Tensor, classes: Tensor) -> dict[str, float]:
         within = (scores.topk(5, dim=1).indices == classes[:, None]).any(dim=1)
         numbers["lp_acc5"] = float(within.double().mean())
     return numbers
+
+
+def probe_chance(classes: int) -> dict[str, float]:
+    """Expected values when one of `classes` is guessed."""
+    return {f"lp_{name}": value for name, value in zero_shot_chance(classes).items()}
 
 
 def _regression(train: Labelled, inverse_strength: float) -> Callable[[Tensor], Tensor]:

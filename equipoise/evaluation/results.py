@@ -10,87 +10,24 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from equipoise.evaluation import EVALUATIONS, linear_probe
+from equipoise.evaluation.evaluator import TASKS
+from equipoise.evaluation.metrics import Metric
 from equipoise.io.atomic import write_text
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-TASKS = ("zeroshot_retrieval", "zeroshot_classification", "linear_probe")
 FOUND = {"image_to_text": "text_retrieval", "text_to_image": "image_retrieval"}
-ARROWS = {"image_to_text": "image → text", "text_to_image": "text → image"}
-
-# last part of a metric's name -> (short name, what it says)
-MEANINGS: Mapping[str, tuple[str, str]] = {
-    "R@1": ("R@1", "Share of queries whose labelled match comes first."),
-    "R@5": ("R@5", "Share of queries with a labelled match among the first 5."),
-    "R@10": ("R@10", "Share of queries with a labelled match among the first 10."),
-    "true_R@1": ("true R@1", "Share of queries whose first result truly matches, labelled or not."),
-    "mAP@R": ("mAP@R", "How well all true matches are ranked: for a query with R of them, precision over the first R."),
-    "R-Precision": ("R-Precision", "For a query with R true matches, the share of them among the first R results."),
-    "queries": ("queries", "Number of queries with a labelled match; only these are counted."),
-    "true_queries": ("true queries", "Number of queries with a true match; only these are counted."),
-    "mean_recall": ("mean recall", "Average of R@1, R@5 and R@10 over both directions."),
-    "rsum": ("rsum", "Sum of R@1, R@5 and R@10 over both directions, in percentage points: at most 600."),
-    "acc1": ("accuracy", "Share of images whose class comes first, by prompts alone."),
-    "acc5": ("top-5 accuracy", "Share of images whose class is among the first five."),
-    "mean_per_class_recall": ("mean per-class recall", "Accuracy averaged over classes, so that each weighs the same."),
-    "lp_acc1": ("accuracy", "Share of images whose class a linear map on frozen features gets right."),
-    "lp_acc5": ("top-5 accuracy", "Share of images whose class is among its first five."),
-    "lp_mean_per_class_recall": ("mean per-class recall", "Its accuracy averaged over classes."),
-    "alignment": ("alignment", "How much closer matches are than the closest others, in squared distances."),
-    "uniformity": ("uniformity", "How evenly all points are spread: -log mean exp(-2 distance²). Larger is more even."),
-    "modality_gap": ("modality gap", "Distance between the mean of all images and the mean of all texts."),
-    "positive_similarity": ("similarity of matches", "Mean similarity of an image and its own caption."),
-    "closest_negative": ("closest negative", "Mean similarity to the closest one that does not belong."),
-    "negatives_above": ("negatives above the match", "Share of what does not belong and yet is closer than the match."),
-}  # fmt: skip
-PLAIN = {"alignment", "uniformity", "modality gap", "similarity of matches", "closest negative"}
-
-
-@dataclass(frozen=True)
-class Metric:
-    """A metric's name, taken apart for people."""
-
-    direction: str  # "image → text", "text → image" or ""
-    short: str
-    meaning: str
-
-    @property
-    def is_count(self) -> bool:
-        return self.short in {"queries", "true queries"}
-
-    @property
-    def is_share(self) -> bool:
-        return not self.is_count and self.short != "rsum" and self.short not in PLAIN
-
-    def show(self, value: float) -> str:
-        """The value as it is printed: a percentage, percentage points, a count or a plain number."""
-        if self.is_share:
-            return percent(value)
-        if self.short in PLAIN:
-            return f"{value:.3f}"
-        return f"{value:.1f}" if self.short == "rsum" else f"{value:,.0f}"
 
 
 def metric(name: str) -> Metric:
-    """What a metric's name means; a name we do not know is shown as it is."""
-    if name.startswith("acc1_"):
-        shift = name.removeprefix("acc1_").replace("_", " ")
-        return Metric("", f"accuracy, {shift}", f"Share of images whose class comes first, of the test set: {shift}.")
-    for prefix, arrow in ARROWS.items():
-        if name.startswith(f"{prefix}_"):
-            return Metric(arrow, *MEANINGS.get(rest := name.removeprefix(f"{prefix}_"), (rest, "")))
-    return Metric("", *MEANINGS.get(name, (name, "")))
-
-
-def percent(value: float) -> str:
-    """A share with as many digits as carry meaning: 91.3%, 0.10%, 0.002%."""
-    digits = 1 if value >= 0.01 or value == 0 else 2 if value >= 0.001 else 3
-    return f"{100 * value:.{digits}f}%"
+    """The metric of that name, whichever evaluation declares it; an unknown one is shown as a share, as it is."""
+    declared = (evaluation.describe(name) for evaluation in EVALUATIONS.values())
+    return next(filter(None, declared), None) or linear_probe.METRICS.get(name) or Metric(name)
 
 
 def results(
@@ -135,8 +72,7 @@ def table(metrics: Mapping[str, float], chance: Mapping[str, float] | None = Non
         known = metric(name)
         if known.is_count:
             continue
-        label = f"{known.direction}  {known.short}".strip()
-        rows.add_row(label, known.show(value), known.show(chance[name]) if name in chance else "")
+        rows.add_row(known.label, known.show(value), known.show(chance[name]) if name in chance else "")
     return rows
 
 

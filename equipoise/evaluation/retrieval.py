@@ -11,6 +11,14 @@ nobody labelled. For a query with R relevant items, rel(i) = 1 if the i-th item 
     R-Precision = P(R)                            Chun et al. 2022, "ECCV Caption", reports both
     true_R@1    = share of queries whose first item is relevant
 
+Guessing, a random ranking, is expected to score, for a query with R matches among n candidates:
+
+    R@k          1 − C(n − R, k) / C(n, k)                    no match among k drawn without putting back
+    mAP@R        p/R · (H_R + q (R − H_R))                    p = R/n, q = (R − 1)/(n − 1), H_R = Σ_{i=1..R} 1/i
+    R-Precision, true_R@1        p
+
+The middle line: rel(i) P(i) = rel(i) (1 + matches before i) / i, and rel(i) = 1 leaves (i − 1) q matches before i.
+
 Ties are broken against the model: an irrelevant item comes before every relevant one of equal similarity. A model that
 gives every pair the same similarity scores 0, never 100%. Queries without a match are left out; `..._queries` counts
 those that remain. Values are fractions in [0, 1]; `rsum`, the sum of the six R@k, is in percentage points (up to 600).
@@ -24,14 +32,66 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from equipoise.data.source import JudgedSource, Source
+from equipoise.evaluation.encoding import Encoded, at_least_float32, has_captions
+from equipoise.evaluation.evaluator import EvalResult, Evaluator
+from equipoise.evaluation.metrics import DIRECTIONS, Metric, both_directions
 from equipoise.types import UserError
 
 RECALLS = (1, 5, 10)
-DIRECTIONS = ("image_to_text", "text_to_image")
 LARGEST_BLOCK = 2**23  # similarities held at once, whatever `chunk` says: 32 MiB in float32
 
 Similarity = Callable[[Tensor, Tensor], Tensor]
 Relevance = np.ndarray | Tensor
+
+
+METRICS = {
+    **both_directions({
+        "R@1": Metric("R@1", "Share of queries whose labelled match comes first."),
+        "R@5": Metric("R@5", "Share of queries with a labelled match among the first 5."),
+        "R@10": Metric("R@10", "Share of queries with a labelled match among the first 10."),
+        "queries": Metric("queries", "Number of queries with a labelled match; only these are counted.", "count"),
+        "mAP@R": Metric(
+            "mAP@R", "How well all true matches are ranked: for a query with R of them, precision over the first R."
+        ),
+        "R-Precision": Metric(
+            "R-Precision", "For a query with R true matches, the share of them among the first R results."
+        ),
+        "true_R@1": Metric("true R@1", "Share of queries whose first result truly matches, labelled or not."),
+        "true_queries": Metric(
+            "true queries", "Number of queries with a true match; only these are counted.", "count"
+        ),
+    }),
+    "mean_recall": Metric("mean recall", "Average of R@1, R@5 and R@10 over both directions."),
+    "rsum": Metric(
+        "rsum", "Sum of R@1, R@5 and R@10 over both directions, in percentage points: at most 600.", "points"
+    ),
+}  # fmt: skip
+
+
+class Retrieval(Evaluator):
+    """Ranks every image and its first caption (`evaluation.captions`) by labelled pairs, and by all true matches where
+    the data knows them."""
+
+    task = "zeroshot_retrieval"
+    cites = ("musgrave2020reality",)
+    metrics = METRICS
+
+    def applies(self, source: Source) -> bool:
+        return has_captions(source)
+
+    def __call__(self, encoded: Encoded) -> EvalResult:
+        return rank(encoded, encoded.settings.captions)
+
+
+def rank(encoded: Encoded, per_image: int) -> EvalResult:
+    """Retrieval of all images and `per_image` captions of each, 0 for all, with all truth the source has."""
+    images, source = encoded.images, encoded.source
+    captions, points = encoded.captions(per_image)
+    truth = source.relevance(range(len(source)), captions.texts) if isinstance(source, JudgedSource) else None
+    owners = captions.image_of_text
+    metrics = retrieval(images, points, encoded.model.similarity, owners, truth, encoded.settings.chunk)
+    return EvalResult(metrics, retrieval_chance(len(images), owners, truth))
 
 
 @torch.no_grad()
@@ -66,6 +126,42 @@ def retrieval(
         if precise:
             numbers |= _precisions(direction, torch.cat(precise))
     return numbers | sums(numbers)
+
+
+def retrieval_chance(images: int, image_of_text: Tensor, relevance: Relevance | None = None) -> dict[str, float]:
+    """Expected numbers of `retrieval` on the same data, by the same names."""
+    labels = torch.as_tensor(image_of_text).cpu()
+    texts = len(labels)
+    matches = {"image_to_text": np.bincount(labels.numpy(), minlength=images), "text_to_image": np.ones(texts)}
+    candidates = {"image_to_text": texts, "text_to_image": images}
+    numbers: dict[str, float] = {}
+    for axis, direction in enumerate(DIRECTIONS):
+        labelled = matches[direction][matches[direction] > 0]
+        for k in RECALLS:
+            numbers[f"{direction}_R@{k}"] = float(any_hit(labelled, candidates[direction], k).mean())
+        if relevance is None:
+            continue
+        true = np.asarray(relevance.sum(1 - axis)).astype(float)
+        if (true := true[true > 0]).size:
+            share = float((true / candidates[direction]).mean())
+            numbers[f"{direction}_mAP@R"] = float(average_precision(true, candidates[direction]).mean())
+            numbers |= {f"{direction}_R-Precision": share, f"{direction}_true_R@1": share}
+    return numbers | sums(numbers)
+
+
+def any_hit(matches: np.ndarray, candidates: int, k: int) -> np.ndarray:
+    """Probability that k of `candidates`, drawn at random, hold at least one match."""
+    miss = np.ones(len(matches))
+    for drawn in range(min(k, candidates)):
+        miss *= np.clip((candidates - matches - drawn) / (candidates - drawn), 0, 1)
+    return 1 - miss
+
+
+def average_precision(matches: np.ndarray, candidates: int) -> np.ndarray:
+    """Expected average precision at R of a random ranking."""
+    harmonic = np.cumsum(1 / np.arange(1, matches.max() + 1))[matches.astype(int) - 1]
+    another = (matches - 1) / max(candidates - 1, 1)
+    return (harmonic + another * (matches - harmonic)) / candidates
 
 
 def first_position(scores: Tensor, relevant: Tensor) -> Tensor:
@@ -126,11 +222,6 @@ def _labelled(image_of_text: Tensor, images: int, rows: slice, by_text: bool) ->
 def _relevant(relevance: Relevance, rows: slice, by_text: bool) -> Tensor:
     block = relevance[:, rows].T if by_text else relevance[rows]
     return block.bool() if isinstance(block, Tensor) else torch.from_numpy(np.array(block, dtype=bool))
-
-
-def at_least_float32(points: Tensor) -> Tensor:
-    """Half precision makes ties out of items that differ."""
-    return points if points.dtype == torch.float64 else points.float()
 
 
 def _check(images: Tensor, texts: Tensor, image_of_text: Tensor, relevance: Relevance | None) -> None:

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from equipoise.data.few_shot import SHIFTED
-from equipoise.evaluation.evaluate import EvalResult
-from equipoise.evaluation.results import percent
+from equipoise.evaluation.evaluator import EvalResult
+from equipoise.evaluation.metrics import percent
 from equipoise.types import UserError
 
 if TYPE_CHECKING:

@@ -20,9 +20,9 @@ from torch import Tensor
 
 from equipoise.data.remap import subset
 from equipoise.data.source import LabelledSource, Source
-from equipoise.evaluation.chance import retrieval_chance
-from equipoise.evaluation.evaluate import Evaluation, captions, encode_images, encode_some, labels, prompt_points
-from equipoise.evaluation.retrieval import retrieval
+from equipoise.evaluation.encoding import captions, encode_image_subset, encode_images, labels, prompt_points
+from equipoise.evaluation.retrieval import retrieval, retrieval_chance
+from equipoise.evaluation.settings import Evaluation
 from equipoise.evaluation.zeroshot import zero_shot
 from equipoise.models.compatibility import require_compatible
 from equipoise.models.embedding_shift import require_vectors, shifted
@@ -67,7 +67,7 @@ def measure_direction(model: Model, source: Source, batch_size: int, tell: Told 
     total = torch.zeros(2, model.space.dim, dtype=torch.float64)
     for start in range(0, len(source), AT_ONCE):
         some = subset(source, range(start, min(start + AT_ONCE, len(source))))
-        images, texts = encode_some(model, some, range(len(some)), batch_size), captions(some, 1).points(model)
+        images, texts = encode_image_subset(model, some, range(len(some)), batch_size), captions(some, 1).points(model)
         if len(texts) < len(images):
             raise UserError("some records of the data have no caption, so they are no pairs; leave them out")
         total += torch.stack([images.double().sum(0), texts.double().sum(0)]).cpu()

@@ -13,18 +13,17 @@ Ties are broken against the model: a class is predicted only if it is strictly c
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
 from typing import Protocol
 
 import torch
 from torch import Tensor
 
-from equipoise.evaluation.retrieval import at_least_float32
+from equipoise.data.source import LabelledSource, Source
+from equipoise.evaluation.encoding import Encoded, at_least_float32, has_labels
+from equipoise.evaluation.evaluator import EvalResult, Evaluator
+from equipoise.evaluation.metrics import Metric
+from equipoise.evaluation.settings import AVERAGES
 from equipoise.types import UserError
-
-AVERAGES = ("similarity", "embedding")
-PLACE = re.compile(r"\{c?\}")
 
 
 class SpaceLike(Protocol):
@@ -32,14 +31,36 @@ class SpaceLike(Protocol):
     def similarity(self, u: Tensor, v: Tensor) -> Tensor: ...
 
 
-def fill(templates: Sequence[str], class_names: Sequence[str]) -> list[list[str]]:
-    """Prompts [class][template]; the place of the class's name is written {} or {c}."""
-    if not templates or not class_names:
-        raise UserError("zero-shot classification needs at least one template and one class name.")
-    for template in templates:
-        if not PLACE.search(template):
-            raise UserError(f'the template "{template}" has no place for the class name: write {{}} where it belongs.')
-    return [[name.join(PLACE.split(template)) for template in templates] for name in class_names]
+METRICS = {
+    "acc1": Metric("accuracy", "Share of images whose class comes first, by prompts alone."),
+    "acc5": Metric("top-5 accuracy", "Share of images whose class is among the first five."),
+    "mean_per_class_recall": Metric(
+        "mean per-class recall", "Accuracy averaged over classes, so that each weighs the same."
+    ),
+}
+
+
+class ZeroShot(Evaluator):
+    """Classifies the images that carry a label, by the prompts of every class."""
+
+    task = "zeroshot_classification"
+    metrics = METRICS
+
+    def applies(self, source: Source) -> bool:
+        return has_labels(source)
+
+    def __call__(self, encoded: Encoded) -> EvalResult:
+        assert isinstance(encoded.source, LabelledSource)
+        classes, settings = encoded.source.class_names, encoded.settings
+        arguments = (*encoded.classes, encoded.model.space, settings.average, settings.chunk)
+        counts = confusion(*arguments).cpu().numpy()
+        return EvalResult(zero_shot(*arguments), zero_shot_chance(len(classes)), counts, tuple(classes))
+
+
+def zero_shot_chance(classes: int) -> dict[str, float]:
+    """Expected values of `zero_shot` when one of `classes` is guessed."""
+    guess = {"acc1": 1 / classes, "mean_per_class_recall": 1 / classes}
+    return guess | ({"acc5": 5 / classes} if classes >= 5 else {})
 
 
 def zero_shot(

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from equipoise.data.few_shot import ClassSet
 from equipoise.data.source import FeatureSource, JudgedSource, Source
-from equipoise.evaluation.evaluate import Captions, captions, encode_images
+from equipoise.evaluation.encoding import Captions, captions, encode_images
 from equipoise.models.model import Model
 from equipoise.reports.report import ExampleSets, ImageQuery, TextQuery
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from equipoise.evaluation.results import percent
+from equipoise.evaluation.metrics import percent
 
 
 def page(template: str, **values: Any) -> str:

@@ -15,7 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from equipoise.evaluation.results import metric, percent
+from equipoise.evaluation.metrics import percent
+from equipoise.evaluation.results import metric
 from equipoise.evaluation.robustness import COLUMNS, Robustness
 from equipoise.finetuning.comparison import Comparison
 from equipoise.io.atomic import write_text

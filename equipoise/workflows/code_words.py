@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from equipoise.analysis.codebook.usage import TextUse, read_texts, towers, use_of_texts
-from equipoise.evaluation.results import percent
+from equipoise.evaluation.metrics import percent
 from equipoise.io.atomic import write_text
 from equipoise.models.model import Model, evaluating
 from equipoise.workflows.codes import CodebookRequest, all_captions

@@ -20,7 +20,7 @@ from equipoise.analysis.codebook.usage import (
     used,
 )
 from equipoise.data.source import Pair, Source
-from equipoise.evaluation.results import percent
+from equipoise.evaluation.metrics import percent
 from equipoise.io.progress import Progress
 from equipoise.reports.codes_page import strip, write_codes
 from equipoise.types import UserError

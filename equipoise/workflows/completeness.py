@@ -11,7 +11,7 @@ from equipoise.data.files.coco_objects import read_objects
 from equipoise.data.source import Pair
 from equipoise.evaluation.completeness import TEMPLATE, Completeness, SentencePair, completeness, judged, left_out
 from equipoise.evaluation.completeness_scenes import scene_contrasts
-from equipoise.evaluation.results import percent
+from equipoise.evaluation.metrics import percent
 from equipoise.io.atomic import write_text
 from equipoise.types import UserError
 from equipoise.workflows.subject import Subject

@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from equipoise.config import Run, load_run, load_stored
-from equipoise.evaluation.evaluate import EvalResult, evaluate
+from equipoise.evaluation.evaluate import evaluate
+from equipoise.evaluation.evaluator import EvalResult
 from equipoise.evaluation.robustness import Robustness, robustness
 from equipoise.io.atomic import write_text
 from equipoise.models.folder import CONFIG, model_folder

@@ -6,7 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 from equipoise.config import Run
 from equipoise.data.source import Source
-from equipoise.evaluation.evaluate import EvalResult, Evaluation, evaluate, validate
+from equipoise.evaluation.evaluate import evaluate, validate
+from equipoise.evaluation.evaluator import EvalResult
+from equipoise.evaluation.settings import Evaluation
 from equipoise.finetuning.comparison import START, Comparison
 from equipoise.io.progress import Progress
 from equipoise.models.model import Model

@@ -11,7 +11,7 @@ import torch
 
 from equipoise.config import Loaded, load_settings
 from equipoise.data.tokenizer import CaptionTokenizer
-from equipoise.evaluation.evaluate import EvalResult
+from equipoise.evaluation.evaluator import EvalResult
 from equipoise.finetuning.comparison import CHOSEN, START, TUNED, Comparison
 from equipoise.finetuning.wise_ft import interpolate_weights
 from equipoise.io.atomic import write_text

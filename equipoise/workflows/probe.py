@@ -16,10 +16,17 @@ from torch import Tensor
 
 from equipoise.data.sampling import generator
 from equipoise.data.source import LabelledSource, Source
-from equipoise.evaluation.chance import zero_shot_chance
-from equipoise.evaluation.evaluate import labels
-from equipoise.evaluation.linear_probe import Labelled, LinearProbe, probe_lbfgs, probe_sgd, require_classes
-from equipoise.evaluation.results import percent, table, write_results
+from equipoise.evaluation.encoding import labels
+from equipoise.evaluation.linear_probe import (
+    Labelled,
+    LinearProbe,
+    probe_chance,
+    probe_lbfgs,
+    probe_sgd,
+    require_classes,
+)
+from equipoise.evaluation.metrics import percent
+from equipoise.evaluation.results import table, write_results
 from equipoise.io.progress import Progress
 from equipoise.models.compatibility import require_compatible
 from equipoise.models.model import Model
@@ -129,7 +136,7 @@ def _joined(*parts: Labelled) -> Labelled:
 def _print(found: LinearProbe, classes: int, parts: Sequence[Labelled]) -> None:
     from rich.console import Console
 
-    Console().print(table(found.metrics, _chance(classes), "linear probe"))
+    Console().print(table(found.metrics, probe_chance(classes), "linear probe"))
     sizes = [f"{len(part.classes):,}" for part in parts]
     print(
         f"{parts[0].features.shape[1]} features; {sizes[0]} records to train, {sizes[1]} to choose, {sizes[2]} to test"
@@ -143,7 +150,7 @@ def _write(
     found: LinearProbe, wanted: ProbeRequest, classes: Sequence[str], parts: Sequence[Labelled], out: Path
 ) -> None:
     extras: dict[str, Any] = {
-        "chance": _chance(len(classes)), "protocol": "sgd" if wanted.sgd else "lbfgs", "seed": wanted.seed,
+        "chance": probe_chance(len(classes)), "protocol": "sgd" if wanted.sgd else "lbfgs", "seed": wanted.seed,
         "C": found.chosen, "sweep": [list(pair) for pair in found.sweep], "records": [len(p.classes) for p in parts],
     }  # fmt: skip
     path = write_results(
@@ -151,10 +158,6 @@ def _write(
         task="linear_probe", metrics=found.metrics, extras=extras,
     )  # fmt: skip
     print(f"\nThe results are in {path}")
-
-
-def _chance(classes: int) -> dict[str, float]:
-    return {f"lp_{name}": value for name, value in zero_shot_chance(classes).items()}
 
 
 def _some(source: LabelledSource) -> str:

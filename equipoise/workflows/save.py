@@ -12,8 +12,10 @@ import torch
 from equipoise.citations import bibliography
 from equipoise.config import Loaded, Run, dump
 from equipoise.data.source import Source
-from equipoise.evaluation.evaluate import EvalResult, evaluate
-from equipoise.evaluation.results import TASKS, table, write_results
+from equipoise.evaluation import EVALUATIONS
+from equipoise.evaluation.evaluate import evaluate
+from equipoise.evaluation.evaluator import EvalResult
+from equipoise.evaluation.results import table, write_results
 from equipoise.evaluation.robustness import Robustness
 from equipoise.evaluation.temperature_course import course
 from equipoise.finetuning.comparison import Comparison
@@ -26,8 +28,6 @@ from equipoise.training.distributed.ranks import Ranks
 from equipoise.training.distributed.sharded_encoding import sharded_encoding
 from equipoise.training.loop import TrainResult
 from equipoise.workflows.finetune_select import SelectedWeights, write_comparison
-
-TASK_OF = {"retrieval": TASKS[0], "matching": TASKS[0], "zero_shot": TASKS[1], "shifts": TASKS[1], "geometry": TASKS[0]}
 
 
 @dataclass(frozen=True)
@@ -158,7 +158,7 @@ def write_findings(folder: Path, run: Run, model: str, findings: Mapping[str, Ev
             dataset=type(run.data).__qualname__.split(".")[0].lower(),
             model=model,
             pretrained="",
-            task=TASK_OF[name],
+            task=EVALUATIONS[name].task,
             metrics=finding.metrics,
             extras={"chance": finding.chance, "protocol": name, "seed": run.seed},
         )

@@ -15,8 +15,8 @@ from equipoise.config import Loaded, dump, load_run
 from equipoise.data.remap import subset
 from equipoise.data.sampling import generator
 from equipoise.data.source import Source
-from equipoise.evaluation.evaluate import Evaluation
-from equipoise.evaluation.results import percent
+from equipoise.evaluation.metrics import percent
+from equipoise.evaluation.settings import Evaluation
 from equipoise.evaluation.shift_sweep import GRIDS, ShiftSweep, require_shiftable, sweep_shift
 from equipoise.io.progress import Progress
 from equipoise.models.embedding_shift import Shift

@@ -5,7 +5,8 @@ import json
 import pytest
 from rich.console import Console
 
-from equipoise.evaluation.results import metric, percent, table, write_results
+from equipoise.evaluation.metrics import percent
+from equipoise.evaluation.results import metric, table, write_results
 from equipoise.types import UserError
 
 METRICS = {"image_to_text_R@1": 0.913, "text_to_image_R@5": 0.5, "image_to_text_true_R@1": 0.95, "rsum": 512.34}

@@ -1,13 +1,14 @@
 """Retrieval against a brute-force reading of the definitions, and against open_clip where it has the same number."""
 
 import itertools
+from statistics import mean
 
 import numpy as np
 import pytest
 import torch
 
 import equipoise.evaluation.retrieval as module
-from equipoise.evaluation.retrieval import retrieval
+from equipoise.evaluation.retrieval import any_hit, average_precision, retrieval, retrieval_chance
 from equipoise.types import UserError
 
 
@@ -166,3 +167,27 @@ def test_mistakes_are_named(change, message):
     given = {"images": torch.eye(3), "texts": torch.eye(3), "image_of_text": torch.arange(3), "similarity": dot}
     with pytest.raises(UserError, match=message):
         retrieval(**(given | change))
+
+
+@pytest.mark.parametrize(("matches", "candidates"), [(1, 6), (2, 6), (4, 6), (6, 6), (1, 1)])
+def test_equals_the_mean_over_every_ranking(matches, candidates):
+    rankings = [
+        [place in chosen for place in range(candidates)]
+        for chosen in itertools.combinations(range(candidates), matches)
+    ]
+    for k in (1, 2, 5, 10):
+        assert any_hit(np.array([matches]), candidates, k)[0] == pytest.approx(mean(any(r[:k]) for r in rankings))
+    expected = mean(sum(r[i] * sum(r[: i + 1]) / (i + 1) for i in range(matches)) / matches for r in rankings)
+    assert average_precision(np.array([float(matches)]), candidates)[0] == pytest.approx(expected)
+
+
+def test_random_embeddings_score_about_chance():
+    random = torch.Generator().manual_seed(0)
+    images, texts = torch.randn(300, 32, generator=random), torch.randn(900, 32, generator=random)
+    image_of_text = torch.arange(900) % 250  # fifty images without a text
+    relevance = torch.rand(300, 900, generator=random) < 0.2
+    got = retrieval(images, texts, lambda u, v: u @ v.T, image_of_text, relevance)
+    expected = retrieval_chance(300, image_of_text, relevance)
+    assert set(expected) == {name for name in got if "queries" not in name}
+    for name in expected:
+        assert got[name] == pytest.approx(expected[name], abs=0.06 if name != "rsum" else 8)

@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from equipoise.evaluation.zeroshot import confusion, fill, per_class_accuracy, zero_shot
+from equipoise.evaluation.encoding import fill
+from equipoise.evaluation.zeroshot import confusion, per_class_accuracy, zero_shot, zero_shot_chance
 from equipoise.types import UserError
 
 
@@ -100,3 +101,8 @@ def test_mistakes_are_named():
         zero_shot(points, labels, prompts[:, 0], SPACE)
     with pytest.raises(UserError, match="not finite"):
         zero_shot(points * torch.nan, labels, prompts, SPACE)
+
+
+def test_zero_shot_chance_knows_few_classes():
+    assert zero_shot_chance(4) == {"acc1": 0.25, "mean_per_class_recall": 0.25}
+    assert zero_shot_chance(16)["acc5"] == 5 / 16

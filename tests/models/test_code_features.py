@@ -7,7 +7,9 @@ import torch
 
 from equipoise.cli import main
 from equipoise.data.remap import subset
-from equipoise.evaluation.evaluate import Evaluation, evaluate, labels
+from equipoise.evaluation.encoding import labels
+from equipoise.evaluation.evaluate import evaluate
+from equipoise.evaluation.settings import Evaluation
 from equipoise.models.code_features import with_code_features
 from equipoise.types import UserError
 

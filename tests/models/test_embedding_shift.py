@@ -16,7 +16,8 @@ from equipoise.citations import bibliography
 from equipoise.cli import main
 from equipoise.config import dump, load_run
 from equipoise.data.tokenizer import CaptionTokenizer
-from equipoise.evaluation.evaluate import encode_images, evaluate, validate
+from equipoise.evaluation.encoding import encode_images
+from equipoise.evaluation.evaluate import evaluate, validate
 from equipoise.evaluation.shift_sweep import GRIDS, ShiftSweep, measure_direction, metrics_of, sweep_shift
 from equipoise.models.code_features import with_code_features
 from equipoise.models.embedding_shift import Shift, shifted

@@ -16,7 +16,7 @@ from equipoise.data.scenes.corpus import Scenes
 from equipoise.data.scenes.simat_questions import SimatSettings, scene_transformations
 from equipoise.data.simat_questions import Transformations
 from equipoise.data.source import Source
-from equipoise.evaluation.evaluate import encode_some
+from equipoise.evaluation.encoding import encode_image_subset
 from equipoise.evaluation.simat.sweep import SimatPoints, encoded_words
 from equipoise.io.progress import Progress
 from equipoise.models.compatibility import require_compatible
@@ -110,7 +110,7 @@ def _encoder(model: Model, source: Source) -> Callable[[range | list[int]], Tens
     """How some pictures become points. A model that reads pictures takes features for its own points."""
     if not isinstance(source, FeatureFiles):
         require_compatible(model, source)
-        return lambda some: encode_some(model, source, some, BATCH)
+        return lambda some: encode_image_subset(model, source, some, BATCH)
     reads_features = model.image_encoder.reads == "features"
     wide, what = (model.image_encoder.width, "encoder") if reads_features else (model.space.dim, "space")
     if source.image_width != wide:
@@ -119,5 +119,5 @@ def _encoder(model: Model, source: Source) -> Callable[[range | list[int]], Tens
             f"`equipoise embed` by {'the encoder it was trained on' if reads_features else 'this model'}"
         )
     if reads_features:
-        return lambda some: encode_some(model, source, some, BATCH)
+        return lambda some: encode_image_subset(model, source, some, BATCH)
     return lambda some: source.image_features(some)[0].to(model.device).float()

@@ -26,7 +26,7 @@ import torch
 from torch import Tensor
 
 from equipoise.data.simat_questions import RIGHT, Oracle, Transformation
-from equipoise.evaluation.retrieval import at_least_float32
+from equipoise.evaluation.encoding import at_least_float32
 from equipoise.types import UserError
 
 LARGEST_TILE = 2**22  # similarities held at once, a few times over

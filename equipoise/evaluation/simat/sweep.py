@@ -15,7 +15,7 @@ from torch import Tensor
 
 from equipoise.data.simat_questions import DEV, SPLITS, TEST, Transformations
 from equipoise.data.source import Source
-from equipoise.evaluation.evaluate import encode_images
+from equipoise.evaluation.encoding import encode_images
 from equipoise.evaluation.simat.score import Answers, Score, answer, chance, scored
 from equipoise.models.model import Model
 from equipoise.types import UserError

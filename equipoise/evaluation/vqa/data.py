@@ -13,7 +13,7 @@ from equipoise.data.files.vqa_files import read_questions
 from equipoise.data.scenes.vqa_balance import scene_questions
 from equipoise.data.source import Source
 from equipoise.data.vqa_questions import Question
-from equipoise.evaluation.evaluate import encode_some
+from equipoise.evaluation.encoding import encode_image_subset
 from equipoise.evaluation.vqa.protocol import Set
 from equipoise.io.progress import Progress
 from equipoise.models.compatibility import require_compatible
@@ -65,7 +65,7 @@ def encoded(model: Model, source: Source, questions: Sequence[Question], places:
     with Progress(len(indices) + len(texts), f"features {what}") as progress:
         images: list[Tensor] = []
         for start in range(0, len(indices), BATCH):
-            images.append(encode_some(model, source, indices[start : start + BATCH], BATCH).float())
+            images.append(encode_image_subset(model, source, indices[start : start + BATCH], BATCH).float())
             progress.update(min(start + BATCH, len(indices)))
         points: list[Tensor] = []
         for start in range(0, len(texts), BATCH):

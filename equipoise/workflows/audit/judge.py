@@ -9,7 +9,7 @@ from torch import Tensor
 
 from equipoise.analysis.noise import SAMPLE, NoiseEstimate, Pairs, log_ratios, own_similarity, read_noise
 from equipoise.data.source import Source
-from equipoise.evaluation.evaluate import captions, encode_images
+from equipoise.evaluation.encoding import captions, encode_images
 from equipoise.models.model import Model
 
 BATCH = 256

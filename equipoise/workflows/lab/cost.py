@@ -12,7 +12,7 @@ from equipoise.analysis.cost import Cost, TowerCost, costs, tower
 from equipoise.analysis.plots.cost_plot import draw_cost
 from equipoise.analysis.report import AnalysisReport
 from equipoise.config import Run, load_run
-from equipoise.evaluation.results import percent
+from equipoise.evaluation.metrics import percent
 from equipoise.io.progress import Progress
 from equipoise.training.device import torch_device
 from equipoise.types import UserError

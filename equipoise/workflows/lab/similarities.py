@@ -9,7 +9,7 @@ from equipoise.analysis.plots.similarities_plot import draw_similarities
 from equipoise.analysis.report import AnalysisReport
 from equipoise.analysis.sampled_pairs import draw_points
 from equipoise.analysis.similarities import Similarities, similarities
-from equipoise.evaluation.results import percent
+from equipoise.evaluation.metrics import percent
 from equipoise.models.model import Model
 from equipoise.types import UserError
 from equipoise.workflows.subject import Subject

@@ -14,7 +14,7 @@ from equipoise.analysis.report import AnalysisReport
 from equipoise.analysis.temperature import TemperatureCurve, read_temperature, temperature_curve
 from equipoise.config import Loaded, load_stored
 from equipoise.data.sampling import EpochSampler
-from equipoise.evaluation.results import percent
+from equipoise.evaluation.metrics import percent
 from equipoise.models.folder import CONFIG
 from equipoise.types import UserError
 

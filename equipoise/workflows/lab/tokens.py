@@ -11,10 +11,9 @@ from equipoise.analysis.plots.token_ablation_plot import draw_tokens
 from equipoise.analysis.report import AnalysisReport
 from equipoise.analysis.token_ablation import Measure, Subsets, sub_spheres, subset_accuracies
 from equipoise.data.source import LabelledSource, Source
-from equipoise.evaluation.chance import retrieval_chance
-from equipoise.evaluation.evaluate import captions, encode_images, labels, prompt_points
-from equipoise.evaluation.results import percent
-from equipoise.evaluation.retrieval import retrieval
+from equipoise.evaluation.encoding import captions, encode_images, labels, prompt_points
+from equipoise.evaluation.metrics import percent
+from equipoise.evaluation.retrieval import retrieval, retrieval_chance
 from equipoise.evaluation.zeroshot import zero_shot
 from equipoise.models.model import Model
 from equipoise.types import UserError

@@ -1,0 +1,146 @@
+"""Points of a source's images, captions and class prompts, encoded a batch at a time."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from equipoise.data.few_shot import ClassSet
+from equipoise.data.source import FeatureSource, LabelledSource, Source
+from equipoise.evaluation.settings import Evaluation
+from equipoise.models.compatibility import require_compatible
+from equipoise.models.model import Model
+from equipoise.types import UserError
+
+TEXTS_AT_ONCE = 1024
+PLACE = re.compile(r"\{c?\}")
+
+
+@dataclass(frozen=True)
+class Captions:
+    """Texts, or features of them, with the number of the image each belongs to."""
+
+    texts: list[str]  # none where there are features
+    image_of_text: Tensor  # [M]
+    features: tuple[Tensor, Tensor | None] | None = None  # [M, w], or [M, L, w] with a mask
+
+    def points(self, model: Model) -> Tensor:
+        return model.encode_all(len(self.image_of_text), TEXTS_AT_ONCE, lambda batch: self._encode(model, batch))
+
+    def _encode(self, model: Model, batch: range) -> Tensor:
+        chosen = slice(batch.start, batch.stop)
+        if self.features is None:
+            return model.encode_text(self.texts[chosen], TEXTS_AT_ONCE)
+        values, mask = self.features
+        return model.encode_text(values[chosen], TEXTS_AT_ONCE, None if mask is None else mask[chosen])
+
+
+class CaptionPoints(NamedTuple):
+    """Captions with their points [M, d]."""
+
+    captions: Captions
+    points: Tensor
+
+
+class ClassPoints(NamedTuple):
+    """Labelled images [N, d], the number of each one's class [N], and the prompts of all classes [C, T, d]."""
+
+    images: Tensor
+    labels: Tensor
+    prompts: Tensor
+
+
+class Encoded:
+    """A model's points of a source. Each part is encoded when it is first needed, and once."""
+
+    def __init__(self, model: Model, source: Source, settings: Evaluation):
+        self.model, self.source, self.settings = model, source, settings
+        self._captions: dict[int, CaptionPoints] = {}
+
+    @cached_property
+    def images(self) -> Tensor:
+        """[N, d]"""
+        return encode_images(self.model, self.source, self.settings.batch_size)
+
+    def captions(self, per_image: int) -> CaptionPoints:
+        """The first `per_image` captions of every image; 0 takes all."""
+        if per_image not in self._captions:
+            chosen = captions(self.source, per_image)
+            self._captions[per_image] = CaptionPoints(chosen, chosen.points(self.model))
+        return self._captions[per_image]
+
+    @cached_property
+    def classes(self) -> ClassPoints:
+        """The records that carry a label, and the prompts, of a source that has classes."""
+        assert isinstance(self.source, LabelledSource)
+        numbers, truth = labels(self.source)
+        return ClassPoints(self.images[numbers], truth, prompt_points(self.model, self.source))
+
+
+def encode_images(model: Model, source: Source, batch_size: int, limit: int | None = None) -> Tensor:
+    """Points of every image (or the first `limit`) [N, d], encoded a batch at a time."""
+    require_compatible(model, source)
+    total = len(source) if limit is None else min(limit, len(source))
+    return model.encode_all(total, batch_size, lambda batch: encode_image_subset(model, source, batch, batch_size))
+
+
+def encode_image_subset(model: Model, source: Source, indices: Sequence[int], batch_size: int = 256) -> Tensor:
+    """Points of the images with these numbers [N, d]."""
+    if isinstance(source, FeatureSource):
+        features, mask = source.image_features(indices)
+        return model.encode_image(features, batch_size, mask)
+    return model.encode_image(source.images(indices, model.preprocess.size, model.device), batch_size)
+
+
+def captions(source: Source, per_image: int) -> Captions:
+    """The first `per_image` captions of every image; 0 takes all."""
+    if isinstance(source, FeatureSource) and source.text_width is not None:
+        features, mask, image_of_text = source.text_features(range(len(source)), per_image)
+        return Captions([], image_of_text, (features, mask))
+    pairs = [source.pair(index) for index in range(len(source))]
+    kept = [pair.captions[:per_image] if per_image else pair.captions for pair in pairs]
+    numbers = [number for number, texts in enumerate(kept) for _ in texts]
+    return Captions([text for texts in kept for text in texts], torch.tensor(numbers))
+
+
+def has_captions(source: Source) -> bool:
+    """Whether images have captions of their own; those of a set of classes name the class and nothing else."""
+    return not isinstance(source, ClassSet)
+
+
+def has_labels(source: Source) -> bool:
+    return isinstance(source, LabelledSource) and any(source.pair(index).label for index in range(len(source)))
+
+
+def labels(source: LabelledSource) -> tuple[list[int], Tensor]:
+    """The records that carry a label, and the number of each one's class."""
+    named = [(index, label) for index in range(len(source)) if (label := source.pair(index).label) is not None]
+    return [index for index, _ in named], torch.tensor([source.class_names.index(str(label)) for _, label in named])
+
+
+def prompt_points(model: Model, source: LabelledSource) -> Tensor:
+    """Points of every class's prompts [C, T, d]."""
+    prompts = fill(source.templates, source.class_names)
+    texts = [text for several in prompts for text in several]
+    return Captions(texts, torch.arange(len(texts))).points(model).view(len(prompts), len(prompts[0]), -1)
+
+
+def fill(templates: Sequence[str], class_names: Sequence[str]) -> list[list[str]]:
+    """Prompts [class][template]; the place of the class's name is written {} or {c}."""
+    if not templates or not class_names:
+        raise UserError("zero-shot classification needs at least one template and one class name.")
+    for template in templates:
+        if not PLACE.search(template):
+            raise UserError(f'the template "{template}" has no place for the class name: write {{}} where it belongs.')
+    return [[name.join(PLACE.split(template)) for template in templates] for name in class_names]
+
+
+def at_least_float32(points: Tensor) -> Tensor:
+    """Points as they are ranked: half precision makes ties out of items that differ."""
+    return points if points.dtype == torch.float64 else points.float()

@@ -1,0 +1,35 @@
+"""What a recipe may say about evaluation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from equipoise.types import UserError
+
+FEATURES = ("points", "weights")
+AVERAGES = ("similarity", "embedding")
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    features: str = "points"  # or weights: the shares of a code book's codes, once a run is over
+    captions: int = 1  # captions of each image that take part in `retrieval`; 0 takes all
+    average: str = "similarity"  # zero-shot: average similarities over prompts, or their embeddings
+    batch_size: int = 256  # images encoded at once
+    chunk: int = 1024  # queries ranked at once
+
+    def __post_init__(self) -> None:
+        if self.features not in FEATURES:
+            raise UserError(f"features must be one of {', '.join(FEATURES)}, not {self.features!r}")
+        if self.average not in AVERAGES:
+            raise UserError(f"average must be one of {', '.join(AVERAGES)}, not {self.average!r}")
+        for name, least in (("captions", 0), ("batch_size", 1), ("chunk", 1)):
+            if getattr(self, name) < least:
+                raise UserError(f"{name} must be at least {least}, not {getattr(self, name)}")
+
+    @property
+    def cites(self) -> tuple[str, ...]:
+        """References of all evaluations."""
+        from equipoise.evaluation import EVALUATIONS  # deferred: evaluations read these settings
+
+        return tuple(key for evaluation in EVALUATIONS.values() for key in evaluation.cites)
