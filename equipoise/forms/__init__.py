@@ -1,4 +1,4 @@
-"""How similarity is held against the target. A form works on blocks; `kernels` puts the blocks together."""
+"""Criteria (forms) that compare similarities with the target, block by block; `kernels` combines the blocks."""
 
 from __future__ import annotations
 

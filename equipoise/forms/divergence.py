@@ -13,8 +13,8 @@ leave the matches out and are renormalised (Eq. 12); since scores are all that i
 plays no part. Rows without negatives (a batch of one) cost nothing. A row whose sample has no guide keeps its hard
 target, to which only KL is finite: it costs KL whatever the divergence, and nothing among negatives.
 Everything is a difference of logarithms, so nothing underflows; the prediction's gradient is that of `cross_entropy`
-for kl, which differs by the target's entropy. The symmetric form and the negatives need a target that gives everybody
-a share. The paper found JS unstable.
+for kl, which differs by the target's entropy. The symmetric form and the negatives need a target that gives every
+pair a share. The paper found JS unstable.
 """
 
 from __future__ import annotations
@@ -98,9 +98,9 @@ class Divergence(Form):
     def finish(self, statistics: Statistics) -> Tensor:
         return (statistics.rows["cost"].mean() + statistics.cols["cost"].mean()) / 2
 
-    def _cost(self, log_p: Tensor, log_q: Tensor, left_out: Tensor | None, guided: Tensor | None) -> Tensor:
-        if left_out is not None:  # where both are alike nothing is lost
-            log_p, log_q = log_p.masked_fill(left_out, 0), log_q.masked_fill(left_out, 0)
+    def _cost(self, log_p: Tensor, log_q: Tensor, excluded: Tensor | None, guided: Tensor | None) -> Tensor:
+        if excluded is not None:  # where both are equal the divergence is 0
+            log_p, log_q = log_p.masked_fill(excluded, 0), log_q.masked_fill(excluded, 0)
         if guided is None:
             return DIVERGENCES[self.kind](log_p, log_q)
         cost = DIVERGENCES[self.kind](torch.where(guided, log_p, log_q), log_q)
@@ -108,18 +108,18 @@ class Divergence(Form):
 
 
 def _known(scores: Scores | None) -> tuple[Tensor | None, Tensor | None]:
-    """Which rows [R, 1] and which columns [1, C] have a guide."""
+    """Bool [R, 1] and [1, C]: rows and columns that have a guide."""
     if scores is None or scores.known is None:
         return None, None
     return scores.known[0][:, None], scores.known[1][None]
 
 
-def _without(values: Tensor, left_out: Tensor | None) -> Tensor:
-    return values if left_out is None else values.masked_fill(left_out, log_zero(values))
+def _without(values: Tensor, excluded: Tensor | None) -> Tensor:
+    return values if excluded is None else values.masked_fill(excluded, log_zero(values))
 
 
-def _log_sum(values: Tensor, left_out: Tensor | None, dim: int) -> Tensor:
-    return torch.logsumexp(_without(values, left_out), dim)
+def _log_sum(values: Tensor, excluded: Tensor | None, dim: int) -> Tensor:
+    return torch.logsumexp(_without(values, excluded), dim)
 
 
 def _among_negatives(scores: Scores | None, normalizers: Statistics) -> tuple[Tensor, Tensor]:

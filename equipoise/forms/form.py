@@ -1,14 +1,14 @@
 """The block protocol: a loss over an N × M matrix of logits that never needs the whole matrix.
 
-A form reduces each block to a few numbers a row and a column (`partial`), blocks combine by known rules (`merge`),
+A form reduces each block to a few numbers per row and per column (`partial`), blocks combine by known rules (`merge`),
 and the loss follows from the combined numbers (`finish`). A form that compares distributions must know their
-normalisers before it can look at any entry; it names them (`normalizer_names`), and they are added up first
+normalizers before it can use any entry; it names them (`normalizer_names`), and they are added up first
 (`normalizers`):
 
     normalizers = log-sums over whole rows and columns of what normalizers(logits, scores) gives for every block
     statistics = start(N, M)
-    for every block:  statistics[rows, cols] = merge(statistics[rows, cols], partial(logits, target, normalizers[rows,
-    cols])) loss = finish(statistics)
+    for every block:  merge(statistics[rows, cols], partial(logits, target, normalizers[rows, cols]))
+    loss = finish(statistics)
 
 All of them are differentiable, so one block over everything under autograd is the eager path, and the gradient of a
 tile is that of its own few numbers. A form that needs no normalizers may know its gradient (`ClosedFormGrad.grad`):
@@ -30,7 +30,7 @@ from equipoise.targets import Scores, Target, TargetBlock
 
 
 class Reduction(NamedTuple):
-    """How the statistics of two blocks side by side become those of both."""
+    """Rule by which the statistics of two blocks side by side become those of both."""
 
     start: float
     merge: Callable[[Tensor, Tensor], Tensor]
@@ -42,14 +42,14 @@ LOG_SUM_EXP = Reduction(-torch.inf, torch.logaddexp)
 
 @dataclass(frozen=True)
 class Statistics:
-    """Named numbers a row [R] and a column [C] of a block, or of the whole matrix."""
+    """Named numbers per row [R] and per column [C] of a block, or of the whole matrix."""
 
     rows: Mapping[str, Tensor]
     cols: Mapping[str, Tensor]
     shape: tuple[int, int]  # rows and columns of the whole matrix, for means
 
     def at(self, rows: range, cols: range) -> Statistics:
-        """Views of some rows and columns; writing to them writes here."""
+        """Views of these rows and columns: writing to them writes to the whole."""
         return Statistics(
             {name: value[rows.start : rows.stop] for name, value in self.rows.items()},
             {name: value[cols.start : cols.stop] for name, value in self.cols.items()},
@@ -60,13 +60,13 @@ class Statistics:
 class Form(ABC):
     reductions: ClassVar[Mapping[str, Reduction]]
     normalizer_names: ClassVar[tuple[str, ...]] = ()
-    tileable: ClassVar[bool] = True  # False: its `partial` must see all logits at once, so it is computed eagerly alone
+    tileable: ClassVar[bool] = True  # False: `partial` must see all logits at once, so only eager computes it
     divisible: ClassVar[bool] = False  # whether the loss is a mean over rows, over columns or over both: that of parts
     # of them, each with as large a part of the rows as of the columns, then averages to that of the whole
 
     @property
     def learned_bias(self) -> float | None:
-        """Where a learned bias of the logits starts; None for a form that learns none."""
+        """The initial value of a learned bias of the logits; None for a form that learns none."""
         return None
 
     def shifted(self, logits: Tensor, bias: Tensor) -> Tensor:
@@ -81,7 +81,7 @@ class Form(ABC):
         merge(self.reductions, into, block)
 
     def check(self, target: Target) -> None:
-        """Refuse, in a sentence, a target that makes no sense with this form."""
+        """Raise UserError for a target that makes no sense with this form."""
         return
 
     def normalizers(self, logits: Tensor, scores: Scores | None) -> Statistics:
@@ -107,7 +107,7 @@ class ClosedFormGrad(Form):
 
 
 def empty(reductions: Mapping[str, Reduction], n_rows: int, n_cols: int, like: Tensor) -> Statistics:
-    """The statistics of no block at all."""
+    """The statistics of an empty matrix, which blocks are merged into."""
 
     def numbers(length: int) -> dict[str, Tensor]:
         return {name: like.new_full((length,), r.start) for name, r in reductions.items()}

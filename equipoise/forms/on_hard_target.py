@@ -1,8 +1,8 @@
-"""A form held against the hard target that a softened one was made of: both kinds of terms in one visit of the pairs.
+"""A form on the hard target that a softened one was made of: both kinds of terms in one pass over the pairs.
 
 Gao et al. 2024 (SoftCLIP), Eq. 16: L_CLIP stands beside the softened terms, of the same logits.
 
-    Together((Divergence(), OnHardTarget(CrossEntropy())))
+    StackedForms((Divergence(), OnHardTarget(CrossEntropy())))
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Several forms over the same blocks: each similarity is computed once, the losses come out side by side [F]."""
+"""Several forms over the same blocks: each similarity is computed once, the losses are stacked [F]."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a contrastive loss is computed: in one block, in tiles, in Triton kernels. Never what is computed."""
+"""Engines that compute a contrastive loss: eager, tiled, Triton kernels, sharded over ranks. Never its formula."""
 
 from __future__ import annotations
 

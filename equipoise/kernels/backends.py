@@ -1,4 +1,4 @@
-"""Which contrasts have Triton kernels, and how each is computed. The one place that knows all of them."""
+"""Selection of Triton kernels: the one place that knows which contrasts have one."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ def contrast(
     bias; a form that learns a bias must be given one, others take none. `tile` is the side of a tile."""
     _check(rows, cols, space, impl)
     _check_bias(form, bias)
-    exact = torch.promote_types(rows.dtype, torch.float32)  # bfloat16 would change a temperature by a per cent
+    exact = torch.promote_types(rows.dtype, torch.float32)  # bfloat16 would change a scale by a per cent
     scalars = (torch.as_tensor(x, dtype=exact, device=rows.device) for x in (log_scale, 0.0 if bias is None else bias))
     inputs, shards = _Inputs(rows, cols, *scalars), current_shards()
     target = target.sized(len(rows), len(cols)) if shards is None else target_of_batch(shards, rows, cols, target, form)
@@ -84,7 +84,7 @@ class _Inputs(NamedTuple):
 
 @dataclass(frozen=True)
 class _Contrast:
-    """What is compared, and the implementations that can compute it."""
+    """One contrast, and the implementations that can compute it."""
 
     scorer: Scorer
     target: Target

@@ -1,4 +1,4 @@
-"""Embeddings and targets to a loss: one published formula a file. A new one: the file, one line here, one reference."""
+"""Objectives, from embeddings to a loss, one formula per file. A new one: its file, one line here, one reference."""
 
 from __future__ import annotations
 

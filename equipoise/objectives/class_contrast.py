@@ -19,7 +19,7 @@ from torch import Tensor
 
 from equipoise.forms import CrossEntropy
 from equipoise.kernels import Scoring
-from equipoise.targets import OfClasses, Target
+from equipoise.targets import ClassMatches, Target
 
 ROWS = CrossEntropy(direction="rows")
 
@@ -29,6 +29,6 @@ def class_contrast(image: Tensor, pivots: Tensor, labels: Tensor, scoring: Scori
         return scoring.contrast(rows, cols, target=target, form=ROWS, impl=impl)
 
     all_classes, present = torch.arange(len(pivots), device=labels.device), labels.unique()
-    to_pivots = contrast(image, pivots, OfClasses(labels, all_classes))
-    to_images = contrast(pivots[present], image, OfClasses(present, labels))
+    to_pivots = contrast(image, pivots, ClassMatches(labels, all_classes))
+    to_images = contrast(pivots[present], image, ClassMatches(present, labels))
     return (to_pivots + to_images) / 2

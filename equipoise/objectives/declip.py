@@ -1,4 +1,4 @@
-"""DeCLIP: whatever else pairs can teach. Two views of image and text, each modality by itself, and texts alike.
+"""DeCLIP: further supervision from pairs. Two views of image and text, each modality by itself, and similar texts.
 
 Li et al. 2022, "Supervision Exists Everywhere: A Data Efficient Contrastive Language-Image Pre-training Paradigm",
 §3, and their code.
@@ -39,7 +39,7 @@ TERMS: dict[str, type[Head]] = {
     "simsiam": SimSiamHead,
     "words": MLMHead,
     "nearest": TextQueue,
-}  # those that a head makes, and which
+}  # terms that a head computes, and which
 
 
 @dataclass(frozen=True)
@@ -112,8 +112,8 @@ class DeCLIP(Objective):
 
         terms = {"contrastive": _mean(clip(i, t) for i, t in product(images, texts))}
         if self.simsiam_weight:
-            first, second, foretold, foretold2 = (further[role] for role in SimSiamHead.roles)
-            terms["simsiam"] = simsiam((first, second), (foretold, foretold2))
+            first, second, predicted, predicted2 = (further[role] for role in SimSiamHead.roles)
+            terms["simsiam"] = simsiam((first, second), (predicted, predicted2))
         if self.words_weight:
             assert batch is not None
             terms["words"] = further["words_cost"].sum() / batch.side[HIDDEN].sum().clamp(min=1)

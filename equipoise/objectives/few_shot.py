@@ -4,10 +4,10 @@ Oh et al. 2023, "Geodesic Multi-Modal Mixup for Robust Fine-Tuning", App. A.2.
 
     L = L_class + (w_m² L_m² + w_V L_V + w_L L_L + w_VL L_VL) / epoch
 
-L_class of `class_contrast.py`, the mixups of `mixup/class_mix.py`; weights, schedules and temperatures as
-`mixup/base.py` has them. The text of a sample is the prompt of its class, so the text tower reads C prompts a step and
-no captions. The paper sweeps weights over {0.01, ..., 0.5} and α over {0.2, 0.5} and states neither: these weights are
-from the middle. With all of them 0 it is the paper's plain fine-tuning (FT).
+L_class of `class_contrast.py`, the mixups of `mixup/class_mix.py`; weights, schedules and logit scales as
+`mixup/base.py` has them. The text of a sample is the prompt of its class, so the text tower reads C prompts per step
+and no captions. The paper sweeps weights over {0.01, ..., 0.5} and α over {0.2, 0.5} and states neither: these weights
+are from the middle. With all of them 0 it is the paper's plain fine-tuning (FT).
 """
 
 from __future__ import annotations
@@ -74,10 +74,10 @@ def class_numbers(batch: Batch | None) -> Tensor:
         )
     known, order = batch.common[CLASSES].sort()
     place = torch.searchsorted(known, batch.side["label"]).clamp(max=len(known) - 1)
-    if bool((strange := known[place] != batch.side["label"]).any()):
-        first = int(batch.index[strange][0])
+    if bool((unknown := known[place] != batch.side["label"]).any()):
+        first = int(batch.index[unknown][0])
         raise UserError(
-            f"{int(strange.sum())} of {len(strange)} samples are of no class (record {first} is the first); leave them "
+            f"{int(unknown.sum())} of {len(unknown)} samples are of no class (record {first} is the first); leave them "
             'out: data.name = "few_shot" does'
         )
     return order[place]

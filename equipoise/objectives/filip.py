@@ -7,8 +7,8 @@ Yao et al. 2022, "FILIP: Fine-grained Interactive Language-Image Pre-Training", 
 
 s_rows is the mean over an image's patches of their closest word, s_cols the mean over a text's words of their closest
 patch (spaces/token_sets.py). Points come from the readout `token_set`, but whatever gives sets will do, `class_tokens`
-for instance. Padding has no say in either mean. In the code of Li et al. 2022, which FDT compares itself with, it has
-(all 77 positions), and others see each sample through the 16 of its tokens closest to its own pair; not so here.
+for instance. Padding counts in neither mean. In the code of Li et al. 2022, which FDT compares itself with, it does
+(all 77 positions), and each sample is compared by the 16 of its tokens closest to its own pair; not so here.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What every objective answers. It sees points and the batch they came from, never the model or the ranks."""
+"""The objective protocol. An objective sees points and the batch they came from, never the model or the ranks."""
 
 from __future__ import annotations
 
@@ -21,38 +21,38 @@ class Objective(ABC):
 
     @property
     def trains(self) -> tuple[str, ...]:
-        """Those of them that a gradient flows back into."""
+        """The roles among `needs` that a gradient flows back into."""
         return self.needs
 
     @property
     def divisible(self) -> bool:
         """Whether all it does with points is to `contrast` two roles, row i of one with row i of the other: then it may
-        be given a part of the batch, and `contrast` sees to the rest (`kernels/sharding/context.py`)."""
+        be given a shard of the batch (`kernels/sharding/context.py`)."""
         return False
 
     @property
     def views(self) -> tuple[str, ...]:
-        """What the data must make of each sample beside its image and caption (`data/sample_views.py`)."""
+        """Views that the data must make of each sample beside its image and caption (`data/sample_views.py`)."""
         return ()
 
     @property
     def heads(self) -> Mapping[str, HeadConfig]:
-        """What the model needs for these roles beside towers and readouts, by names of their own."""
+        """Heads, by name, that the model needs for these roles beside towers and readouts."""
         return {}
 
     @property
     def learned_bias(self) -> float | None:
-        """Where a bias of the logits starts that the model is to learn; None where there is none."""
+        """The initial value of a bias of the logits that the model learns; None where it learns none."""
         return None
 
     @property
     def mixes(self) -> bool:
-        """Whether it goes part of the way from one point to another, for which the space must have geodesics."""
+        """Whether it mixes points, for which the space must have geodesics."""
         return False
 
     def prepared(self, batch: Batch) -> Batch:
-        """The batch as the model is to read it, where the objective changes pixels: a process's part of it, whole
-        before it is cut into micro-batches."""
+        """The batch as the model is to read it, where the objective changes pixels: a process's shard, before it is cut
+        into micro-batches."""
         return batch
 
     def __call__(

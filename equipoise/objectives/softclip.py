@@ -70,10 +70,10 @@ class SoftCLIP(Objective):
             bound = scoring.bind(target, embeddings, batch)
             return scoring.contrast(embeddings.image, embeddings.text, target=bound, form=form, impl=self.impl)
 
-        (weight, first), *others = self._targets()
+        (weight, first), *second = self._targets()
         losses = compare(first, self._form(with_matches=True))
         soft = weight * losses[: 2 if self.relation_weight else 1]
-        for weight, target in others:
+        for weight, target in second:
             soft = soft + weight * compare(target, self._form(with_matches=False))
         terms = dict(zip(("soft", "relation"), soft, strict=False))
         total = terms["soft"]
@@ -91,7 +91,7 @@ class SoftCLIP(Objective):
         return [(weight, Softened(self.beta, self.match, guide)) for weight, guide in both if weight]
 
     def _form(self, *, with_matches: bool) -> StackedForms:
-        """The soft terms of one guide and, once, the hard one: all of the same logits."""
+        """The soft terms of one guide and, `with_matches`, the hard one, all of the same logits."""
         relation = (Divergence(self.divergence, among="negatives"),) if self.relation_weight else ()
         hard = (OnHardTarget(CrossEntropy()),) if with_matches and self.clip_weight else ()
         return StackedForms((Divergence(self.divergence), *relation, *hard))

@@ -4,8 +4,8 @@ Chen et al. 2023 (FDT), Eq. 4 and 6.
 
     r_ic = max_{j real} <q_ij, c_c>        dL/dq_ij = Σ_{c : j = j*(i,c)} g_ic c_c        dL/dc_c = Σ_i g_ic q_ij*(i,c)
 
-q [N, P, w] projected tokens, c [C, w] codes, j*(i,c) the token that fits best, g = dL/dr [N, C]. Forward visits some
-samples and codes at a time and keeps r and j* alone. Backward visits the entries of g that are not zero and no others:
+q [N, P, w] projected tokens, c [C, w] codes, j*(i,c) the token that fits best, g = dL/dr [N, C]. Forward visits a
+chunk of samples and codes at a time and keeps r and j* alone. Backward visits only the entries of g that are not zero:
 behind a sparsemax these are the few codes with a share. On a GPU with Triton, kernels do the same without writing a
 score that is not the best (`max_relevance_fused.py`).
 """
@@ -22,7 +22,7 @@ from torch.autograd.function import once_differentiable
 from equipoise.ops import max_relevance_fused
 
 TILE = 2**22  # scores at a time
-CODES = 2048  # of them side by side
+CODES = 2048  # at a time
 
 
 def pooled_relevance(queries: Tensor, mask: Tensor, codes: Tensor) -> Tensor:
@@ -67,7 +67,7 @@ class _Pooled(torch.autograd.Function):
 
 
 def _tiles(samples: int, tokens: int, codes: int) -> Iterator[tuple[slice, slice]]:
-    """Some samples and some codes, so many that with all tokens they are about `TILE` scores."""
+    """Chunks of samples and of codes that with all tokens make about `TILE` scores."""
     wide = min(codes, CODES)
     high = max(1, TILE // (tokens * wide))
     for n in range(0, samples, high):
@@ -78,6 +78,6 @@ def _tiles(samples: int, tokens: int, codes: int) -> Iterator[tuple[slice, slice
 def _add_rows(into: Tensor, rows: Tensor, values: Tensor) -> None:
     """into[rows] += values, where rows repeat, in the same order every time."""
     if into.is_cuda:
-        into.index_put_((rows,), values, accumulate=True)  # index_add_ there adds in any order
+        into.index_put_((rows,), values, accumulate=True)  # on a GPU index_add_ adds in any order
     else:
         into.index_add_(0, rows, values)

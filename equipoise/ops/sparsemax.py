@@ -1,4 +1,4 @@
-"""Sparsemax: the nearest distribution to some scores, most of it exactly zero.
+"""Sparsemax: the distribution nearest to a vector of scores, most of it exactly zero.
 
 Martins & Astudillo 2016, "From Softmax to Sparsemax: A Sparse Model of Attention and Multi-Label Classification",
 Eq. 1 (definition), Eq. 2-3 (solution), Eq. 14 (derivative). The threshold is found as in Michelot 1986, which is
@@ -74,15 +74,15 @@ def _threshold(below: Tensor) -> Tensor:
         if bool((count == before).all()):
             return torch.where(count > 0, low, torch.nan)
         if int(count.max()) * SHRINK <= below.shape[1]:
-            below = _together(below, inside, count)
+            below = _compacted(below, inside, count)
             inside = below > low
         total = below.masked_fill(~inside, 0).sum(-1, keepdim=True)
         low = torch.maximum(low, (total - 1) / count.clamp(min=1))  # it only rises but for rounding
         before = count.to(low)
 
 
-def _together(below: Tensor, inside: Tensor, count: Tensor) -> Tensor:
-    """The scores that are left, row by row, with -inf behind them."""
+def _compacted(below: Tensor, inside: Tensor, count: Tensor) -> Tensor:
+    """The scores inside the support moved to the left of each row, with -inf behind them."""
     row, _ = at = inside.nonzero(as_tuple=True)
     starts = count.cumsum(0)[:, 0] - count[:, 0]
     place = torch.arange(len(row), device=row.device) - starts[row]

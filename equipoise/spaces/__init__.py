@@ -1,4 +1,4 @@
-"""Where vectors live and what "close" means. A new space: one file, one line here, one reference."""
+"""Spaces that vectors live in, and what "close" means in them. A new one: its file, one line here, one reference."""
 
 from __future__ import annotations
 

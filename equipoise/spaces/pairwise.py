@@ -9,7 +9,7 @@ u [R, d], v [C, d], D [R, C]. For unit vectors q = cos θ = ⟨u, v⟩, and the 
 overflows, near θ = π neither. A square that comes out as the small difference of large numbers has lost its digits;
 those few are computed again from the vectors' difference, a bounded number at a time.
 
-Memory: some [R, C] matrices, however many sub-spheres there are. They are visited one after the other, forward and
+Memory: a few [R, C] matrices, however many spheres there are. They are visited one after the other, forward and
 again backward, and only D is kept between. Gradients are 0 where a distance is 0 or an angle π. Once differentiable.
 """
 
@@ -95,7 +95,7 @@ def _squares(u: Tensor, v: Tensor, lengths: Tensor, inner: Tensor, sign: int) ->
     """‖u - sign·v‖² [R, C], never negative."""
     squares = lengths - 2 * sign * inner
     lost = (squares < LOST_DIGITS * lengths).nonzero()
-    for i, j in (some.unbind(1) for some in lost.split(max(1, AT_ONCE // u.shape[1]))):
+    for i, j in (entries.unbind(1) for entries in lost.split(max(1, AT_ONCE // u.shape[1]))):
         squares[i, j] = torch.add(u[i], v[j], alpha=-sign).square_().sum(1)
     return squares
 

@@ -1,8 +1,8 @@
-"""What every space answers. Points are flat vectors of `dim` numbers, so any vector index can hold them.
+"""The space protocol. Points are flat vectors of `dim` numbers, so any vector index can hold them.
 
 `similarity` is what training and evaluation need. A space that is a manifold with known geodesics says so
 (`has_geodesics`) and answers `exp`, `log`, `tangent` and `geodesic_distance` too; one that has a uniform distribution
-answers `sample`. Asking for what a space does not have is refused in a sentence.
+answers `sample`. What a space does not have raises UserError.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Space(ABC):
 
     @property
     def factors(self) -> int:
-        """How many spaces of one kind this is the product of; similarities grow with it."""
+        """The number of equal spaces that this is the product of; similarities grow with it."""
         return 1
 
     def pairwise(self, u: Tensor, v: Tensor) -> Tensor:
@@ -49,22 +49,22 @@ class Space(ABC):
         return paired_similarity(self, u, v)
 
     def similarity_to_mix(self, rows: Tensor, cols: Tensor, lam: float) -> Tensor:
-        """How close each row is to its mix with each column, the point at `lam` from the column (0) to the row (1):
-        [R, d] and [C, d] to [R, C]. This makes all mixes, those of one row at a time and again for the gradient; a
-        space that knows better says so."""
+        """The similarity of each row to its mix with each column, the point at `lam` from column (0) to row (1): [R, d]
+        and [C, d] to [R, C]. Makes all mixes, those of one row at a time and again for the gradient; spaces with
+        a closed form override it."""
 
-        def of_one(row: Tensor, others: Tensor) -> Tensor:
-            return self.similarity(row[None], self.interpolate(row.expand_as(others), others, lam))
+        def of_row(row: Tensor, cols: Tensor) -> Tensor:
+            return self.similarity(row[None], self.interpolate(row.expand_as(cols), cols, lam))
 
-        return torch.cat([checkpoint(of_one, row, cols, use_reentrant=False) for row in rows])
+        return torch.cat([checkpoint(of_row, row, cols, use_reentrant=False) for row in rows])
 
     def interpolate(self, u: Tensor, v: Tensor, lam: Tensor | float) -> Tensor:
-        """The point at `lam` on the geodesic from v (0) to u (1): [..., d]; `lam` a number, or one a point [...]."""
+        """The point at `lam` on the geodesic from v (0) to u (1): [..., d]; `lam` a number, or one per point [...]."""
         share = torch.as_tensor(lam, dtype=u.dtype, device=u.device)
         return self.exp(v, share[..., None] * self.log(v, u))
 
     def exp(self, point: Tensor, tangent: Tensor) -> Tensor:
-        """Where a geodesic from `point` arrives that starts along `tangent` and is as long: [..., d]."""
+        """The end of the geodesic from `point` that starts along `tangent` and is as long: [..., d]."""
         raise self._without("geodesics")
 
     def log(self, point: Tensor, other: Tensor) -> Tensor:

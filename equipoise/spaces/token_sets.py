@@ -5,10 +5,10 @@ Yao et al. 2022, "FILIP: Fine-grained Interactive Language-Image Pre-Training", 
     s_rows(u, v) = mean_{k real} max_{l real} <u_k, v_l>        s_cols(u, v) = s_rows(v, u)
     s = s_rows, s_cols or (`toward = "both"`) their mean        in [-1, 1]
 
-u, v [n·m] flat: m parts of n numbers. A part that is zero is padding: it has no say, and no vector of length 1 is zero.
-So sets of different sizes travel as points do. FILIP's loss takes s_rows for images among texts and s_cols for texts
-among images (objectives/filip.py). What is compared at once is bounded: never R × C × m × m numbers, which are made
-again for their gradient. There are no geodesics.
+u, v [n·m] flat: m parts of n numbers. A part that is zero is padding, which does not count; a unit vector is never
+zero. So sets of different sizes are points like others. FILIP's loss takes s_rows for images among texts and s_cols for
+texts among images (objectives/filip.py). What is compared at once is bounded: never R × C × m × m numbers, which are
+made again for their gradient. There are no geodesics.
 """
 
 from __future__ import annotations
@@ -53,15 +53,15 @@ class TokenSets(Space):
 
     def similarity(self, rows: Tensor, cols: Tensor) -> Tensor:
         first, second = self._used(rows), self._used(cols)
-        room = max(1, AT_ONCE // (first.shape[1] * second.shape[1]))  # pairs of sets
-        wide = max(1, min(room, len(second)))
-        some, others = first.split(max(1, room // wide)), second.split(wide)
-        if len(some) == len(others) == 1:
+        pairs = max(1, AT_ONCE // (first.shape[1] * second.shape[1]))  # of sets at a time
+        wide = max(1, min(pairs, len(second)))
+        row_chunks, col_chunks = first.split(max(1, pairs // wide)), second.split(wide)
+        if len(row_chunks) == len(col_chunks) == 1:
             return self._block(first, second)
-        return torch.cat([torch.cat([self._recomputed(u, v) for v in others], dim=1) for u in some])
+        return torch.cat([torch.cat([self._recomputed(u, v) for v in col_chunks], dim=1) for u in row_chunks])
 
     def _recomputed(self, rows: Tensor, cols: Tensor) -> Tensor:
-        """As `_block`, of which nothing is kept for backward."""
+        """`_block`, of which nothing is kept for backward."""
         block = checkpoint(self._block, rows, cols, use_reentrant=False)
         assert isinstance(block, Tensor)
         return block
@@ -71,7 +71,7 @@ class TokenSets(Space):
         return (-1.0, 1.0)
 
     def _used(self, points: Tensor) -> Tensor:
-        """As sets [N, k, n], without what is padding in all of them."""
+        """Points as sets [N, k, n], without what is padding in all of them."""
         sets = points.unflatten(-1, (self.m, self.n))
         used = sets.detach().ne(0).any(-1).any(0).nonzero()
         return sets[:, : int(used[-1]) + 1 if len(used) else 1]
@@ -89,5 +89,5 @@ class TokenSets(Space):
 
 def _mean_of_real(closest: Tensor, real: Tensor) -> Tensor:
     """[R, C, k] to [R, C]; an empty set is close to nothing: 0."""
-    said = real & closest.isfinite()
-    return torch.where(said, closest, 0).sum(-1) / real.sum(-1).clamp(min=1)
+    counted = real & closest.isfinite()
+    return torch.where(counted, closest, 0).sum(-1) / real.sum(-1).clamp(min=1)

@@ -1,12 +1,12 @@
-"""Who matches whom, and how strongly, answered for any block of rows and columns."""
+"""Which pairs match, and how strongly, for any block of rows and columns."""
 
 from __future__ import annotations
 
-from equipoise.targets.class_matches import OfClasses
-from equipoise.targets.duplicates import HARD_TARGETS, Alike, Duplicates
+from equipoise.targets.class_matches import ClassMatches
+from equipoise.targets.duplicates import HARD_TARGETS, Duplicates, SharedKeys
 from equipoise.targets.guide import GUIDES, Guide
 from equipoise.targets.label_smoothing import Smoothed
-from equipoise.targets.mirrored import Reflected
+from equipoise.targets.mirrored import Mirrored
 from equipoise.targets.one_hot import OneHot
 from equipoise.targets.softened import Softened
 from equipoise.targets.target import HardTarget, Scores, Target, TargetBlock, log_zero
@@ -23,14 +23,14 @@ __all__ = [
     "GUIDES",
     "HARD_TARGETS",
     "TARGETS",
-    "Alike",
+    "ClassMatches",
     "Duplicates",
     "Guide",
     "HardTarget",
-    "OfClasses",
+    "Mirrored",
     "OneHot",
-    "Reflected",
     "Scores",
+    "SharedKeys",
     "Smoothed",
     "Softened",
     "Target",

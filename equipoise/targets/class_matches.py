@@ -8,7 +8,7 @@ corresponding to a text embedding (for each class)".
 
 a, b [N] the classes of a row, c [M] those of columns, whole numbers from 0; λ the share of a. The paper does not say
 how several matches share a row. Here they share it evenly and rows sum to 1, as in `duplicates.py`, so that a large
-class weighs no more than a small one. A column that nobody matches has no share: leave it out where a mean over columns
+class weighs no more than a small one. A column without matches has no share: leave it out where a mean over columns
 is to be one over those that count.
 """
 
@@ -21,8 +21,8 @@ from equipoise.targets.target import Scores, Target, TargetBlock
 from equipoise.types import UserError
 
 
-class OfClasses(Target):
-    """`rows` are of the classes `rows`; where `other` is given, of these too, and `lam` is the share of the first."""
+class ClassMatches(Target):
+    """Rows of classes `rows` [N], columns of classes `cols` [M]; with `other` [N] rows have two, the first at `lam`."""
 
     def __init__(self, rows: Tensor, cols: Tensor, other: Tensor | None = None, lam: float = 1.0):
         self.cols = cols
@@ -30,9 +30,9 @@ class OfClasses(Target):
         classes = 1 + max(int(numbers.max()) for numbers in (cols, *(numbers for numbers, _ in self.parts)))
         self.in_columns = torch.bincount(cols, minlength=classes).double()  # [classes]
         counts = [share * torch.bincount(own, minlength=classes).double() for own, share in self.parts]
-        self.in_rows = torch.stack(counts).sum(0)  # the mass that each class's columns have to share
+        self.in_rows = torch.stack(counts).sum(0)  # the mass that the columns of each class share
 
-    def sized(self, n_rows: int, n_cols: int) -> OfClasses:
+    def sized(self, n_rows: int, n_cols: int) -> ClassMatches:
         known = len(self.parts[0][0]), len(self.cols)
         if known != (n_rows, n_cols):
             raise UserError(

@@ -1,4 +1,4 @@
-"""Pairs that are alike count as matches: the same caption, the same image, the same label.
+"""Duplicates count as matches: samples with the same caption, the same image or the same label.
 
 Scraped sets repeat themselves: two records with one caption are each other's negatives under a one-hot target, which
 no model can learn. Where several match they share evenly (Khosla et al. 2020, "Supervised Contrastive Learning",
@@ -27,8 +27,8 @@ from equipoise.types import Batch, Embeddings, UserError
 INDEX = "index"
 
 
-class Alike(HardTarget):
-    """Samples match where any of their keys [K, N] is equal."""
+class SharedKeys(HardTarget):
+    """Samples that match where any of their keys [K, N] is equal."""
 
     divisible: ClassVar[bool] = True
 
@@ -36,7 +36,7 @@ class Alike(HardTarget):
         self.keys = keys
         self._counts = _matches(keys)
 
-    def sized(self, n_rows: int, n_cols: int) -> Alike:
+    def sized(self, n_rows: int, n_cols: int) -> SharedKeys:
         if not n_rows == n_cols == self.keys.shape[1]:
             raise UserError(
                 f"the target knows {self.keys.shape[1]} samples, but there are {n_rows} rows and {n_cols} columns; "
@@ -44,8 +44,8 @@ class Alike(HardTarget):
             )
         return self
 
-    def whole(self, gather: Gather, n_rows: int, n_cols: int) -> Alike:
-        return Alike(gather(self.keys.T).T).sized(n_rows, n_cols)
+    def whole(self, gather: Gather, n_rows: int, n_cols: int) -> SharedKeys:
+        return SharedKeys(gather(self.keys.T).T).sized(n_rows, n_cols)
 
     def positive(self, rows: range, cols: range, device: torch.device) -> Tensor | None:
         keys = self.keys.to(device)
@@ -66,8 +66,10 @@ class Duplicates(HardTarget):
         if not self.same:
             raise UserError('same is empty; name what makes two pairs alike, for example ["caption"]')
 
-    def bind(self, embeddings: Embeddings, batch: Batch | None, *, log_scale: Tensor | float, space: Space) -> Alike:
-        return Alike(torch.stack([_key(batch, name) for name in self.same]))
+    def bind(
+        self, embeddings: Embeddings, batch: Batch | None, *, log_scale: Tensor | float, space: Space
+    ) -> SharedKeys:
+        return SharedKeys(torch.stack([_key(batch, name) for name in self.same]))
 
     def positive(self, rows: range, cols: range, device: torch.device) -> Tensor | None:
         raise UserError("this target must be bound to a batch, for it compares samples; call target.bind(...) first")
@@ -96,7 +98,7 @@ def _key(batch: Batch | None, name: str) -> Tensor:
 
 
 def _matches(keys: Tensor) -> Tensor:
-    """How many samples match each one [N]: of those equal in some keys, by inclusion and exclusion, never N × N."""
+    """The number of matches of every sample [N], by inclusion and exclusion over keys: never N × N."""
     total = torch.zeros(keys.shape[1], dtype=torch.long, device=keys.device)
     for size in range(1, len(keys) + 1):
         for chosen in combinations(range(len(keys)), size):

@@ -1,18 +1,18 @@
-"""Guides: similarities of other kinds that say how strongly pairs should match.
+"""Guides: similarities of another kind that set how strongly pairs should match.
 
 Gao et al. 2024 (SoftCLIP), Eq. 6-7, and Table "source of softened targets"; Li et al. 2021 (ALBEF), Eq. 6 (`across`).
 He et al. 2020 (MoCo), Eq. 2: the teacher may be the moving average of the model itself (`momentum`).
 
     score by row    exp(t) · s(r_i, r_j)        r, a [N, d] points or vectors of the same samples
     score by column exp(t) · s(a_i, a_j)
-    across: both    exp(t) · s(r_i, a_j)        a teacher's own judgement of image i and text j
+    across: both    exp(t) · s(r_i, a_j)        a teacher's own similarity of image i and text j
 
 `by_row` and `by_col` name roles of the embeddings (then s is the model's space) or side data of the batch (vectors of
-any width: then s is their cosine). t is the model's log-temperature, as in the paper; `scale` fixes exp(t) instead,
-which vectors from elsewhere may need. The roles `momentum_image` and `momentum_text` are the batch as the moving
+any width: then s is their cosine). exp(t) is the model's logit scale, as in the paper; `scale` fixes it instead,
+which vectors of another model may need. The roles `momentum_image` and `momentum_text` are the batch as the moving
 average of the weights sees it, without gradients (`training.ema`); ALBEF's decay is 0.995, its β 0.4. Gradients flow
 into guides unless `stop_gradient`; the paper does not say, but calls its targets "variable distributions". A sample
-that lacks what the guide looks at (`has_regions` in the side data, and the like for every name) has a row without
+that lacks what the guide reads (`has_regions` is false in the side data, and so for every name) has a row without
 guide, which keeps its hard target.
 """
 
@@ -57,11 +57,11 @@ class Guide:
 
     def bind(
         self, embeddings: Embeddings, batch: Batch | None, *, log_scale: Tensor | float, space: Space
-    ) -> tuple[Kinship, Kinship]:
+    ) -> tuple[GuideSimilarity, GuideSimilarity]:
         """The similarities that guide rows and those that guide columns."""
         row, col = (self._vectors(name, embeddings, batch, space) for name in (self.by_row, self.by_col))
         like = embeddings.image
-        exact = torch.promote_types(like.dtype, torch.float32)  # bfloat16 would change a temperature by a per cent
+        exact = torch.promote_types(like.dtype, torch.float32)  # bfloat16 would change a scale by a per cent
         t = torch.as_tensor(math.log(self.scale) if self.scale else log_scale, dtype=exact, device=like.device)
         t = t.detach() if self.stop_gradient else t
         if self.across:
@@ -70,11 +70,11 @@ class Guide:
                     f"{self.by_row!r} and {self.by_col!r} live in different spaces; they cannot be compared"
                 )
             known = _both(_known(self.by_row, batch), _known(self.by_col, batch))
-            both = Kinship(row[0], col[0], t, row[1], known)
+            both = GuideSimilarity(row[0], col[0], t, row[1], known)
             return both, both
         return (
-            Kinship(row[0], row[0], t, row[1], _known(self.by_row, batch)),
-            Kinship(col[0], col[0], t, col[1], _known(self.by_col, batch)),
+            GuideSimilarity(row[0], row[0], t, row[1], _known(self.by_row, batch)),
+            GuideSimilarity(col[0], col[0], t, col[1], _known(self.by_col, batch)),
         )
 
     def _vectors(self, name: str, embeddings: Embeddings, batch: Batch | None, space: Space) -> tuple[Tensor, Space]:
@@ -94,32 +94,33 @@ class Guide:
 
 
 @dataclass(frozen=True)
-class Kinship:
-    """Similarities of samples, for any block: exp(t) · s(left_i, right_j)."""
+class GuideSimilarity:
+    """A guide's scores of samples, for any block: exp(t) · s(left_i, right_j)."""
 
     left: Tensor  # [N, w]
     right: Tensor
     log_scale: Tensor
     space: Space
-    known: Tensor | None = None  # bool [N], False for samples the guide knows nothing of; None where there are none
-    origin: tuple[int, int] = (0, 0)  # which of the batch's samples the first of `left` and the first of `right` are
+    known: Tensor | None = None  # bool [N], False for samples without a guide; None where all have one
+    origin: tuple[int, int] = (0, 0)  # numbers in the batch of the first samples of `left` and `right`
 
     def tensors(self) -> tuple[Tensor, Tensor, Tensor]:
         return self.left, self.right, self.log_scale
 
-    def on(self, tensors: tuple[Tensor, ...], origin: tuple[int, int] = (0, 0)) -> Kinship:
+    def on(self, tensors: tuple[Tensor, ...], origin: tuple[int, int] = (0, 0)) -> GuideSimilarity:
         left, right, log_scale = tensors
         return replace(self, left=left, right=right, log_scale=log_scale, origin=origin)
 
-    def whole(self, gather: Gather) -> Kinship:
-        """One that says of all samples whether they are known, whatever part of them it was bound to."""
-        here = torch.ones(len(self.left), dtype=torch.bool, device=self.left.device)
-        known = gather(here if self.known is None else self.known)
+    def whole(self, gather: Gather) -> GuideSimilarity:
+        """The same with `known` of all samples, from those of one shard."""
+        all_known = torch.ones(len(self.left), dtype=torch.bool, device=self.left.device)
+        known = gather(all_known if self.known is None else self.known)
         return replace(self, known=None if bool(known.all()) else known)
 
     def block(self, rows: range, cols: range) -> Tensor:
-        (above, before), (left, right) = self.origin, (self.left, self.right)
-        left, right = left[rows.start - above : rows.stop - above], right[cols.start - before : cols.stop - before]
+        first_row, first_col = self.origin
+        left = self.left[rows.start - first_row : rows.stop - first_row]
+        right = self.right[cols.start - first_col : cols.stop - first_col]
         return self.log_scale.exp() * self.space.similarity(left, right).to(self.log_scale.dtype)
 
 

@@ -1,11 +1,11 @@
-"""Label smoothing: a little of the share goes to everybody else, evenly.
+"""Label smoothing: a little of the share goes to all other pairs, evenly.
 
 Szegedy et al. 2016, "Rethinking the Inception Architecture", §7; Gao et al. 2024 (SoftCLIP), Eq. 5, as in PyramidCLIP.
 
     target = (1 - α) y + α / (N - 1) · (1 - [y > 0])        α = 0.2
 
-y [N, M] the hard target `of`, N the length of a row. With several matches a row the α is shared by those that do not
-match, N minus their number; where all match, nothing is smoothed. Unlike torch's `label_smoothing` the match itself
+y [N, M] the hard target `of`, N the length of a row. With several matches per row the α is shared by those that do
+not match, N minus their number; where all match, nothing is smoothed. Unlike torch's `label_smoothing` the match itself
 gets none of the α.
 """
 
@@ -75,9 +75,9 @@ class _Smoothed(Target):
         by_col = self._mixed(hard.by_col, scores, self._each(cols, self.n_rows, like))
         return TargetBlock(by_row, by_col, scores=scores)
 
-    def _each(self, numbers: range, others: int, like: Tensor) -> Tensor:
-        """The share of every one that does not match."""
-        rest = others - self.of.counts(numbers, like)
+    def _each(self, numbers: range, length: int, like: Tensor) -> Tensor:
+        """The share of every pair that does not match."""
+        rest = length - self.of.counts(numbers, like)
         return torch.where(rest > 0, self.alpha / rest.clamp(min=1), 0)
 
     def _mixed(self, hard: Tensor | None, scores: Scores, each: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Two matches a row: itself, and the one that stands where it would in the batch read backwards.
+"""Two matches per row: the column at its place, and the one at its place in the batch read backwards.
 
 Oh et al. 2023, "Geodesic Multi-Modal Mixup for Robust Fine-Tuning", App. B, Algorithm 1: λ·I + (1-λ)·I_R.
 
@@ -21,7 +21,7 @@ from equipoise.types import UserError
 
 
 @dataclass(frozen=True)
-class Reflected(Target):
+class Mirrored(Target):
     cites: ClassVar[tuple[str, ...]] = ("oh2023geodesic",)
     divisible: ClassVar[bool] = True
 

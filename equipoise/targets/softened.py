@@ -1,4 +1,4 @@
-"""Targets softened by a guide: most of the share stays with the match, some goes where the guide sees kinship.
+"""Targets softened by a guide: most of the share stays with the match, some goes where the guide sees similarity.
 
 Gao et al. 2024 (SoftCLIP), Eq. 8-9; with a teacher's similarities (`guide.across`), Li et al. 2021 (ALBEF), Eq. 6.
 
@@ -8,7 +8,7 @@ y [N, M] the hard target `of`; g, g' the guide's scores (`guide.py`): of regions
 A second guide may be mixed in: g = γ g₁ + (1 - γ) g₂, so that the softmax stays one softmax; the paper mixes whole
 losses, which `objectives.SoftCLIP` does. Everything is kept as logarithms: log p̃ = log β + g - lse off the matches,
 finite however small β or the share is. Off the matches p̃ renormalised does not depend on β at all.
-A row whose sample the guide knows nothing of is y_i, and so is such a column.
+The row of a sample without a guide is y_i, and so is its column.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from torch import Tensor
 from equipoise.settings.choice import choice
 from equipoise.spaces import Space
 from equipoise.targets.duplicates import HARD_TARGETS
-from equipoise.targets.guide import GUIDES, Guide, Kinship
+from equipoise.targets.guide import GUIDES, Guide, GuideSimilarity
 from equipoise.targets.target import COLS, ROWS, SHARED, Gather, HardTarget, Scores, Target, TargetBlock
 from equipoise.types import Batch, Embeddings, UserError
 
@@ -78,7 +78,7 @@ class Softened(Target):
         raise UserError(UNBOUND)
 
 
-Weighted = tuple[tuple[float, Kinship], ...]
+Weighted = tuple[tuple[float, GuideSimilarity], ...]
 
 
 @dataclass(frozen=True)
@@ -104,38 +104,36 @@ class SoftenedBy(Target):
         return self.of.divisible
 
     def whole(self, gather: Gather, n_rows: int, n_cols: int) -> Target:
-        rows, cols = (
-            tuple((weight, kinship.whole(gather)) for weight, kinship in side) for side in (self.rows, self.cols)
-        )
+        rows, cols = (tuple((weight, guide.whole(gather)) for weight, guide in side) for side in (self.rows, self.cols))
         return replace(self, of=self.of.whole(gather, n_rows, n_cols), rows=rows, cols=cols)
 
     def tensors(self) -> tuple[Tensor, ...]:
-        return tuple(tensor for _, kinship in (*self.rows, *self.cols) for tensor in kinship.tensors())
+        return tuple(tensor for _, guide in (*self.rows, *self.cols) for tensor in guide.tensors())
 
     def sides(self) -> tuple[str, ...]:
-        return (ROWS, COLS, SHARED) * (len(self.rows) + len(self.cols))  # of a kinship: left, right and log_scale
+        return (ROWS, COLS, SHARED) * (len(self.rows) + len(self.cols))  # of a guide: left, right and log_scale
 
     def on(self, tensors: tuple[Tensor, ...], origin: tuple[int, int] = (0, 0)) -> SoftenedBy:
         parts = [tensors[start : start + 3] for start in range(0, len(tensors), 3)]
-        kinships = zip((*self.rows, *self.cols), parts, strict=True)
-        moved = [(weight, kinship.on(part, origin)) for (weight, kinship), part in kinships]
-        return replace(self, rows=tuple(moved[: len(self.rows)]), cols=tuple(moved[len(self.rows) :]))
+        guides = zip((*self.rows, *self.cols), parts, strict=True)
+        rebound = [(weight, guide.on(part, origin)) for (weight, guide), part in guides]
+        return replace(self, rows=tuple(rebound[: len(self.rows)]), cols=tuple(rebound[len(self.rows) :]))
 
     def scores(self, rows: range, cols: range, like: Tensor) -> Scores:
         by_row, by_col = (
-            reduce(torch.add, (weight * kinship.block(rows, cols) for weight, kinship in guides))
+            reduce(torch.add, (weight * guide.block(rows, cols) for weight, guide in guides))
             for guides in (self.rows, self.cols)
         )
         return Scores(by_row, by_col, self.of.positive(rows, cols, like.device), known=self.known(rows, cols))
 
     def known(self, rows: range, cols: range) -> tuple[Tensor, Tensor] | None:
-        """Whether all guides know these rows, these columns."""
-        sides = [[kin.known for _, kin in guides if kin.known is not None] for guides in (self.rows, self.cols)]
-        told = [known for side in sides for known in side]
-        if not told:
+        """Bool [R] and [C]: rows and columns that every guide knows; None where that is all of them."""
+        sides = [[guide.known for _, guide in side if guide.known is not None] for side in (self.rows, self.cols)]
+        masks = [known for side in sides for known in side]
+        if not masks:
             return None
-        everybody = torch.ones_like(told[0])
-        by_row, by_col = (reduce(torch.logical_and, side, everybody) for side in sides)
+        all_known = torch.ones_like(masks[0])
+        by_row, by_col = (reduce(torch.logical_and, side, all_known) for side in sides)
         return by_row[rows.start : rows.stop], by_col[cols.start : cols.stop]
 
     def block(self, rows: range, cols: range, like: Tensor, scores: Scores | None = None) -> TargetBlock:

@@ -1,14 +1,13 @@
-"""What every target answers: the wanted distribution, for any block of the N × M matrix of pairs.
+"""The target protocol: the distribution to be learned, for any block of the N × M matrix of pairs.
 
 `by_row[i, j]` is the share of row i's attention that should go to column j (rows sum to 1 over all columns),
 `by_col[i, j]` the share of column j's attention that should go to row i. They differ as soon as targets are soft.
 
 A target that depends on the batch is bound to it first (`bind`); one whose shares are a softmax cannot know them from
-a block alone, so it gives `scores`, whoever visits the blocks adds them up over whole rows and columns, and `block`
-is given the sums.
+a block alone, so it gives `scores`, the engine adds them up over whole rows and columns, and `block` is given the sums.
 
-A batch may lie in parts, of which only one was bound. A `divisible` target then becomes that of the whole batch
-(`whole`): a few numbers a sample are gathered, while points stay where they are and are handed in block by block.
+A batch may lie in shards, of which only one was bound. A `divisible` target then becomes that of the whole batch
+(`whole`): a few numbers per sample are gathered, while points stay where they are and are handed in block by block.
 """
 
 from __future__ import annotations
@@ -23,8 +22,8 @@ from torch import Tensor
 from equipoise.spaces import Space
 from equipoise.types import Batch, Embeddings
 
-Gather = Callable[[Tensor], Tensor]  # [n, ...] of one part of the samples -> [N, ...] of all of them
-ROWS, COLS, SHARED = "rows", "cols", "shared"  # whom a target's tensor is for
+Gather = Callable[[Tensor], Tensor]  # [n, ...] of one shard of the samples -> [N, ...] of all of them
+ROWS, COLS, SHARED = "rows", "cols", "shared"  # what a target's tensor has entries for
 
 
 class Scores(NamedTuple):
@@ -32,11 +31,11 @@ class Scores(NamedTuple):
 
     by_row: Tensor  # [R, C]
     by_col: Tensor
-    positive: Tensor | None  # bool [R, C]: who is no negative; None where all are
+    positive: Tensor | None  # bool [R, C]: pairs that are no negatives; None where all are
     row_norms: Tensor | None = None  # [R] log Σ_j exp by_row over the whole rows, once they are known
     col_norms: Tensor | None = None  # [C]
-    known: tuple[Tensor, Tensor] | None = None  # bool [R] and [C]: False where a row, a column has no guide and keeps
-    # its hard target; None where all have
+    known: tuple[Tensor, Tensor] | None = None  # bool [R] and [C]: False where there is no guide, so that the hard
+    # target stays; None where all have one
 
 
 class TargetBlock:
@@ -48,7 +47,7 @@ class TargetBlock:
         by_col: Tensor | None = None,
         *,
         logs: tuple[Tensor, Tensor] | None = None,  # instead of both
-        scores: Scores | None = None,  # what they were made of, for forms that look at negatives alone
+        scores: Scores | None = None,  # what the shares were made of, for forms that look at negatives alone
         hard: TargetBlock | None = None,  # the block of the target that was softened; None where none was
     ):
         self._shares, self.logs, self.scores, self._hard = (by_row, by_col), logs, scores, hard
@@ -66,7 +65,7 @@ class TargetBlock:
         return self._shares[1] if self.logs is None else self.logs[1].exp()
 
     def log_shares(self, like: Tensor) -> tuple[Tensor, Tensor]:
-        """The logarithms, `log_zero` where there is no share."""
+        """The logarithms of shares by row and by column, `log_zero` where there is no share."""
         if self.logs is not None:
             return self.logs
         zero = log_zero(like)
@@ -76,44 +75,44 @@ class TargetBlock:
 
 
 def log_zero(like: Tensor) -> float:
-    """A logarithm of zero that can be reckoned with: its exponential is 0, its differences are finite."""
+    """A finite stand-in for log 0: its exponential is 0, its differences are finite."""
     return torch.finfo(like.dtype).min / 4
 
 
 class Target(ABC):
-    soft: ClassVar[bool] = False  # whether everybody gets a share, however small
+    soft: ClassVar[bool] = False  # whether every pair gets a share, however small
     guided: ClassVar[bool] = False  # whether the shares are a softmax of `scores`, and need their sums first
-    divisible: ClassVar[bool] = False  # whether there is a `whole` for one that was bound to a part of the batch
+    divisible: ClassVar[bool] = False  # whether `whole` is known for one that was bound to a shard of the batch
 
     @property
     def needs(self) -> tuple[str, ...]:
-        """The roles of `Embeddings` it looks at, beyond those it is a target for."""
+        """The roles of `Embeddings` it reads, beyond those it is a target for."""
         return ()
 
     @property
     def trains(self) -> tuple[str, ...]:
-        """Those of them that a gradient flows back into."""
+        """The roles among `needs` that a gradient flows back into."""
         return self.needs
 
     def bind(self, embeddings: Embeddings, batch: Batch | None, *, log_scale: Tensor | float, space: Space) -> Target:
-        """The target of this very batch."""
+        """The target bound to this batch."""
         return self
 
     def sized(self, n_rows: int, n_cols: int) -> Target:
-        """The target of a matrix of this size, or a sentence why there is none."""
+        """The target of a matrix of this size; raises UserError where there is none."""
         return self
 
     def whole(self, gather: Gather, n_rows: int, n_cols: int) -> Target:
-        """The target of a matrix of this size, of which this one was bound to a part of the samples; `gather` makes
-        numbers of all samples from those of the parts."""
+        """The target of a matrix of this size, from one bound to a shard of the samples; `gather` makes numbers of all
+        samples from those of the shards."""
         return self.sized(n_rows, n_cols)
 
     def tensors(self) -> tuple[Tensor, ...]:
-        """What it was bound to and may want gradients."""
+        """Tensors it was bound to, which may require gradients."""
         return ()
 
     def sides(self) -> tuple[str, ...]:
-        """Of each of them, whether it has something for every one of the `ROWS`, of the `COLS`, or is `SHARED`."""
+        """For each of `tensors()`: whether it has an entry per row (ROWS), per column (COLS), or is common (SHARED)."""
         return ()
 
     def on(self, tensors: tuple[Tensor, ...], origin: tuple[int, int] = (0, 0)) -> Target:
@@ -122,7 +121,7 @@ class Target(ABC):
         return self
 
     def scores(self, rows: range, cols: range, like: Tensor) -> Scores | None:
-        """Of a soft target: its scores; nothing of others."""
+        """The scores of a soft target; None for others."""
         return None
 
     @abstractmethod
@@ -134,7 +133,7 @@ class Target(ABC):
 
 
 class HardTarget(Target):
-    """A target that knows two kinds of pairs: those that match, which share everything evenly, and the rest."""
+    """A target of two kinds of pairs: matches, which share everything evenly, and the rest."""
 
     def bind(
         self, embeddings: Embeddings, batch: Batch | None, *, log_scale: Tensor | float, space: Space
@@ -149,11 +148,11 @@ class HardTarget(Target):
 
     @abstractmethod
     def positive(self, rows: range, cols: range, device: torch.device) -> Tensor | None:
-        """Bool [R, C]: who matches whom; None where nobody does."""
+        """Bool [R, C]: which pairs match; None where none does."""
 
     @abstractmethod
     def counts(self, numbers: range, like: Tensor) -> Tensor:
-        """How many match each of these rows, or columns: it is the same."""
+        """The number of matches of each of these rows; columns have the same."""
 
     def block(self, rows: range, cols: range, like: Tensor, scores: Scores | None = None) -> TargetBlock:
         positive = self.positive(rows, cols, like.device)

@@ -18,7 +18,7 @@ from equipoise.objectives.mixup.m2mix import READINGS, halves, m2mix, mixed_abov
 from equipoise.objectives.mixup.schedule import alpha_at, drawn_share, weight_at
 from equipoise.objectives.mixup.unimodal import v_mix, vl_mix
 from equipoise.spaces import Space, TokenSets
-from equipoise.targets import GUIDES, Reflected
+from equipoise.targets import GUIDES, Mirrored
 from equipoise.types import Batch, Embeddings, StepInfo, UserError
 
 SPACE = eq.Sphere(6)
@@ -163,7 +163,7 @@ def test_the_order_of_readings_is_not_a_matter_of_taste():
 
 @pytest.mark.parametrize("n", [4, 5])
 def test_the_mirrored_target_is_the_paper_s_for_any_block(n):
-    target = Reflected(0.3, 0.7).sized(n, n)
+    target = Mirrored(0.3, 0.7).sized(n, n)
     whole = torch.tensor(by_hand.shared(n, 0.3, 0.7), dtype=torch.float64)
     for rows, cols in ((range(n), range(n)), (range(1, 3), range(2, n)), (range(1), range(1, n - 1))):
         block = target.block(rows, cols, whole)
@@ -173,7 +173,7 @@ def test_the_mirrored_target_is_the_paper_s_for_any_block(n):
             torch.testing.assert_close(got, expected, rtol=0, atol=1e-15)
     assert target.block(range(1), range(1, n - 1), whole).by_row is None  # nothing to add up
     with pytest.raises(UserError, match="as many columns as rows, not 3 and 4"):
-        Reflected(0.5, 0.5).sized(4, 3)
+        Mirrored(0.5, 0.5).sized(4, 3)
 
 
 def test_shares_are_drawn_from_beta_and_depend_on_seed_term_and_step_alone():

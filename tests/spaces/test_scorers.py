@@ -8,7 +8,17 @@ import pytest
 import torch
 from every_space import NAMES, space_named
 
-from equipoise.spaces import ProductSphere, Space, Sphere, TokenSets, TowardMix, geodesic_mix, hardness, override_scores
+from equipoise.spaces import (
+    ProductSphere,
+    Space,
+    Sphere,
+    TokenSets,
+    TowardMix,
+    geodesic_mix,
+    hardness,
+    override_scores,
+    scores_by_class,
+)
 from equipoise.types import UserError
 
 DIM = 8
@@ -73,6 +83,34 @@ def test_overrides_replace_just_what_they_name():
             expected[i, place[i]] = value[i].double()
     assert torch.equal(scorer.similarity(rows, cols), expected)
     torch.testing.assert_close(scorer.similarity(rows[1:3], cols[2:]), expected[1:3, 2:], rtol=0, atol=1e-15)
+
+
+def test_class_scores_choose_the_point_by_class():
+    space = Sphere(DIM)
+    own, other, v = (points(space, n, seed) for n, seed in ((4, 1), (4, 2), (5, 3)))
+    classes, col_classes = torch.tensor([[0, 1], [2, 2], [3, 0], [1, 4]]), torch.tensor([0, 2, 1, 3, 0])
+    rows, cols, scorer = scores_by_class(own, other, classes, v, col_classes, of=space)
+    for i in range(4):
+        for j in range(5):
+            point = own[i] if int(col_classes[j]) in classes[i].tolist() else other[i]
+            assert float(scorer.similarity(rows, cols)[i, j]) == pytest.approx(float(point @ v[j]), abs=1e-15)
+
+
+def test_a_block_of_scores_is_that_block_of_the_whole():
+    """What every engine relies on, for each scorer that is no space."""
+    space = Sphere(DIM)
+    u, v, w = (points(space, 6, seed) for seed in (1, 2, 3))
+    number, diagonal = torch.arange(6), space.pairwise(u, w)
+    for rows, cols, scorer in (
+        (u, v, TowardMix(space, 0.3)),
+        override_scores(u, v, [(number, diagonal), (number.flip(0), diagonal)], of=space),
+        override_scores(u, v, [(number, diagonal)], of=TowardMix(space, 0.3)),
+        scores_by_class(u, w, number[:, None] // 2, v, number // 2, of=space),
+    ):
+        assert rows.shape[1] == cols.shape[1] == scorer.dim
+        whole = scorer.similarity(rows, cols)
+        for r, c in ((slice(1, 4), slice(0, 6)), (slice(0, 2), slice(3, 6)), (slice(5, 6), slice(2, 3))):
+            torch.testing.assert_close(scorer.similarity(rows[r], cols[c]), whole[r, c], rtol=0, atol=1e-14)
 
 
 @pytest.mark.parametrize("chunk", [1, 7, 1 << 22])

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 import equipoise as eq
-from equipoise.targets import GUIDES, Alike, Duplicates, Guide, OneHot, Smoothed, Softened, Target
+from equipoise.targets import GUIDES, Duplicates, Guide, OneHot, SharedKeys, Smoothed, Softened, Target
 from equipoise.types import Batch, Embeddings, UserError
 
 N = 7
@@ -94,7 +94,7 @@ def test_duplicates_share_evenly():
 def test_counts_of_three_keys():
     keys = torch.randint(0, 4, (3, 40), generator=torch.Generator().manual_seed(0))
     by_hand = (keys[:, :, None] == keys[:, None]).any(0).sum(1)
-    torch.testing.assert_close(Alike(keys).counts(range(40), LIKE).long(), by_hand)
+    torch.testing.assert_close(SharedKeys(keys).counts(range(40), LIKE).long(), by_hand)
 
 
 def test_without_duplicates_the_target_is_one_hot():

@@ -3,7 +3,7 @@
 Every rank computes the loss of the whole batch from the gathered points, so each already has the full gradient of its
 own points: backward needs no communication. Data-parallel wrappers then *average* parameter gradients over the ranks,
 while the gradient of the whole batch is their *sum*; the factor `world` is put where it belongs, on the points, once.
-What is not a function of gathered points (the temperature, points that are common to the batch) has the same full
+What is not a function of gathered points (the logit scale, points that are common to the batch) has the same full
 gradient on every rank and needs none.
 """
 

@@ -1,4 +1,4 @@
-"""How hard a sharded batch is (`spaces/hard_negatives.py`): every row among the columns of all ranks."""
+"""Hardness (`spaces/hard_negatives.py`) of a sharded batch: every row among the columns of all ranks."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ class FusedInfoNCE:
         self.products = 1 if rows.dtype == torch.bfloat16 else 3
         self.n, self.m, self.d = len(rows), len(cols), rows.shape[1]
         self.matches = min(self.n, self.m)
-        self.numbers: tuple[Tensor, ...] = (log_scale,)  # what has one gradient
+        self.numbers: tuple[Tensor, ...] = (log_scale,)  # scalars that get a gradient
         self.scale = log_scale.detach().float().exp()
 
     def loss(self, *sums: Tensor) -> Tensor:
@@ -112,8 +112,8 @@ class FusedInfoNCE:
         return for_rows, for_cols, *self._of_numbers(for_numbers * upstream, needed[2:])
 
     def _stored(self, down: int, across: int) -> Tensor:
-        """Room for g of a chunk: rounded and, for pairs, what the rounding lost. Rows begin at multiples of 16 bytes,
-        as the library's fastest products want them."""
+        """An empty tensor for g of a chunk: rounded and, for pairs, what the rounding lost. Rows begin at multiples of
+        16 bytes, as the library's fastest products need."""
         return self.rows.new_empty(1 if self.products == 1 else 2, down, -(-across // 8) * 8)
 
     def _chunk(self, stored: Tensor, r: range, c: range) -> Sequence[Tensor]:
@@ -121,7 +121,7 @@ class FusedInfoNCE:
         return list(stored[:, : len(r), : len(c)])
 
     def _sums(self, count: int) -> Tensor:
-        """Room for Σ_j g_ij v_j of some points; these are the last axis but one."""
+        """An empty tensor for Σ_j g_ij v_j of `count` points, which are the last axis but one."""
         return self._numbers(count, self.d)
 
     def _add(self, sums: Tensor, g: Sequence[Tensor], others: Tensor, fresh: bool) -> None:
@@ -136,7 +136,7 @@ class FusedInfoNCE:
             yield grad.to(number) if need else None
 
     def _known(self, sums: tuple[Tensor, ...]) -> Any:
-        """What g is made of, beside the logits."""
+        """Numbers per row and per column that g is made of, beside the logits."""
         return self._above(sums[0], self.shares[0]), self._above(sums[1], self.shares[1])
 
     def _gradient(self, r: range, c: range, stored: Tensor, buffer: Tensor | None, known: Any) -> Tensor:
@@ -153,7 +153,7 @@ class FusedInfoNCE:
     def _launch(
         self, name: str, tile: Tile, r: range, c: range, buffer: Tensor | None, *arguments: Any, **cut: Any
     ) -> None:
-        """A kernel over every tile of a chunk: it computes the products, or finds them in `buffer`."""
+        """Launch a kernel over every tile of a chunk; it computes the products, or reads them from `buffer`."""
         down, across = -(-len(r) // tile.rows), -(-len(c) // tile.cols)
         cut |= {"EVEN": not len(r) % tile.rows and not len(c) % tile.cols, "BM": tile.rows, "BN": tile.cols}
         cut |= {"GROUP": tile.group, "num_warps": tile.warps}
@@ -195,7 +195,7 @@ class FusedInfoNCE:
         infonce_kernels.merge[grid](parts, into, *parts.shape, FRESH=fresh, DEEP=32, WIDE=64)
 
     def _part(self, points: Tensor, numbers: range) -> tuple[Tensor, ...]:
-        """Some points, for matrix products: themselves, or their two halves."""
+        """Points with these numbers for matrix products: themselves, or their two halves."""
         return points[numbers.start : numbers.stop].split(self.d, 1)
 
     def _buffer(self, down: int, across: int) -> Tensor | None:

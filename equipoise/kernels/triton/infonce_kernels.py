@@ -5,7 +5,7 @@
     gradient     g_ij = 2^(z_ij - a_i) + 2^(z_ij - b_j) - δ_ij·match,   Σ_ij g_ij z_ij
 
 z = exp(t)·log2(e)·⟨u, v⟩ in units of log 2, for the hardware knows powers of two. a_i = log2-sum of row i less log2 of
-its weight in the loss, so that a row without weight has a = ∞ and costs no test; b_j likewise.
+its weight in the loss, so that a row without weight has a = ∞ and needs no branch; b_j likewise.
 
 A tile is either computed here (`..._of_points`), and never leaves the chip, or read from memory (`..._of_products`),
 where a matrix product of the vendor's library has put it. Points are bfloat16. A float32 point is two of them, its
@@ -121,7 +121,7 @@ def paired(
 
 @triton.jit
 def place(n, m, BM: tl.constexpr, BN: tl.constexpr, GROUP: tl.constexpr):
-    """Which tile this program has: GROUP tiles of rows share each tile of columns while it is in the cache."""
+    """The tile of this program: GROUP tiles of rows share each tile of columns while it is in the cache."""
     number, down, across = tl.program_id(0), tl.cdiv(n, BM), tl.cdiv(m, BN)
     first = number // (GROUP * across) * GROUP
     size = tl.minimum(down - first, GROUP)

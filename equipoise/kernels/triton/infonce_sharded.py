@@ -46,7 +46,7 @@ class ShardInfoNCE(FusedInfoNCE):
         return self.shares[0] / self.whole[0] + self.shares[1] / self.whole[1] if self.own else 0.0
 
     def _above(self, sums: Tensor, share: float) -> Tensor:
-        """As for all columns at once; every row and every column has a match, in this block or in another."""
+        """Log2-sums less the log2 of weights; every row and column has a match, in this block or in another."""
         return sums - (math.log2(share / self.whole[0]) if share else -math.inf)
 
 

@@ -1,4 +1,4 @@
-"""How the fused contrast cuts its work; chosen by `benchmarks/contrast_gpu.py --tune`. Never what is computed."""
+"""Tile and chunk sizes of the fused contrasts, chosen by `benchmarks/contrast_gpu.py --tune`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class Tile(NamedTuple):
-    """What one program computes: rows × columns of logits, `deep` of the d dimensions at a time."""
+    """The part of one program: rows × columns of logits, `deep` of the d dimensions at a time."""
 
     rows: int = 128
     cols: int = 128
@@ -19,8 +19,8 @@ class Tile(NamedTuple):
 
 @dataclass(frozen=True)
 class Plan:
-    """products: which way the logits are computed, `tiles` (in the kernel) or `library` (chunks of float32 products by
-    the vendor's library, then a pass over each). A chunk is what gradients are stored for before they are
+    """How the work is cut. products: where logits are computed, `tiles` (in the kernel) or `library` (chunks of float32
+    products by the vendor's library, then a pass over each). Gradients are stored per chunk before they are
     multiplied: as many rows as keep the library's matrix product busy."""
 
     products: str = "tiles"
@@ -32,7 +32,7 @@ class Plan:
     sweep_cols: int = 1 << 16  # columns between two merges
 
     def split(self) -> Plan:
-        """For float32 points: their gradients are stored as two numbers, so chunks are half as large."""
+        """The plan for float32 points: gradients are stored as two numbers, so chunks are half as large."""
         return replace(self, chunk_rows=max(1, self.chunk_rows // 2))
 
     def sweep(self, n_cols: int) -> tuple[int, int]:

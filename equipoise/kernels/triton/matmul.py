@@ -49,7 +49,7 @@ def _adds_to_float32(device: torch.device) -> bool:
 
 
 def add_batched(total: Tensor, left: Sequence[Tensor], right: Sequence[Tensor], fresh: bool = False) -> None:
-    """As `add_product`, of several matrices at once: total [B, R, C] += left [B, R, K] @ right [B, K, C]."""
+    """total [B, R, C] += left [B, R, K] @ right [B, K, C], each given as its halves; = where `fresh`."""
     for number, (one, other) in enumerate(_pairs(left, right)):
         begins = fresh and number == 0
         if not total.is_cuda:

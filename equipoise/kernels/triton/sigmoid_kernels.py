@@ -5,7 +5,7 @@
     gradient     g = w σ(x), on the diagonal w (σ(x) - 1) = -w σ(-x), w = 1/N;   Σ g (x - b),   Σ g
 
 With e = exp(-|x|), softplus(x) = max(x, 0) + log(1 + e) and σ(x) is 1/(1 + e) or e/(1 + e). Nearly all pairs are
-matches of nobody and e is small: log(1 + e) = 2 artanh(e/(2 + e)), a series in a number of at most 1/3, keeps the
+no matches and e is small: log(1 + e) = 2 artanh(e/(2 + e)), a series in a number of at most 1/3, keeps the
 digits that 1 + e would lose. Tiles are computed here or read, as in `infonce_kernels.py`.
 """
 

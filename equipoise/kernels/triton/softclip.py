@@ -37,7 +37,7 @@ from equipoise.targets.softened import SoftenedBy
 
 PLAN = Plan("library", Tile(32, 64, warps=4), Tile(32, 32, warps=4), chunk_rows=2048, chunk_cols=4096, sweep_cols=8192)
 TILES = replace(PLAN, products="tiles", statistics=Tile(128, 64, warps=8))
-PARTNERS = (1, 0, 2, 3)  # images, texts, regions, tags: whose products with whom
+PARTNERS = (1, 0, 2, 3)  # images, texts, regions, tags: the kind that each is multiplied with
 NOTHING = -1e30  # as in `softclip_kernels.py`
 
 
@@ -96,7 +96,7 @@ class FusedSoftCLIP:
 
     def grads(self, sums: tuple[Tensor, ...], upstream: Tensor, needed: tuple[bool, ...]) -> tuple[Tensor | None, ...]:
         sides, matches = self._sides(sums, upstream)
-        wanted = needed[2] or needed[5], needed[3] or needed[6]
+        of_guides = needed[2] or needed[5], needed[3] or needed[6]
         down, across = min(self.plan.chunk_rows, self.count), min(self.plan.chunk_cols, self.count)
         wide = -(-across // 8) * 8  # the library's fastest products want rows that begin at multiples of 16 bytes
         stored = self.points.new_empty(1 if self.products == 1 else 2, 4, down, wide)
@@ -104,7 +104,7 @@ class FusedSoftCLIP:
         totals = self._numbers(4 if any(needed[2:4]) else 2, self.count, self.wide).zero_()
         for_scales = (matches * sums[1]).sum(1)
         for r, c in blocks_of_pairs(self.count, down, across):
-            for_scales += self._gradient(r, c, stored, buffer, (sides, matches), wanted)
+            for_scales += self._gradient(r, c, stored, buffer, (sides, matches), of_guides)
             self._add_products(stored, r, c, totals)
         del stored, buffer
         return *self._finished(totals, needed), *(
@@ -134,7 +134,7 @@ class FusedSoftCLIP:
         stored: Tensor,
         buffer: Tensor | None,
         known: tuple[Tensor, Tensor],
-        wanted: Sequence[bool],
+        of_guides: Sequence[bool],
     ) -> Tensor:
         """A chunk's gradients into `stored`, and its part in those of the three logarithms of scales."""
         tile = self.plan.gradient
@@ -143,7 +143,7 @@ class FusedSoftCLIP:
         place = self.count, stored.stride(2)
         self._launch(
             "gradient", tile, r, c, buffer, *known, stored[0], stored[-1], parts, *place,
-            STORED=stored.stride(1), ROW_GUIDE=wanted[0], COL_GUIDE=wanted[1], EVEN=even, PRODUCTS=self.products,
+            STORED=stored.stride(1), ROW_GUIDE=of_guides[0], COL_GUIDE=of_guides[1], EVEN=even, PRODUCTS=self.products,
         )  # fmt: skip
         return parts.sum(1)
 
@@ -191,14 +191,14 @@ class FusedSoftCLIP:
         softclip_kernels.merge_sums[grid](parts, total, *place, BM=tile.rows, BN=tile.cols, DEEP=32, WIDE=64)
 
     def _halves(self, points: Tensor, numbers: range) -> tuple[Tensor, ...]:
-        """Some samples of all kinds of points: themselves, or their two halves."""
+        """Samples with these numbers, of all kinds of points: themselves, or their two halves."""
         return points[:, numbers.start : numbers.stop].split(self.wide, 2)
 
     def _across(self) -> int:
         return min(self.plan.sweep_cols, self.count)
 
     def _buffer(self, tile: Tile, down: int, across: int) -> Tensor:
-        """For the library's products of a chunk: whole tiles, so that a tile is read without a mask."""
+        """An empty tensor for the library's products of a chunk: whole tiles, so that a tile is read without a mask."""
         sizes = ((down, tile.rows), (across, tile.cols))
         return self._numbers(4, *(-(-min(size, self.count) // side) * side for size, side in sizes))
 

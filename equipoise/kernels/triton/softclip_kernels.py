@@ -13,8 +13,8 @@ A pair is visited once, so a match never is, and serves four of the sides that a
     gradient   q = 2^(z - a), p = 2^(s - b):   ∂z = q (k₁ + k₂ (z - s)) + k₃ p,   ∂s = p (k₄ + k₃ (z - s)) - k₂ q
 
 with a, b and k₁ to k₄ six numbers of a side (`softclip_terms.py`). Sums are relative to the largest logit, or score, of
-the tile: one exponential serves a row and a column. Where that leaves a row or a column next to nothing (FAINT), they
-are taken again, relative to its own largest one. What belongs to no pair has the logarithm NOTHING.
+the tile: one exponential serves a row and a column. Where that leaves next to nothing of a row or a column (FAINT), its
+sums are taken again, relative to its own largest one. What belongs to no pair has the logarithm NOTHING.
 Tiles are computed here (`..._of_points`) or read (`..._of_products`), as in `infonce_kernels.py`; those of gradients
 are always read, for four products and four gradients at once would not fit the registers.
 """
@@ -159,9 +159,9 @@ def _write_sums(
 
 @triton.jit
 def _write_kind(logs, apart_row, apart_col, i, j, n, m, row, col):
-    """Of logits, or scores, in units of log 2: the tile's largest, and sums relative to it, of its rows and of its
-    columns. The units are changed before: a product and a difference in one instruction, of which one rounds and the
-    other does not, are no zero where NOTHING is the largest."""
+    """Write the tile's largest logit, or score, in units of log 2, and sums relative to it per row and per column.
+    The units are changed before: a product and a difference in one instruction, of which one rounds and the other does
+    not, are no zero where NOTHING is the largest."""
     top = tl.max(tl.max(logs, 1), 0)
     weights = tl.exp2(logs - top)
     by_row, by_col = tl.sum(weights, 1), tl.sum(weights, 0)
@@ -176,7 +176,7 @@ def _write_kind(logs, apart_row, apart_col, i, j, n, m, row, col):
 
 @triton.jit
 def _write_side(logits, scores, parts, length, inside, AXIS: tl.constexpr):
-    """Sums of one side, relative to the largest logit and score of its own."""
+    """Write the sums of one side, relative to its own largest logit and score."""
     apart = logits - scores
     _write_careful(logits, apart, parts, length, inside, AXIS)
     _write_careful(scores, apart, parts + 3 * length, length, inside, AXIS)

@@ -1,4 +1,4 @@
-"""Losses of a softened contrast as weights of five terms, which `softclip_terms.py` computes and numbers."""
+"""Losses of a softened contrast as weights of the five terms that `softclip_terms.py` numbers and computes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from equipoise.forms.cross_entropy import SHARES
 
 
 def has_weights(form: Form) -> bool:
-    """Whether the form is made of those terms."""
+    """Whether the form is a sum of the five terms."""
     if isinstance(form, OnHardTarget):
         return isinstance(form.form, CrossEntropy)
     return isinstance(form, Divergence) and form.kind in {"kl", "symmetric_kl"}

@@ -1,12 +1,12 @@
-"""Mixups beside an objective's own loss: how much each weighs when, and at which temperature.
+"""Mixups beside an objective's own loss: the weight of each over time, and its logit scale.
 
 Oh et al. 2023, "Geodesic Multi-Modal Mixup for Robust Fine-Tuning", App. A.1, App. B (Algorithm 1).
 
     L = L_own + (w_m² L_m² + w_V L_V + w_L L_L + w_VL L_VL) / epoch                        (footnote 9)
 
-λ ~ Beta(α, α) anew for each term and step (`schedule.py`): α = 0.5 for m², 2 for the others. L_m² has a temperature
-t₂ of its own, the others the model's. The paper sweeps weights over {0, 0.01, 0.1, 0.2, 0.3, 0.5} and states none;
-these are of the released Flickr30k scripts, where m² counts twice (`m2mix.py`). There both temperatures are constants
+λ ~ Beta(α, α) anew for each term and step (`schedule.py`): α = 0.5 for m², 2 for the others. L_m² has a logit scale
+exp(t₂) of its own, the others the model's. The paper sweeps weights over {0, 0.01, 0.1, 0.2, 0.3, 0.5} and states
+none; these are of the released Flickr30k scripts, where m² counts twice (`m2mix.py`). There both scales are constants
 (`m2_scale_learned = false`); the pseudo-code learns them, and so does this. A term whose weight is 0 costs nothing.
 `m3mix.py` mixes pairs, `few_shot.py` images with the prompts of their classes.
 """
@@ -70,7 +70,7 @@ class Mixing(Objective):
 
     @property
     def scale_roles(self) -> tuple[str, ...]:
-        """What a temperature of its own is known by, where it is learned."""
+        """The role of m²'s own logit scale, where it is learned."""
         return LogitScaleHead.roles if self._learns_scale else ()
 
     @property

@@ -32,7 +32,7 @@ from equipoise.forms import CrossEntropy
 from equipoise.kernels import Scoring
 from equipoise.objectives.mixup.unimodal import mirror_mix
 from equipoise.spaces import ScoredPoints, Space, geodesic_mix, hardness, override_scores, scores_by_class
-from equipoise.targets import OfClasses, Target
+from equipoise.targets import ClassMatches, Target
 
 
 @dataclass(frozen=True)
@@ -58,8 +58,8 @@ class ClassMix:
         mixed, labels, space = self._mixed(lam, scoring.space), self.labels, scoring.space
         to_pivots = scores_by_class(self.image, mixed, labels[:, None], self.pivots, self._all_classes, of=space)
         to_images = scores_by_class(self._text, mixed, labels[:, None], self.image, labels, of=space)
-        by_image = self._contrast(to_pivots, OfClasses(labels, self._all_classes), scoring)
-        return (by_image + self._contrast(to_images, OfClasses(labels, labels), scoring)) / 2
+        by_image = self._contrast(to_pivots, ClassMatches(labels, self._all_classes), scoring)
+        return (by_image + self._contrast(to_images, ClassMatches(labels, labels), scoring)) / 2
 
     def v(self, lam: float, scoring: Scoring) -> Tensor:
         present, mixed = self.labels.unique(), mirror_mix(self.image, lam, scoring.space)
@@ -80,8 +80,8 @@ class ClassMix:
         diagonal = torch.arange(len(text), device=text.device)
         to_pivots = override_scores(self.image, self.pivots, [(labels, own)], of=space)
         to_images = override_scores(text, self.image, [(diagonal, own)], of=space)
-        by_image = self._contrast(to_pivots, OfClasses(labels, self._all_classes), scoring)
-        return (by_image + self._contrast(to_images, OfClasses(labels, labels), scoring)) / 2
+        by_image = self._contrast(to_pivots, ClassMatches(labels, self._all_classes), scoring)
+        return (by_image + self._contrast(to_images, ClassMatches(labels, labels), scoring)) / 2
 
     def above(self, lam: float, space: Space) -> dict[str, float]:
         """The share of classes that are closer to a mix than its image to its own class (as Fig. 12-15)."""
@@ -107,7 +107,7 @@ class ClassMix:
         return geodesic_mix(self.image, self._text, lam, space=space)
 
     def _target(self, cols: Tensor, lam: float) -> Target:
-        return OfClasses(self.labels, cols, self.labels.flip(0), lam)
+        return ClassMatches(self.labels, cols, self.labels.flip(0), lam)
 
     def _contrast(self, scored: ScoredPoints, target: Target, scoring: Scoring, direction: str = "rows") -> Tensor:
         rows, cols, scorer = scored

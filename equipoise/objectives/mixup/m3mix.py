@@ -5,7 +5,7 @@ Oh et al. 2023, "Geodesic Multi-Modal Mixup for Robust Fine-Tuning", App. A.1, A
     L = L_of + (w_m² L_m² + w_V L_V + w_L L_L + w_VL L_VL) / epoch                         (footnote 9)
 
 L_of any objective that compares images with texts (paper: CLIP); L_m² of `m2mix.py`; L_V, L_L, L_VL of
-`unimodal.py`. Weights, schedules and temperatures are those of `base.py`.
+`unimodal.py`. Weights, schedules and logit scales are those of `base.py`.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ from equipoise.data.source import IMAGE_PARTNER
 from equipoise.forms import CrossEntropy
 from equipoise.kernels import Scoring
 from equipoise.objectives.mixup.schedule import drawn_share
-from equipoise.targets import Reflected
+from equipoise.targets import Mirrored
 from equipoise.types import Batch, StepInfo, UserError
 
 TERM = "pixels"  # whose λ is drawn
@@ -51,4 +51,4 @@ def mixed_pictures(batch: Batch, alpha: tuple[float, float]) -> Tensor:
 
 def mixed_loss(mixed: Tensor, text: Tensor, lam: float, scoring: Scoring, *, impl: str = "auto") -> Tensor:
     """L_mix of points [N, d] of the whole batch."""
-    return scoring.contrast(mixed, text, target=Reflected(lam, 1 - lam), form=CrossEntropy(), impl=impl)
+    return scoring.contrast(mixed, text, target=Mirrored(lam, 1 - lam), form=CrossEntropy(), impl=impl)

@@ -1,4 +1,4 @@
-"""How much is mixed when: shares drawn from a Beta distribution, its parameter and the terms' weight on schedules.
+"""Mixup schedules: shares drawn from a Beta distribution, its parameter and the terms' weight over the steps.
 
 Oh et al. 2023, "Geodesic Multi-Modal Mixup for Robust Fine-Tuning", App. A.1, footnote 9, and Fig. 9-10.
 

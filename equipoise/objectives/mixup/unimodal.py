@@ -21,7 +21,7 @@ from torch import Tensor
 from equipoise.forms import CrossEntropy
 from equipoise.kernels import Scoring
 from equipoise.spaces import Space, geodesic_mix, override_scores
-from equipoise.targets import OneHot, Reflected
+from equipoise.targets import Mirrored, OneHot
 
 
 def v_mix(
@@ -34,7 +34,7 @@ def v_mix(
     impl: str = "auto",
 ) -> Tensor:
     """V-Mix; with texts first, L-Mix."""
-    form, target, space = CrossEntropy(), Reflected(lam, 1 - lam), scoring.space
+    form, target, space = CrossEntropy(), Mirrored(lam, 1 - lam), scoring.space
     mixed = mirror_mix(image, lam, space)
     if not original_negatives:
         return scoring.contrast(mixed, text, target=target, form=form, impl=impl)
@@ -56,7 +56,7 @@ def vl_mix(
     form, space = CrossEntropy(), scoring.space
     images, texts = (mirror_mix(points, lam, space) for points in (image, text))
     if not original_negatives:
-        return scoring.contrast(images, texts, target=Reflected(1.0, 1.0), form=form, impl=impl)
+        return scoring.contrast(images, texts, target=Mirrored(1.0, 1.0), form=form, impl=impl)
     own = torch.arange(len(image), device=image.device)
     rows, cols, scorer = override_scores(image, text, [(own, space.pairwise(images, texts))], of=space)
     return scoring.contrast(rows, cols, scorer=scorer, target=OneHot(), form=form, impl=impl)
