@@ -8,7 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from equipoise.data.sampling import generator
+from equipoise.data.rng import generator
 from equipoise.data.source import FeatureSource, Source
 from equipoise.evaluation.evaluate import encode_some
 from equipoise.models.compatibility import require_compatible

@@ -21,8 +21,9 @@ from equipoise.data.bad_records import BadRecordCount, Fault
 from equipoise.data.class_prompts import ClassPrompts
 from equipoise.data.prefetch import prefetch
 from equipoise.data.preprocess import Preprocess, crop_draws
+from equipoise.data.rng import generator
 from equipoise.data.sample_views import WordChances, possible_views, with_changed, with_hidden
-from equipoise.data.sampling import EpochSampler, generator
+from equipoise.data.sampling import EpochSampler
 from equipoise.data.side_data import side_data, tag_data
 from equipoise.data.source import (
     CLASS_PROMPTS,

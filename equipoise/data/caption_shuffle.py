@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from equipoise.data.remap import view
-from equipoise.data.sampling import generator
+from equipoise.data.rng import generator
 from equipoise.data.source import Source
 from equipoise.types import UserError
 

@@ -32,7 +32,7 @@ import torch
 from equipoise.data.files import ClassShards, Folders
 from equipoise.data.files.classes import checked_templates, filled
 from equipoise.data.remap import Crops, RemappedSource
-from equipoise.data.sampling import generator
+from equipoise.data.rng import generator
 from equipoise.data.scenes import Scenes
 from equipoise.data.source import CroppingSource, LabelledSource, Pair, Source
 from equipoise.settings.choice import choice, choices

@@ -24,7 +24,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Generator, Tensor
 
-from equipoise.data.sampling import generator
+from equipoise.data.rng import generator
 from equipoise.data.source import (
     ANSWERS,
     CLASS_PROMPTS,

@@ -11,11 +11,11 @@ Regions and tags are there where the source offers them; every row is as long on
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from hashlib import blake2b
 
 import torch
 from torch import Tensor
 
+from equipoise.data.rng import keyed_int
 from equipoise.data.source import HAS, REGION_MASK, REGIONS, TAGS, TAGS_MASK, Pair, RegionSource, Source
 from equipoise.data.tokenizer import CaptionTokenizer
 
@@ -53,5 +53,4 @@ def tag_data(
 
 def fingerprints(texts: Iterable[str]) -> Tensor:
     """One whole number a text [N], the same in every process and on every day."""
-    digests = (blake2b(text.encode(), digest_size=8).digest() for text in texts)
-    return torch.tensor([int.from_bytes(digest, "big", signed=True) for digest in digests])
+    return torch.tensor([keyed_int(text, signed=True) for text in texts])

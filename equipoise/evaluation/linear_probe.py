@@ -30,7 +30,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from equipoise.data.sampling import generator
+from equipoise.data.rng import generator
 from equipoise.types import UserError
 
 LOWEST, HIGHEST, FIRST_STEP, LAST_STEP = -6.0, 6.0, 2.0, 1 / 8  # of log10 C

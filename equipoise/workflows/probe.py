@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from equipoise.data.files.infer_format import looks_like_data
-from equipoise.data.sampling import generator
+from equipoise.data.rng import generator
 from equipoise.data.source import LabelledSource, Source
 from equipoise.evaluation.chance import zero_shot_chance
 from equipoise.evaluation.evaluate import labels

@@ -7,7 +7,7 @@ import warnings
 import torch
 from torch import Tensor
 
-from equipoise.data.sampling import generator
+from equipoise.data.rng import generator
 from equipoise.training.distributed.ranks import Ranks
 from equipoise.training.distributed.stored_tensors import CheckpointReader
 

@@ -22,7 +22,8 @@ from equipoise.data.bad_records import FEW
 from equipoise.data.batches import Batches
 from equipoise.data.files import Mixture, Shards
 from equipoise.data.preprocess import Preprocess, crop_boxes, crop_draws, random_crops
-from equipoise.data.sampling import EpochSampler, generator
+from equipoise.data.rng import generator
+from equipoise.data.sampling import EpochSampler
 from equipoise.data.scenes import Scenes
 from equipoise.data.source import Source
 from equipoise.data.tokenizer import CaptionTokenizer
