@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from equipoise.data.remap import view
+from equipoise.data.remap import RemappedSource
 from equipoise.data.rng import generator
 from equipoise.data.source import Source
 from equipoise.types import UserError
@@ -35,7 +35,7 @@ class Shuffle:
         donors = shuffled(len(source), self.share, self.seed)
         if torch.equal(donors, torch.arange(len(source))):
             return source
-        return view(source, range(len(source)), donors.tolist())
+        return RemappedSource(source, range(len(source)), donors.tolist())
 
 
 def shuffled(count: int, share: float, seed: int) -> Tensor:

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from equipoise.data.rng import keyed_int
-from equipoise.data.source import HAS, REGION_MASK, REGIONS, TAGS, TAGS_MASK, Pair, RegionSource, Source
+from equipoise.data.source import HAS, REGION_MASK, REGIONS, TAGS, TAGS_MASK, Pair, Source, has_regions
 from equipoise.data.tokenizer import CaptionTokenizer
 
 NOTHING = "nothing"  # read where there are no tags, for a text tower has to read something
@@ -27,7 +27,7 @@ def side_data(
 ) -> dict[str, Tensor]:
     """The side data that needs no tokenizer."""
     side = {"caption": fingerprints(captions), **names([pair.key for pair in pairs], [pair.label for pair in pairs])}
-    if isinstance(source, RegionSource) and source.has_regions:
+    if has_regions(source):
         side[REGIONS], side[REGION_MASK] = source.regions(indices)
         side[HAS + REGIONS] = side[REGION_MASK].any(1)
     return side
@@ -43,7 +43,7 @@ def tag_data(
     source: Source, pairs: Sequence[Pair], indices: Sequence[int], tokens: CaptionTokenizer
 ) -> dict[str, Tensor]:
     """The names of the regions as token ids."""
-    if not isinstance(source, RegionSource) or not source.has_regions:
+    if not has_regions(source):
         return {}
     sentences = [", ".join(source.tags(index)) for index in indices]
     names = [f"{pair.key} (its tags)" for pair in pairs]

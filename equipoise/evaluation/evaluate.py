@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from equipoise.data.few_shot import SHIFTED, ClassSet
-from equipoise.data.source import FeatureSource, JudgedSource, LabelledSource, Source
+from equipoise.data.source import JudgedSource, LabelledSource, Source, has_features, is_judged, is_labelled
 from equipoise.evaluation.chance import geometry_chance, retrieval_chance, zero_shot_chance
 from equipoise.evaluation.geometry import geometry
 from equipoise.evaluation.retrieval import retrieval
@@ -92,9 +92,9 @@ def evaluate(model: Model, source: Source, settings: Evaluation) -> dict[str, Ev
     images = encode_images(model, source, settings.batch_size)
     said = _Said.of(model, source, settings.captions)
     findings = {"retrieval": _retrieval(model, images, said, source, settings)}
-    if isinstance(source, JudgedSource):
+    if is_judged(source):
         findings["matching"] = _matching(model, images, source, settings)
-    if isinstance(source, LabelledSource) and any(source.pair(index).label for index in range(len(source))):
+    if is_labelled(source) and any(source.pair(index).label for index in range(len(source))):
         findings["zero_shot"] = _zero_shot(model, images, source, settings)
     if lie := said.geometry(images, model.space):
         findings["geometry"] = EvalResult(lie, geometry_chance())
@@ -115,7 +115,7 @@ def validation_metrics(source: Source) -> list[str]:
     best model."""
     if isinstance(source, ClassSet):
         return list(zero_shot_chance(len(source.class_names)))
-    truth = np.ones((1, 1), dtype=bool) if isinstance(source, JudgedSource) else None
+    truth = np.ones((1, 1), dtype=bool) if is_judged(source) else None
     return list(retrieval_chance(1, torch.zeros(1, dtype=torch.long), truth))
 
 
@@ -146,7 +146,7 @@ def encode_images(model: Model, source: Source, batch_size: int, limit: int | No
 
 def encode_some(model: Model, source: Source, indices: Sequence[int], batch_size: int = 256) -> Tensor:
     """Points of these images [N, d]."""
-    if isinstance(source, FeatureSource):
+    if has_features(source):
         features, mask = source.image_features(indices)
         return model.encode_image(features, batch_size, mask)
     return model.encode_image(source.images(indices, model.preprocess.size, model.device), batch_size)
@@ -154,7 +154,7 @@ def encode_some(model: Model, source: Source, indices: Sequence[int], batch_size
 
 def captions(source: Source, per_image: int) -> Captions:
     """The first `per_image` captions of every image; 0 takes all."""
-    if isinstance(source, FeatureSource) and source.text_width is not None:
+    if has_features(source) and source.text_width is not None:
         features, mask, owners = source.text_features(range(len(source)), per_image)
         return Captions([], owners, (features, mask))
     pairs = [source.pair(index) for index in range(len(source))]
@@ -187,7 +187,7 @@ class _Said:
 
 def _retrieval(model: Model, images: Tensor, said: _Said, source: Source, settings: Evaluation) -> EvalResult:
     texts = said.captions.texts
-    truth = source.relevance(range(len(source)), texts) if isinstance(source, JudgedSource) else None
+    truth = source.relevance(range(len(source)), texts) if is_judged(source) else None
     return _ranked(model, images, said, truth, settings.chunk)
 
 

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from equipoise.data.files.infer_format import looks_like_data
 from equipoise.data.rng import generator
-from equipoise.data.source import LabelledSource, Source
+from equipoise.data.source import LabelledSource, Source, is_labelled
 from equipoise.evaluation.chance import zero_shot_chance
 from equipoise.evaluation.evaluate import labels
 from equipoise.evaluation.linear_probe import Labelled, LinearProbe, probe_lbfgs, probe_sgd, require_classes
@@ -84,7 +84,7 @@ def _features(model: Model, wanted: ProbeRequest) -> tuple[Sequence[str], tuple[
 
 def _labelled_source(data: str, overrides: Sequence[str], split: str) -> LabelledSource:
     source: Source = find_source(data, overrides, split)[0]
-    if not isinstance(source, LabelledSource) or all(source.pair(i).label is None for i in range(len(source))):
+    if not is_labelled(source) or all(source.pair(i).label is None for i in range(len(source))):
         raise UserError(f"the data of {data} has no classes; give class folders, classification shards or labels")
     return source
 

@@ -35,6 +35,10 @@ class Records(Protocol):
         """The image as its file holds it. Raises BadRecord where only this one is missing."""
         ...
 
+    def read(self, index: int) -> tuple[Pair, bytes]:
+        """`pair` and `image` from one opening of the record's file. Raises BadRecord."""
+        ...
+
     def side_files(self, index: int) -> Mapping[str, bytes]:
         """What belongs to the record besides the image, by file ending."""
         ...
@@ -61,6 +65,9 @@ class Subset:
 
     def image(self, index: int) -> bytes:
         return self.records.image(int(self.chosen[index]))
+
+    def read(self, index: int) -> tuple[Pair, bytes]:
+        return self.records.read(int(self.chosen[index]))
 
     def side_files(self, index: int) -> Mapping[str, bytes]:
         return self.records.side_files(int(self.chosen[index]))
