@@ -1,14 +1,19 @@
-"""Images a second from JPEG bytes to a training batch, beside open_clip's transform: `python benchmarks/data.py`.
+"""Images per second from JPEGs to a training batch, on one core: `python benchmarks/data.py`.
 
-500 x 375 JPEGs of quality 90 become 224-pixel crops, normalised, on one core. Both draw the same kind of crop (90% to
-100% of the area, open_clip's own default). Seconds are the core's own, so that other work on the machine matters
-little. `--picture FILE` takes a photograph instead of drawn scenes.
+500 x 375 JPEGs of quality 90 become 224-pixel crops. Seconds are the core's own and rounds take turns, so that other
+work on the machine matters little. `--picture FILE` takes a photograph instead of drawn scenes.
+
+Two tables: bytes in memory to normalised crops, beside open_clip's transform, both with crops of 90% to 100% of the
+area (open_clip's own default); and records of a shard with one or two crops and their captions, each record opened and
+decoded once for all of it, beside opening it anew for every crop and for the captions.
 """
 
 from __future__ import annotations
 
 import argparse
 import io
+import tarfile
+import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -18,10 +23,12 @@ from open_clip_peer import make_torchvision_importable
 from PIL import Image
 
 from equipoise.data.bad_records import Fault
+from equipoise.data.crops import Boxes, cut_crops
+from equipoise.data.files import Shards
 from equipoise.data.files.image_source import Pictures
 from equipoise.data.preprocess import Preprocess, crop_draws
 from equipoise.data.scenes import Scenes
-from equipoise.data.source import Pair
+from equipoise.data.source import CroppingSource, Pair
 
 HEIGHT, WIDTH, SIZE, COUNT, ROUNDS = 375, 500, 224, 128, 5
 
@@ -47,6 +54,9 @@ class InMemory:
 
     def image(self, index: int) -> bytes:
         return self.files[index]
+
+    def read(self, index: int) -> tuple[Pair, bytes]:
+        return self.pair(index), self.image(index)
 
     def side_files(self, index: int) -> dict[str, bytes]:
         return {}
@@ -75,10 +85,40 @@ def ours(files: list[bytes]) -> Callable[[], torch.Tensor]:
     generator = torch.Generator().manual_seed(0)
 
     def batch() -> torch.Tensor:
-        draws = crop_draws(len(files), generator)
-        return preprocess.normalised(
-            source.crops(range(len(files)), SIZE, lambda sizes: preprocess.boxes(sizes, draws))
-        )
+        crops = cut_crops(source, range(len(files)), SIZE, [view(preprocess, generator)])
+        return preprocess.normalised(crops.pixels[0])
+
+    return batch
+
+
+def view(preprocess: Preprocess, generator: torch.Generator) -> Boxes:
+    """Training crops of a batch of COUNT."""
+    draws = crop_draws(COUNT, generator)
+    return lambda places, sizes: preprocess.boxes(sizes, draws[list(places)])
+
+
+def shard(files: list[bytes], folder: Path) -> CroppingSource:
+    """A source of the pictures in one shard, each with a caption."""
+    with tarfile.open(folder / "a.tar", "w") as tar:
+        for number, data in enumerate(files):
+            for name, content in ((f"{number:05d}.jpg", data), (f"{number:05d}.txt", b"a picture")):
+                entry = tarfile.TarInfo(name)
+                entry.size = len(content)
+                tar.addfile(entry, io.BytesIO(content))
+    return Shards(train="a.tar", validation="a.tar", root=str(folder)).build("train")
+
+
+def crops_of(source: CroppingSource, views: int, together: bool) -> Callable[[], torch.Tensor]:
+    """A batch of `views` crops per record with captions; a record is opened once, or once for each of these."""
+    preprocess, generator = Preprocess(SIZE, crop_scale=(0.5, 1.0)), torch.Generator().manual_seed(0)
+
+    def batch() -> torch.Tensor:
+        boxes = [view(preprocess, generator) for _ in range(views)]
+        if together:
+            return cut_crops(source, range(COUNT), SIZE, boxes).pixels[0]
+        crops = [cut_crops(source, range(COUNT), SIZE, [one]) for one in boxes]
+        assert all(source.pair(index).captions for index in range(COUNT))
+        return crops[0].pixels[0]
 
     return batch
 
@@ -92,7 +132,7 @@ def open_clips(files: list[bytes]) -> Callable[[], torch.Tensor]:
 
 
 def rates(work: Sequence[Callable[[], torch.Tensor]]) -> list[float]:
-    """Images a second of each, the best of several rounds that take turns."""
+    """Images per second of each, the best of several rounds that take turns."""
     best = [0.0] * len(work)
     for _ in range(ROUNDS):
         for number, batch in enumerate(work):
@@ -107,6 +147,10 @@ def main() -> None:
     parser.add_argument("--picture", type=Path, help="a photograph to cut pictures from")
     files = pictures(parser.parse_args().picture)
     torch.set_num_threads(1)
+    with tempfile.TemporaryDirectory() as folder:
+        source = shard(files, Path(folder))
+        arms = [(views, together) for views in (1, 2) for together in (False, True)]
+        opened = dict(zip(arms, rates([crops_of(source, *arm) for arm in arms]), strict=True))
     theirs, mine = rates([open_clips(files), ours(files)])
     kilobytes = sum(map(len, files)) / COUNT / 1000
     print(f"{COUNT} JPEGs of {WIDTH} x {HEIGHT}, {kilobytes:.0f} kB each, to {SIZE} px, one core")
@@ -114,6 +158,10 @@ def main() -> None:
     for name, rate in (("open_clip image_transform(is_train)", theirs), ("equipoise", mine)):
         print(f"{name:36}{rate:>9,.0f}{'':>4}{1000 / rate:>8.2f}")
     print(f"{'ratio':36}{mine / theirs:>9.2f}")
+    print(f"\n{'records per second of a shard':36}{'opened for each':>17}{'opened once':>13}{'ratio':>7}")
+    for views in (1, 2):
+        apart, once = opened[views, False], opened[views, True]
+        print(f"{f'crops per record: {views}':36}{apart:>17,.0f}{once:>13,.0f}{once / apart:>7.2f}")
 
 
 if __name__ == "__main__":

@@ -27,7 +27,8 @@ import torch
 from torch import Tensor
 
 from equipoise.config import Run, load_run
-from equipoise.data.sampling import EpochSampler, generator
+from equipoise.data.rng import generator
+from equipoise.data.sampling import EpochSampler
 from equipoise.data.scenes import Scenes
 from equipoise.data.tokenizer import CaptionTokenizer
 from equipoise.evaluation.evaluate import evaluate

@@ -31,7 +31,7 @@ import torch
 from torch import Tensor
 
 from equipoise.analysis.sampled_pairs import SampledPoints, on_diagonal, tiles
-from equipoise.data.sampling import generator
+from equipoise.data.rng import generator
 from equipoise.spaces import Space
 from equipoise.types import UserError
 

@@ -24,7 +24,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from equipoise.data.sampling import generator
+from equipoise.data.rng import generator
 from equipoise.models.model import Model
 from equipoise.objectives import CLIP
 from equipoise.types import Batch, Embeddings, UserError

@@ -8,8 +8,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from equipoise.data.sampling import generator
-from equipoise.data.source import FeatureSource, Source
+from equipoise.data.rng import generator
+from equipoise.data.source import Source, has_features
 from equipoise.evaluation.encoding import encode_image_subset
 from equipoise.models.compatibility import require_compatible
 from equipoise.models.model import Model
@@ -37,7 +37,7 @@ def draw_points(model: Model, source: Source, count: int, seed: int) -> SampledP
 
 
 def _texts(model: Model, source: Source, indices: list[int]) -> Tensor:
-    if isinstance(source, FeatureSource) and source.text_width is not None:
+    if has_features(source) and source.text_width is not None:
         values, mask, owners = source.text_features(indices, 1)
         if len(owners) != len(indices):
             raise UserError("some images of this data have no text features; give data in which every image has one")

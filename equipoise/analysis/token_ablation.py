@@ -21,7 +21,7 @@ from itertools import combinations
 import torch
 from torch import Tensor
 
-from equipoise.data.sampling import generator
+from equipoise.data.rng import generator
 from equipoise.spaces import Space
 from equipoise.types import UserError
 

@@ -16,23 +16,24 @@ import torch
 from torch import Tensor
 
 from equipoise.data.augment import Augment, Draws
-from equipoise.data.bad_record_fallback import Cut, cut
 from equipoise.data.bad_records import BadRecordCount, Fault
 from equipoise.data.class_prompts import ClassPrompts
+from equipoise.data.crops import Crops, cut_crops
 from equipoise.data.prefetch import prefetch
 from equipoise.data.preprocess import Preprocess, crop_draws
+from equipoise.data.rng import generator
 from equipoise.data.sample_views import WordChances, possible_views, with_changed, with_hidden
-from equipoise.data.sampling import EpochSampler, generator
+from equipoise.data.sampling import EpochSampler
 from equipoise.data.side_data import side_data, tag_data
 from equipoise.data.source import (
     CLASS_PROMPTS,
     IMAGE_PARTNER,
     IMAGE_VIEW2,
-    BatchSource,
-    CroppingSource,
-    LabelledSource,
     Pair,
     Source,
+    can_crop,
+    is_labelled,
+    makes_batches,
 )
 from equipoise.data.tokenizer import CaptionTokenizer
 from equipoise.types import Batch, UserError
@@ -76,13 +77,13 @@ class Batches:
         self.order = EpochSampler(len(source), batch_size, seed)
         self.seed, self.device = seed, torch.device(device)
         self.workers, self.timeout = workers, timeout
-        self.bad = BadRecordCount(source.max_bad if isinstance(source, CroppingSource) else 0.0)
+        self.bad = BadRecordCount(source.max_bad if can_crop(source) else 0.0)
         self.part = _part(batch_size, *share)
         self.views = possible_views(views, source)
         self.prompts: ClassPrompts | None = None
-        if CLASS_PROMPTS in self.views and isinstance(source, LabelledSource):
+        if CLASS_PROMPTS in self.views and is_labelled(source):
             self.prompts = ClassPrompts(source, tokens, seed)
-        if augment.wanted and isinstance(source, BatchSource):
+        if augment.wanted and makes_batches(source):
             raise UserError(
                 "augment changes pictures, but the data holds features; set flip, jitter, grey and blur of augment to 0"
             )
@@ -107,18 +108,20 @@ class Batches:
         whole = self.order.batch(position)
         indices = whole[self.part]
         draws = torch.rand(len(whole), generator=generator(self.seed, "caption", position)).tolist()[self.part]
-        if isinstance(self.source, BatchSource):
+        if makes_batches(self.source):
             return LoaderBatch(self.source.batch(indices, draws, self.tokens), position)
         names = [CROP, *([IMAGE_VIEW2] if IMAGE_VIEW2 in self.views else [])]
         chances = [crop_draws(len(whole), generator(self.seed, name, position))[self.part] for name in names]
-        used, crops, faults = self._crops(indices, chances, device)
-        batch = self._put_together(crops[0], used, draws)
-        further = {name: crop for name, crop in zip(names[1:], crops[1:], strict=True)}
-        further |= self._partners(whole, position, device)
-        batch = self._with_words(replace(batch, side={**batch.side, **further}), draws, position)
+        crops = self._crops(indices, chances, device)
+        pairs = crops.pairs or [self.source.pair(index) for index in crops.indices]
+        captions = [_drawn(pair, draw) for pair, draw in zip(pairs, draws, strict=True)]
+        batch = self._put_together(crops, pairs, captions)
+        further = dict(zip(names[1:], crops.pixels[1:], strict=True)) | self._partners(whole, position, device)
+        batch = replace(batch, side={**batch.side, **further})
+        batch = self._with_words(batch, captions, [pair.key for pair in pairs], position)
         looks = {name: self._look(name, position, len(whole)) for name in names}
         looks[IMAGE_PARTNER] = self._look(CROP, position, len(whole), mirrored=True)
-        return LoaderBatch(batch, position, faults, looks=looks)
+        return LoaderBatch(batch, position, crops.faults, looks=looks)
 
     def _partners(self, whole: list[int], position: int, device: torch.device | str) -> dict[str, Tensor]:
         """Pictures of the batch read backwards, cut as they are at their own places; those of a batch that is here as a
@@ -126,7 +129,7 @@ class Batches:
         if IMAGE_PARTNER not in self.views or self._all_here:
             return {}
         chances = crop_draws(len(whole), generator(self.seed, CROP, position)).flip(0)[self.part]
-        return {IMAGE_PARTNER: self._crops(whole[::-1][self.part], [chances], device)[1][0]}
+        return {IMAGE_PARTNER: self._crops(whole[::-1][self.part], [chances], device).pixels[0]}
 
     @property
     def _all_here(self) -> bool:
@@ -138,26 +141,20 @@ class Batches:
         draws = Draws.of(size, generator(self.seed, f"augment {name}", position))
         return (draws.backwards() if mirrored else draws).part(self.part)
 
-    def _crops(
-        self, indices: list[int], chances: Sequence[Tensor], device: torch.device | str
-    ) -> tuple[list[int], list[Tensor], tuple[Fault, ...]]:
-        """The records that were used, a crop of each for every set of chances, and faults of those that were not."""
-        if isinstance(self.source, CroppingSource):
-            first = self._cut(indices, chances[0])
-            further = [self._cut(first.indices, chance) for chance in chances[1:]]
-            return first.indices, [found.pixels for found in (first, *further)], first.faults
-        pixels = self.source.images(indices, self.preprocess.size, device)
-        sizes = torch.tensor(pixels.shape[-2:]).expand(len(indices), 2)
-        return (
-            indices,
-            [self.preprocess.cropped(pixels, self.preprocess.boxes(sizes, chance)) for chance in chances],
-            (),
+    def _crops(self, indices: list[int], chances: Sequence[Tensor], device: torch.device | str) -> Crops:
+        """A crop of each record for every set of chances."""
+        size = self.preprocess.size
+        if can_crop(self.source):
+            return cut_crops(self.source, indices, size, [partial(self._boxes, chance) for chance in chances])
+        images = self.source.images(indices, size, device)
+        sizes = torch.tensor(images.shape[-2:]).expand(len(indices), 2)
+        every = range(len(indices))
+        return Crops(
+            indices, [self.preprocess.cropped(images, self._boxes(chance, every, sizes)) for chance in chances]
         )
 
-    def _cut(self, indices: Sequence[int], chance: Tensor) -> Cut:
-        assert isinstance(self.source, CroppingSource)
-        boxes = lambda places, sizes: self.preprocess.boxes(sizes, chance[list(places)])  # noqa: E731
-        return cut(self.source, indices, self.preprocess.size, boxes)
+    def _boxes(self, chance: Tensor, places: Sequence[int], sizes: Tensor) -> Tensor:
+        return self.preprocess.boxes(sizes, chance[list(places)])
 
     def _make_here(self, position: int) -> LoaderBatch:
         return self.make(position, self.device)
@@ -168,21 +165,17 @@ class Batches:
         made = self.make(position, "cpu")
         return replace(made, shortened=self.tokens.truncated - before)
 
-    def _put_together(self, images: Tensor, indices: Sequence[int], draws: Sequence[float]) -> Batch:
-        pairs = [self.source.pair(index) for index in indices]
-        captions = [_drawn(pair, draw) for pair, draw in zip(pairs, draws, strict=True)]
+    def _put_together(self, crops: Crops, pairs: Sequence[Pair], captions: Sequence[str]) -> Batch:
         ids, mask = self.tokens(captions, [pair.key for pair in pairs])
-        side = side_data(self.source, pairs, captions, indices)
-        side |= tag_data(self.source, pairs, indices, self.tokens)
-        return Batch(images, ids, mask, torch.tensor(indices), side)
+        side = side_data(self.source, pairs, captions, crops.indices)
+        side |= tag_data(self.source, pairs, crops.indices, self.tokens)
+        return Batch(crops.pixels[0], ids, mask, torch.tensor(crops.indices), side)
 
-    def _with_words(self, batch: Batch, draws: Sequence[float], position: int) -> Batch:
-        """With the views of captions that are asked for."""
+    def _with_words(self, batch: Batch, captions: Sequence[str], keys: Sequence[str], position: int) -> Batch:
+        """The batch with the views of captions that are wanted."""
         chance = WordChances.of(self.views, self.order.batch_size, self.tokens, self.seed, position).part(self.part)
         if chance.changes:
-            pairs = [self.source.pair(index) for index in batch.index.tolist()]
-            captions = [_drawn(pair, draw) for pair, draw in zip(pairs, draws, strict=True)]
-            batch = with_changed(batch, captions, [pair.key for pair in pairs], self.tokens, chance.changes)
+            batch = with_changed(batch, captions, keys, self.tokens, chance.changes)
         return batch if chance.hiding is None else with_hidden(batch, self.tokens, chance.hiding)
 
     def _received(self, made: LoaderBatch) -> Batch:

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from equipoise.data.remap import view
-from equipoise.data.sampling import generator
+from equipoise.data.remap import RemappedSource
+from equipoise.data.rng import generator
 from equipoise.data.source import Source
 from equipoise.settings.bounds import SEED, within
 from equipoise.types import UserError
@@ -36,7 +36,7 @@ class Shuffle:
         donors = shuffled(len(source), self.share, self.seed)
         if torch.equal(donors, torch.arange(len(source))):
             return source
-        return view(source, range(len(source)), donors.tolist())
+        return RemappedSource(source, range(len(source)), donors.tolist())
 
 
 def shuffled(count: int, share: float, seed: int) -> Tensor:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from equipoise.data.files.classes import filled
-from equipoise.data.sampling import generator
+from equipoise.data.rng import generator
 from equipoise.data.side_data import fingerprints
 from equipoise.data.source import CLASS_PROMPTS, CLASS_PROMPTS_MASK, CLASSES, LabelledSource
 from equipoise.data.tokenizer import CaptionTokenizer

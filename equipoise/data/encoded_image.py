@@ -8,6 +8,7 @@ harmless.
 from __future__ import annotations
 
 import io
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,7 +32,9 @@ Box = tuple[float, float, float, float]
 
 
 @dataclass(frozen=True)
-class Encoded:
+class EncodedImage:
+    """The bytes of an image file whose header was read; pixels are decoded when they are asked for."""
+
     data: bytes
     place: str  # named when something is wrong
     height: int
@@ -54,13 +57,21 @@ class Encoded:
         except Exception as error:
             raise _bad(self.place, error) from None
 
-    def part(self, box: Box, size: int) -> Tensor:
-        """uint8 [3, size, size]: the pixels of the box resized, bicubic and antialiased, as torchvision's crop is."""
-        pixels, reduction = self.reduced(jpeg.reduction_for(box[3] - box[1], box[2] - box[0], size))
-        x0, y0, x1, y1 = (round(edge / reduction) for edge in box)
-        cut = torch.from_numpy(pixels)[y0:y1, x0:x1].permute(2, 0, 1)[None]
-        # torch's 8-bit resize gives Pillow's values, give or take one level, in a third of the time
-        return F.interpolate(cut, (size, size), mode="bicubic", antialias=True)[0]
+    def crops(self, boxes: Sequence[Box], size: int) -> list[Tensor]:
+        """uint8 [3, size, size] per box: its pixels resized, bicubic and antialiased, as torchvision's crop is.
+
+        The image is decoded once for all boxes that may be read at the same reduction, which is nearly always all of
+        them. A JPEG decoded smaller has other pixels than one decoded whole and shrunk, so boxes of unlike sizes
+        cannot share a decode without changing their crops.
+        """
+        decoded: dict[int, tuple[np.ndarray, int]] = {}
+        crops = []
+        for x0, y0, x1, y1 in boxes:
+            wanted = jpeg.reduction_for(y1 - y0, x1 - x0, size) if self.header else 1
+            if wanted not in decoded:
+                decoded[wanted] = self.reduced(wanted)
+            crops.append(_resized_part(*decoded[wanted], (x0, y0, x1, y1), size))
+        return crops
 
     def square(self, size: int) -> Tensor:
         """uint8 [3, size, size]: CLIP's evaluation crop, exactly as `Preprocess.for_evaluation` makes it of a file."""
@@ -79,7 +90,14 @@ class Encoded:
         self.reduced(jpeg.REDUCTIONS[0])
 
 
-def encoded(data: bytes, place: str) -> Encoded:
+def _resized_part(pixels: np.ndarray, reduction: int, box: Box, size: int) -> Tensor:
+    x0, y0, x1, y1 = (round(edge / reduction) for edge in box)
+    part = torch.from_numpy(pixels)[y0:y1, x0:x1].permute(2, 0, 1)[None]
+    # torch's 8-bit resize gives Pillow's values, give or take one level, in a third of the time
+    return F.interpolate(part, (size, size), mode="bicubic", antialias=True)[0]
+
+
+def encoded(data: bytes, place: str) -> EncodedImage:
     """Reads the header. A picture without end, or none at all, is a BadRecord that names `place`."""
     if not data:
         raise BadRecord(place, "the image is empty, 0 bytes")
@@ -92,15 +110,15 @@ def encoded(data: bytes, place: str) -> Encoded:
     except Exception as error:
         raise _bad(place, error) from None
     sides = (header.width, header.height) if orientation >= 5 else (header.height, header.width)
-    return Encoded(data, place, *sides, orientation, header)
+    return EncodedImage(data, place, *sides, orientation, header)
 
 
-def _with_pillow(data: bytes, place: str) -> Encoded:
+def _with_pillow(data: bytes, place: str) -> EncodedImage:
     with Image.open(io.BytesIO(data), formats=FORMATS) as image:
         check_pixels(image.height, image.width, place)
         lying = image.getexif().get(ORIENTATION, 1) in (5, 6, 7, 8)
         sides = (image.width, image.height) if lying else (image.height, image.width)
-    return Encoded(data, place, *sides)
+    return EncodedImage(data, place, *sides)
 
 
 def _orientation(data: bytes) -> int:

@@ -25,16 +25,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Protocol
 
 import torch
 
 from equipoise.data.files import ClassShards, Folders
 from equipoise.data.files.classes import checked_templates, filled
-from equipoise.data.remap import Crops, RemappedSource
-from equipoise.data.sampling import generator
+from equipoise.data.remap import RemappedSource
+from equipoise.data.rng import generator
 from equipoise.data.scenes import Scenes
-from equipoise.data.source import CroppingSource, LabelledSource, Pair, Source
+from equipoise.data.source import LabelledSource, Pair, Source, is_labelled
 from equipoise.settings.bounds import SEED, within
 from equipoise.settings.choice import choice, choices
 from equipoise.types import UserError
@@ -94,7 +94,7 @@ class FewShotData:
         return {**drawn, **self.shifts}
 
     def _class_set(self, source: LabelledSource, chosen: list[int], shifts: Mapping[str, ClassSet]) -> ClassSet:
-        return class_set(source, chosen, checked_templates(self.templates, "templates") or source.templates, shifts)
+        return ClassSet(source, chosen, checked_templates(self.templates, "templates") or source.templates, shifts)
 
     def _drawn(self, source: LabelledSource, named: Mapping[int, str]) -> list[int]:
         """The numbers of the training images, in their order."""
@@ -119,7 +119,7 @@ def _some(images: Sequence[int], count: int, seed: int, name: str) -> list[int]:
 
 def _labelled(where: str, settings: WithClasses, split: str) -> LabelledSource:
     source = settings.build(split)
-    if not isinstance(source, LabelledSource) or not any(source.pair(index).label for index in range(len(source))):
+    if not is_labelled(source) or not any(source.pair(index).label for index in range(len(source))):
         raise UserError(f"{where}: no image of the {split} data has a class; check its labels")
     return source
 
@@ -131,29 +131,26 @@ def labels(source: LabelledSource) -> dict[int, str]:
 
 
 class ClassSet(RemappedSource):
-    """Some images of a labelled source, each with a class, of which its captions say nothing but the name."""
+    """Images of a labelled source, each with a class, whose captions say nothing but the class's name.
+
+    It offers images and classes alone: what else is known of the images would say more than their class.
+    """
 
     class_names: tuple[str, ...]
     templates: tuple[str, ...]
-    shifts: Mapping[str, ClassSet]  # further sets to be tested on
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return class_set, (self.source, self.image_numbers, self.templates, self.shifts)
+    def __init__(
+        self,
+        source: LabelledSource,
+        images: Sequence[int],
+        templates: tuple[str, ...],
+        shifts: Mapping[str, ClassSet],  # further sets to be tested on
+    ):
+        super().__init__(source, images, images)
+        self.templates, self.shifts = templates, shifts
+        self.relevance = self.batch = self.image_features = self.text_features = None
+        self.has_regions = False
 
-    def pair(self, index: int) -> Pair:
-        own: Pair = self.source.pair(self.image_numbers[index])
+    def _with_texts(self, own: Pair, index: int) -> Pair:
         assert own.label is not None
         return Pair(own.key, filled(self.templates, own.label), own.label)
-
-
-class CroppedClassSet(Crops, ClassSet):
-    """Of a source that cuts its own crops."""
-
-
-def class_set(
-    source: LabelledSource, images: list[int], templates: tuple[str, ...], shifts: Mapping[str, ClassSet]
-) -> ClassSet:
-    kind = CroppedClassSet if isinstance(source, CroppingSource) else ClassSet
-    made = kind(source, images, images)
-    made.class_names, made.templates, made.shifts = source.class_names, templates, shifts
-    return made

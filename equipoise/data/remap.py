@@ -1,28 +1,25 @@
-"""A source seen in another way: some of its pairs, in another order, or images with the texts of others.
-
-What the source can do, the view can do too: it is put together from one small class for each thing a source may offer.
-"""
+"""A source under other numbers: some of its pairs, in another order, or images with the texts of other pairs."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from equipoise.data.source import (
-    BatchSource,
-    Boxes,
-    CroppingSource,
-    FeatureSource,
-    JudgedSource,
-    LabelledSource,
     Pair,
-    RegionSource,
+    Record,
     Source,
+    can_crop,
+    has_features,
+    has_regions,
+    is_judged,
+    is_labelled,
+    makes_batches,
 )
 from equipoise.data.tokenizer import CaptionTokenizer
 from equipoise.types import Batch
@@ -30,75 +27,41 @@ from equipoise.types import Batch
 TEXT_SIDE = ("caption", "text_vectors")  # side data that belongs to the texts, and goes with them
 
 
-def subset(source: Source, indices: Sequence[int]) -> Source:
+def subset(source: Source, indices: Sequence[int]) -> RemappedSource:
     """The pairs of `source` with these numbers, in this order."""
-    return view(source, indices, indices)
-
-
-def view(source: Source, images: Sequence[int], texts: Sequence[int]) -> Source:
-    """A source whose pair i has the image of pair images[i] and the texts of pair texts[i]."""
-    abilities = tuple(ability for offers, ability in ABILITIES if isinstance(source, offers))
-    return type("RemappedSource", (*abilities, RemappedSource), {})(source, list(images), list(texts))
+    return RemappedSource(source, indices, indices)
 
 
 class RemappedSource:
-    source: Any
+    """A source whose pair i has the image of pair images[i] of `source` and the texts of pair texts[i].
 
-    def __init__(self, source: Source, images: list[int], texts: list[int]):
-        self.source, self.image_numbers, self.text_numbers = source, images, texts
+    It offers what `source` offers (`data/source.py`); the members of all else are None.
+    """
 
-    def __reduce__(self) -> tuple[Any, ...]:  # for processes that load data: a class made on the way has no name there
-        return view, (self.source, self.image_numbers, self.text_numbers)
+    def __init__(self, source: Source, images: Sequence[int], texts: Sequence[int]):
+        self.source = cast(Any, source)
+        self.image_numbers, self.text_numbers = list(images), list(texts)
+        cropping, labelled, features = can_crop(source), is_labelled(source), has_features(source)
+        self.max_bad: float | None = self.source.max_bad if cropping else None
+        self.open = self._open if cropping else None
+        self.relevance = self._relevance if is_judged(source) else None
+        self.class_names: tuple[str, ...] | None = self.source.class_names if labelled else None
+        self.templates: tuple[str, ...] | None = self.source.templates if labelled else None
+        self.has_regions = has_regions(source)
+        self.batch = self._batch if makes_batches(source) else None
+        self.image_width: int | None = self.source.image_width if features else None
+        self.text_width: int | None = self.source.text_width if features else None
+        self.image_features = self._image_features if features else None
+        self.text_features = self._text_features if features else None
 
     def __len__(self) -> int:
         return len(self.image_numbers)
 
     def pair(self, index: int) -> Pair:
-        own = self.source.pair(self.image_numbers[index])
-        if self.image_numbers[index] == self.text_numbers[index]:
-            return own
-        other = self.source.pair(self.text_numbers[index])
-        truth = {**own.truth, "is_clean": False, "noise": "shuffled", "other": other.key}
-        return replace(own, captions=other.captions, truth=truth)
+        return self._with_texts(self.source.pair(self.image_numbers[index]), index)
 
     def images(self, indices: Sequence[int], size: int, device: torch.device | str = "cpu") -> Tensor:
         return self.source.images(self._images(indices), size, device)
-
-    def _images(self, indices: Sequence[int]) -> list[int]:
-        return [self.image_numbers[index] for index in indices]
-
-    def _texts(self, indices: Sequence[int]) -> list[int]:
-        return [self.text_numbers[index] for index in indices]
-
-
-class Crops(RemappedSource):
-    @property
-    def max_bad(self) -> float:
-        return self.source.max_bad
-
-    def crops(self, indices: Sequence[int], size: int, boxes: Boxes) -> Tensor:
-        return self.source.crops(self._images(indices), size, boxes)
-
-
-class _Judged(RemappedSource):
-    def relevance(self, indices: Sequence[int], captions: Sequence[str]) -> np.ndarray:
-        return self.source.relevance(self._images(indices), captions)
-
-
-class _Labelled(RemappedSource):
-    @property
-    def class_names(self) -> tuple[str, ...]:
-        return self.source.class_names
-
-    @property
-    def templates(self) -> tuple[str, ...]:
-        return self.source.templates
-
-
-class _Regions(RemappedSource):
-    @property
-    def has_regions(self) -> bool:
-        return self.source.has_regions
 
     def regions(self, indices: Sequence[int]) -> tuple[Tensor, Tensor]:
         return self.source.regions(self._images(indices))
@@ -106,9 +69,22 @@ class _Regions(RemappedSource):
     def tags(self, index: int) -> tuple[str, ...]:
         return self.source.tags(self.image_numbers[index])
 
+    def _with_texts(self, own: Pair, index: int) -> Pair:
+        """The image's own pair with the texts that it has here."""
+        if self.image_numbers[index] == self.text_numbers[index]:
+            return own
+        other = self.source.pair(self.text_numbers[index])
+        truth = {**own.truth, "is_clean": False, "noise": "shuffled", "other": other.key}
+        return replace(own, captions=other.captions, truth=truth)
 
-class _Batches(RemappedSource):
-    def batch(self, indices: Sequence[int], draws: Sequence[float], tokens: CaptionTokenizer) -> Batch:
+    def _open(self, index: int) -> Record:
+        record = self.source.open(self.image_numbers[index])
+        return replace(record, pair=self._with_texts(record.pair, index))
+
+    def _relevance(self, indices: Sequence[int], captions: Sequence[str]) -> np.ndarray:
+        return self.source.relevance(self._images(indices), captions)
+
+    def _batch(self, indices: Sequence[int], draws: Sequence[float], tokens: CaptionTokenizer) -> Batch:
         batch = self.source.batch(self._images(indices), draws, tokens)
         if self._images(indices) != self._texts(indices):
             other = self.source.batch(self._texts(indices), draws, tokens)
@@ -116,28 +92,14 @@ class _Batches(RemappedSource):
             batch = replace(batch, tokens=other.tokens, mask=other.mask, side={**batch.side, **texts})
         return replace(batch, index=torch.as_tensor(indices))
 
-
-class _Features(RemappedSource):
-    @property
-    def image_width(self) -> int:
-        return self.source.image_width
-
-    @property
-    def text_width(self) -> int | None:
-        return self.source.text_width
-
-    def image_features(self, indices: Sequence[int]) -> tuple[Tensor, Tensor | None]:
+    def _image_features(self, indices: Sequence[int]) -> tuple[Tensor, Tensor | None]:
         return self.source.image_features(self._images(indices))
 
-    def text_features(self, indices: Sequence[int], per_image: int = 0) -> tuple[Tensor, Tensor | None, Tensor]:
+    def _text_features(self, indices: Sequence[int], per_image: int = 0) -> tuple[Tensor, Tensor | None, Tensor]:
         return self.source.text_features(self._texts(indices), per_image)
 
+    def _images(self, indices: Sequence[int]) -> list[int]:
+        return [self.image_numbers[index] for index in indices]
 
-ABILITIES: tuple[tuple[Any, type[RemappedSource]], ...] = (
-    (CroppingSource, Crops),
-    (JudgedSource, _Judged),
-    (LabelledSource, _Labelled),
-    (RegionSource, _Regions),
-    (BatchSource, _Batches),
-    (FeatureSource, _Features),
-)
+    def _texts(self, indices: Sequence[int]) -> list[int]:
+        return [self.text_numbers[index] for index in indices]

@@ -24,7 +24,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Generator, Tensor
 
-from equipoise.data.sampling import generator
+from equipoise.data.rng import generator
 from equipoise.data.source import (
     ANSWERS,
     CLASS_PROMPTS,
@@ -34,9 +34,9 @@ from equipoise.data.source import (
     MASKED_WORDS,
     TEXT_VIEW2,
     TEXT_VIEW2_MASK,
-    BatchSource,
-    LabelledSource,
     Source,
+    is_labelled,
+    makes_batches,
 )
 from equipoise.data.tokenizer import CaptionTokenizer
 from equipoise.types import Batch, UserError
@@ -70,12 +70,12 @@ def possible_views(views: Sequence[str], source: Source) -> tuple[str, ...]:
     """The views, if there can be such views of this source's samples."""
     if unknown := set(views) - set(VIEWS):
         raise UserError(f"there is no view {', '.join(sorted(unknown))} of a sample; the views are {', '.join(VIEWS)}")
-    if views and isinstance(source, BatchSource):
+    if views and makes_batches(source):
         raise UserError(
             f"the objective asks for further views of pictures and captions ({', '.join(views)}), but the data holds "
             "features, of which there is one view each; choose the objective clip, or data that has pictures"
         )
-    if CLASS_PROMPTS in views and not isinstance(source, LabelledSource):
+    if CLASS_PROMPTS in views and not is_labelled(source):
         raise UserError(
             "the objective compares images with the names of classes, which the data does not have; set data.name to "
             "few_shot, folders or class_shards"

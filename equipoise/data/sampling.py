@@ -2,18 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
-
 import torch
-from torch import Generator
 
+from equipoise.data.rng import generator
 from equipoise.types import UserError
-
-
-def generator(*parts: int | str, device: torch.device | str = "cpu") -> Generator:
-    """A random generator fixed by its parts (a seed, a purpose, a position), independent of every other one."""
-    digest = hashlib.blake2b(repr(parts).encode(), digest_size=8).digest()
-    return Generator(device).manual_seed(int.from_bytes(digest, "big") >> 1)
 
 
 class EpochSampler:

@@ -11,12 +11,12 @@ Regions and tags are there where the source offers them; every row is as long on
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from hashlib import blake2b
 
 import torch
 from torch import Tensor
 
-from equipoise.data.source import HAS, REGION_MASK, REGIONS, TAGS, TAGS_MASK, Pair, RegionSource, Source
+from equipoise.data.rng import keyed_int
+from equipoise.data.source import HAS, REGION_MASK, REGIONS, TAGS, TAGS_MASK, Pair, Source, has_regions
 from equipoise.data.tokenizer import CaptionTokenizer
 
 NOTHING = "nothing"  # read where there are no tags, for a text tower has to read something
@@ -27,7 +27,7 @@ def side_data(
 ) -> dict[str, Tensor]:
     """The side data that needs no tokenizer."""
     side = {"caption": fingerprints(captions), **names([pair.key for pair in pairs], [pair.label for pair in pairs])}
-    if isinstance(source, RegionSource) and source.has_regions:
+    if has_regions(source):
         side[REGIONS], side[REGION_MASK] = source.regions(indices)
         side[HAS + REGIONS] = side[REGION_MASK].any(1)
     return side
@@ -43,7 +43,7 @@ def tag_data(
     source: Source, pairs: Sequence[Pair], indices: Sequence[int], tokens: CaptionTokenizer
 ) -> dict[str, Tensor]:
     """The names of the regions as token ids."""
-    if not isinstance(source, RegionSource) or not source.has_regions:
+    if not has_regions(source):
         return {}
     sentences = [", ".join(source.tags(index)) for index in indices]
     names = [f"{pair.key} (its tags)" for pair in pairs]
@@ -53,5 +53,4 @@ def tag_data(
 
 def fingerprints(texts: Iterable[str]) -> Tensor:
     """One whole number a text [N], the same in every process and on every day."""
-    digests = (blake2b(text.encode(), digest_size=8).digest() for text in texts)
-    return torch.tensor([int.from_bytes(digest, "big", signed=True) for digest in digests])
+    return torch.tensor([keyed_int(text, signed=True) for text in texts])

@@ -1,20 +1,30 @@
 """What every source of image-text pairs offers, whether it reads files or draws its pictures itself.
 
-A source knows its pairs by number. Everything but the pixels is cheap and comes one pair at a time; pixels come in
-batches, at the size asked for, on the device asked for. A source that knows which captions are true of which images
-says so.
+A source knows its pairs by number. A pair comes without its pixels; pixels come in batches, at the size and on the
+device requested. A source may offer more, one protocol per thing:
+
+    CroppingSource   records with images of their own sizes      `can_crop`
+    JudgedSource     whether any caption is true of any image    `is_judged`
+    LabelledSource   classes                                     `is_labelled`
+    RegionSource     regions of images and their tags            `has_regions`
+    BatchSource      batches, instead of pixels                  `makes_batches`
+    FeatureSource    features, instead of pixels                 `has_features`
+
+Each is recognised by its function, never by its class: the members of a protocol that a source does not offer are
+missing, or None.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, TypeGuard
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from equipoise.data.encoded_image import EncodedImage
 from equipoise.data.tokenizer import CaptionTokenizer
 from equipoise.types import Batch
 
@@ -47,7 +57,14 @@ class Pair:
     truth: Mapping[str, Any] = field(default_factory=dict)  # what is known of the pair beyond its captions, JSON-able
 
 
-@runtime_checkable
+@dataclass(frozen=True)
+class Record:
+    """A record as it was read, once: its pair, and its image still encoded, from which any number of crops are cut."""
+
+    pair: Pair
+    image: EncodedImage
+
+
 class Source(Protocol):
     def __len__(self) -> int: ...
 
@@ -58,24 +75,19 @@ class Source(Protocol):
         ...
 
 
-Boxes = Callable[[Tensor], Tensor]  # heights and widths [N, 2] -> crop boxes [N, 4] as x0, y0, x1, y1 in pixels
-
-
-@runtime_checkable
 class CroppingSource(Source, Protocol):
-    """A source whose pictures have sizes of their own: it cuts a box out of each and resizes just that."""
+    """A source whose images have sizes of their own, so that crops are cut from the encoded image."""
 
     @property
     def max_bad(self) -> float:
         """The share of records that may be unreadable before that is an error."""
         ...
 
-    def crops(self, indices: Sequence[int], size: int, boxes: Boxes) -> Tensor:
-        """The parts of the images that `boxes` asks for, as uint8 [N, 3, size, size]. Raises BadRecords."""
+    def open(self, index: int) -> Record:
+        """Reads a record and the header of its image. Raises BadRecord."""
         ...
 
 
-@runtime_checkable
 class JudgedSource(Source, Protocol):
     """A source that can judge any caption against any of its images."""
 
@@ -84,7 +96,6 @@ class JudgedSource(Source, Protocol):
         ...
 
 
-@runtime_checkable
 class LabelledSource(Source, Protocol):
     """A source some of whose pairs carry a label, one of `class_names`; a template has {} for the name."""
 
@@ -92,9 +103,8 @@ class LabelledSource(Source, Protocol):
     templates: tuple[str, ...]
 
 
-@runtime_checkable
 class RegionSource(Source, Protocol):
-    """A source that knows parts of its images, as a detector finds them, and names for them."""
+    """A source that knows regions of its images, as a detector finds them, and names for them."""
 
     @property
     def has_regions(self) -> bool: ...
@@ -108,7 +118,6 @@ class RegionSource(Source, Protocol):
         ...
 
 
-@runtime_checkable
 class BatchSource(Source, Protocol):
     """A source that makes its batches itself, for it has no pictures to crop."""
 
@@ -117,7 +126,6 @@ class BatchSource(Source, Protocol):
         ...
 
 
-@runtime_checkable
 class FeatureSource(BatchSource, Protocol):
     """A source of features instead of pictures, and instead of texts too where `text_width` is a number."""
 
@@ -135,3 +143,31 @@ class FeatureSource(BatchSource, Protocol):
         """The first `per_image` texts (0: all) of the images, as [M, w] or [M, L, w], a mask of tokens, and for each
         text the place of its image among `indices` [M]."""
         ...
+
+
+def can_crop(source: Source) -> TypeGuard[CroppingSource]:
+    return _offers(source, "open")
+
+
+def is_judged(source: Source) -> TypeGuard[JudgedSource]:
+    return _offers(source, "relevance")
+
+
+def is_labelled(source: Source) -> TypeGuard[LabelledSource]:
+    return _offers(source, "class_names") and _offers(source, "templates")
+
+
+def has_regions(source: Source) -> TypeGuard[RegionSource]:
+    return _offers(source, "regions") and bool(getattr(source, "has_regions", False))
+
+
+def makes_batches(source: Source) -> TypeGuard[BatchSource]:
+    return _offers(source, "batch")
+
+
+def has_features(source: Source) -> TypeGuard[FeatureSource]:
+    return _offers(source, "image_features")
+
+
+def _offers(source: Source, member: str) -> bool:
+    return getattr(source, member, None) is not None

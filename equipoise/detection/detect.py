@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from equipoise.data.bad_records import BadRecord, BadRecordCount
-from equipoise.data.encoded_image import Encoded, encoded
+from equipoise.data.encoded_image import EncodedImage, encoded
 from equipoise.data.files.records import Records
 from equipoise.data.files.regions import BOX
 from equipoise.data.source import Pair
@@ -133,7 +133,7 @@ def _described(
     return looking.name(pair, image, found), found, features
 
 
-def shown(picture: Encoded, longest: int) -> Tensor:
+def shown(picture: EncodedImage, longest: int) -> Tensor:
     """uint8 [3, H, W], its longer side at most so many pixels."""
     scale = min(1.0, longest / max(picture.height, picture.width))
     sides = (max(1, round(picture.width * scale)), max(1, round(picture.height * scale)))

@@ -15,9 +15,9 @@ from collections.abc import Mapping, Sequence
 from random import Random
 from typing import Any
 
+from equipoise.data.rng import python_random
 from equipoise.data.scenes.language.naming import with_article
 from equipoise.data.scenes.language.vocabulary import COLOURS, SHAPES, TEXTURES
-from equipoise.data.scenes.rng import dice
 from equipoise.data.source import Pair
 from equipoise.evaluation.completeness import SentencePair, left_out, listed
 
@@ -29,7 +29,7 @@ def scene_contrasts(image: int, pair: Pair, seed: int = 0) -> list[SentencePair]
     """All pairs of sentences of one scene."""
     things: Sequence[Thing] = pair.truth["scene"]["things"]
     names = list(dict.fromkeys(map(named, things)))
-    rng = dice(seed, "completeness", image, "swap")
+    rng = python_random(seed, "completeness", image, "swap")
     contrasts = left_out(image, names, TEMPLATE)
     matched = TEMPLATE.replace("{}", listed(names))
     for thing in things:

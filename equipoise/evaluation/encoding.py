@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from equipoise.data.few_shot import ClassSet
-from equipoise.data.source import FeatureSource, LabelledSource, Source
+from equipoise.data.source import LabelledSource, Source, has_features, is_labelled
 from equipoise.evaluation.settings import Evaluation
 from equipoise.models.compatibility import require_compatible
 from equipoise.models.model import Model
@@ -78,7 +78,7 @@ class Encoded:
     @cached_property
     def classes(self) -> ClassPoints:
         """The records that carry a label, and the prompts, of a source that has classes."""
-        assert isinstance(self.source, LabelledSource)
+        assert is_labelled(self.source)
         numbers, truth = labels(self.source)
         return ClassPoints(self.images[numbers], truth, prompt_points(self.model, self.source))
 
@@ -92,7 +92,7 @@ def encode_images(model: Model, source: Source, batch_size: int, limit: int | No
 
 def encode_image_subset(model: Model, source: Source, indices: Sequence[int], batch_size: int = 256) -> Tensor:
     """Points of the images with these numbers [N, d]."""
-    if isinstance(source, FeatureSource):
+    if has_features(source):
         features, mask = source.image_features(indices)
         return model.encode_image(features, batch_size, mask)
     return model.encode_image(source.images(indices, model.preprocess.size, model.device), batch_size)
@@ -100,7 +100,7 @@ def encode_image_subset(model: Model, source: Source, indices: Sequence[int], ba
 
 def captions(source: Source, per_image: int) -> Captions:
     """The first `per_image` captions of every image; 0 takes all."""
-    if isinstance(source, FeatureSource) and source.text_width is not None:
+    if has_features(source) and source.text_width is not None:
         features, mask, image_of_text = source.text_features(range(len(source)), per_image)
         return Captions([], image_of_text, (features, mask))
     pairs = [source.pair(index) for index in range(len(source))]
@@ -115,7 +115,7 @@ def has_captions(source: Source) -> bool:
 
 
 def has_labels(source: Source) -> bool:
-    return isinstance(source, LabelledSource) and any(source.pair(index).label for index in range(len(source)))
+    return is_labelled(source) and any(source.pair(index).label for index in range(len(source)))
 
 
 def labels(source: LabelledSource) -> tuple[list[int], Tensor]:

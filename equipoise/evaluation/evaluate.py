@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from equipoise.data.source import JudgedSource, LabelledSource, Source
+from equipoise.data.source import Source, is_judged, is_labelled
 from equipoise.evaluation import EVALUATIONS
 from equipoise.evaluation.encoding import Encoded, has_captions
 from equipoise.evaluation.evaluator import EvalResult
@@ -40,7 +40,7 @@ def _run(names: tuple[str, ...], encoded: Encoded) -> dict[str, EvalResult]:
 def validation_metrics(source: Source) -> list[str]:
     """Names of the metrics of `validate` that can choose the best model, known before any is measured."""
     if not has_captions(source):
-        assert isinstance(source, LabelledSource)
+        assert is_labelled(source)
         return list(zero_shot_chance(len(source.class_names)))
-    truth = np.ones((1, 1), dtype=bool) if isinstance(source, JudgedSource) else None
+    truth = np.ones((1, 1), dtype=bool) if is_judged(source) else None
     return list(retrieval_chance(1, torch.zeros(1, dtype=torch.long), truth))

@@ -30,7 +30,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from equipoise.data.sampling import generator
+from equipoise.data.rng import generator
 from equipoise.evaluation.metrics import Metric
 from equipoise.evaluation.zeroshot import zero_shot_chance
 from equipoise.types import UserError

@@ -6,7 +6,7 @@ source that can judge any caption of any image; mAP@R is the metric to read.
 
 from __future__ import annotations
 
-from equipoise.data.source import JudgedSource, Source
+from equipoise.data.source import Source, is_judged
 from equipoise.evaluation.encoding import Encoded, has_captions
 from equipoise.evaluation.evaluator import EvalResult, Evaluator
 from equipoise.evaluation.retrieval import Retrieval, rank
@@ -20,7 +20,7 @@ class Matching(Evaluator):
     cites = Retrieval.cites
 
     def applies(self, source: Source) -> bool:
-        return has_captions(source) and isinstance(source, JudgedSource)
+        return has_captions(source) and is_judged(source)
 
     def __call__(self, encoded: Encoded) -> EvalResult:
         return rank(encoded, 0)

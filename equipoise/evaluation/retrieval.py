@@ -32,7 +32,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from equipoise.data.source import JudgedSource, Source
+from equipoise.data.source import Source, is_judged
 from equipoise.evaluation.encoding import Encoded, at_least_float32, has_captions
 from equipoise.evaluation.evaluator import EvalResult, Evaluator
 from equipoise.evaluation.metrics import DIRECTIONS, Metric, both_directions
@@ -88,7 +88,7 @@ def rank(encoded: Encoded, per_image: int) -> EvalResult:
     """Retrieval of all images and `per_image` captions of each, 0 for all, with all truth the source has."""
     images, source = encoded.images, encoded.source
     captions, points = encoded.captions(per_image)
-    truth = source.relevance(range(len(source)), captions.texts) if isinstance(source, JudgedSource) else None
+    truth = source.relevance(range(len(source)), captions.texts) if is_judged(source) else None
     owners = captions.image_of_text
     metrics = retrieval(images, points, encoded.model.similarity, owners, truth, encoded.settings.chunk)
     return EvalResult(metrics, retrieval_chance(len(images), owners, truth))

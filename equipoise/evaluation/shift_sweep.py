@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from equipoise.data.remap import subset
-from equipoise.data.source import LabelledSource, Source
+from equipoise.data.source import Source, is_labelled
 from equipoise.evaluation.encoding import captions, encode_image_subset, encode_images, labels, prompt_points
 from equipoise.evaluation.retrieval import retrieval, retrieval_chance
 from equipoise.evaluation.settings import Evaluation
@@ -116,7 +116,7 @@ def require_shiftable(model: Model) -> None:
 def metrics_of(source: Source) -> tuple[str, ...]:
     """What can choose an amount, by name."""
     ranked = tuple(retrieval_chance(1, torch.zeros(1, dtype=torch.long)))
-    return (*ranked, *(OF_CLASSES if isinstance(source, LabelledSource) else ()))
+    return (*ranked, *(OF_CLASSES if is_labelled(source) else ()))
 
 
 @dataclass(frozen=True)
@@ -135,13 +135,13 @@ class _Score:
     def texts(self, model: Model, settings: Evaluation) -> Tensor:
         """Points of captions [M, d], or of every class's prompts [C, T, d]."""
         if self.metric in OF_CLASSES:
-            assert isinstance(self.source, LabelledSource)
+            assert is_labelled(self.source)
             return prompt_points(model, self.source)
         return captions(self.source, settings.captions).points(model)
 
     def __call__(self, model: Model, images: Tensor, texts: Tensor, settings: Evaluation) -> float:
         if self.metric in OF_CLASSES:
-            assert isinstance(self.source, LabelledSource)
+            assert is_labelled(self.source)
             numbers, truth = labels(self.source)
             found = zero_shot(images[numbers], truth, texts, model.space, settings.average, settings.chunk)
         else:

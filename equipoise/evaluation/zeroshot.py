@@ -18,7 +18,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from equipoise.data.source import LabelledSource, Source
+from equipoise.data.source import Source, is_labelled
 from equipoise.evaluation.encoding import Encoded, at_least_float32, has_labels
 from equipoise.evaluation.evaluator import EvalResult, Evaluator
 from equipoise.evaluation.metrics import Metric
@@ -50,7 +50,7 @@ class ZeroShot(Evaluator):
         return has_labels(source)
 
     def __call__(self, encoded: Encoded) -> EvalResult:
-        assert isinstance(encoded.source, LabelledSource)
+        assert is_labelled(encoded.source)
         classes, settings = encoded.source.class_names, encoded.settings
         arguments = (*encoded.classes, encoded.model.space, settings.average, settings.chunk)
         counts = confusion(*arguments).cpu().numpy()

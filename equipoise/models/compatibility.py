@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from equipoise.data.source import FeatureSource, Source
+from equipoise.data.source import Source, has_features
 from equipoise.encoders.encoder import Encoder
 from equipoise.models.model import Model
 from equipoise.types import UserError
@@ -10,7 +10,7 @@ from equipoise.types import UserError
 
 def require_compatible(model: Model, source: Source) -> None:
     """Raise UserError where the encoders read something else than the source gives."""
-    image, text = (source.image_width, source.text_width) if isinstance(source, FeatureSource) else (None, None)
+    image, text = (source.image_width, source.text_width) if has_features(source) else (None, None)
     _require("image", "pictures", model.image_encoder, image)
     _require("text", "words", model.text_encoder, text)
     expected, actual = model.image_encoder.expects, (model.preprocess.mean, model.preprocess.std)

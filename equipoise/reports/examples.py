@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from equipoise.data.few_shot import ClassSet
-from equipoise.data.source import FeatureSource, JudgedSource, Source
+from equipoise.data.source import Source, has_features, is_judged
 from equipoise.evaluation.encoding import Captions, captions, encode_images
 from equipoise.models.model import Model
 from equipoise.reports.report import ExampleSets, ImageQuery, TextQuery
@@ -35,7 +35,7 @@ class _Pool:
 def gather_examples(model: Model, source: Source, count: int = 4) -> ExampleSets:
     """`count` queries of each kind, from at most `LARGEST_POOL` images and their first captions; none of data
     that cannot be looked at, or whose captions are names of classes, the same for many."""
-    if isinstance(source, FeatureSource | ClassSet):
+    if has_features(source) or isinstance(source, ClassSet):
         return ExampleSets()
     pool = _pool(model, source)
     texts, images = _by_success(pool.similarity.T), _by_success(pool.similarity)
@@ -52,7 +52,7 @@ def _pool(model: Model, source: Source) -> _Pool:
     texts = captions(source, 1).texts[:size]
     points = encode_images(model, source, batch_size=256, limit=size)
     similarity = model.similarity(points, Captions(texts, torch.arange(size)).points(model)).cpu()
-    judged = source.relevance(range(size), texts) if isinstance(source, JudgedSource) else np.eye(size, dtype=bool)
+    judged = source.relevance(range(size), texts) if is_judged(source) else np.eye(size, dtype=bool)
     return _Pool(texts, similarity, judged, source)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path, PurePosixPath
 
-from equipoise.data.files.coco_objects import read_objects
+from equipoise.data.files.coco import read_objects
 from equipoise.data.source import Pair
 from equipoise.evaluation.completeness import TEMPLATE, Completeness, SentencePair, completeness, judged, left_out
 from equipoise.evaluation.completeness_scenes import scene_contrasts

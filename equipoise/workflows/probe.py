@@ -14,8 +14,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from equipoise.data.sampling import generator
-from equipoise.data.source import LabelledSource, Source
+from equipoise.data.rng import generator
+from equipoise.data.source import LabelledSource, Source, is_labelled
 from equipoise.evaluation.encoding import labels
 from equipoise.evaluation.linear_probe import (
     Labelled,
@@ -97,7 +97,7 @@ def _features(
 
 def _labelled_source(data: str, overrides: Sequence[str], split: str) -> LabelledSource:
     source: Source = find_source(data, overrides, split)[0]
-    if not isinstance(source, LabelledSource) or all(source.pair(i).label is None for i in range(len(source))):
+    if not is_labelled(source) or all(source.pair(i).label is None for i in range(len(source))):
         raise UserError(f"the data of {data} has no classes; give class folders, classification shards or labels")
     return source
 

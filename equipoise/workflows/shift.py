@@ -13,7 +13,7 @@ from equipoise.analysis.plots.shift_plot import draw_shift
 from equipoise.analysis.report import AnalysisReport
 from equipoise.config import Loaded, dump, load_run
 from equipoise.data.remap import subset
-from equipoise.data.sampling import generator
+from equipoise.data.rng import generator
 from equipoise.data.source import Source
 from equipoise.evaluation.metrics import percent
 from equipoise.evaluation.settings import Evaluation

@@ -12,7 +12,7 @@ from equipoise.data.caption_shuffle import Shuffle, shuffled
 from equipoise.data.features import FeatureFiles
 from equipoise.data.preprocess import Preprocess
 from equipoise.data.scenes import Scenes
-from equipoise.data.source import BatchSource, CroppingSource, FeatureSource
+from equipoise.data.source import Record, can_crop, has_features, makes_batches
 from equipoise.data.tokenizer import CaptionTokenizer
 from equipoise.types import UserError
 
@@ -55,7 +55,7 @@ def test_features_of_texts_move_and_those_of_images_stay(tmp_path):
     np.savez(tmp_path / "f.npz", image=np.arange(40, dtype=np.float32).reshape(10, 4), text=texts)
     clean = FeatureFiles.Config(train=str(tmp_path / "f.npz")).build("train")
     noisy, donors = Shuffle(1.0).applied_to(clean), shuffled(10, 1.0, 0)
-    assert isinstance(noisy, FeatureSource)
+    assert has_features(noisy)
     tokens = CaptionTokenizer.from_config(CaptionTokenizer.Config(kind="none"), ())
     batch = Batches(noisy, tokens, Preprocess(), batch_size=10, seed=0).batch(0)
     assert torch.equal(batch.images[:, 0], 4.0 * batch.index)
@@ -79,16 +79,19 @@ class Cropping:
     def images(self, indices, size, device="cpu"):
         return torch.zeros(len(indices), 3, size, size, dtype=torch.uint8)
 
-    def crops(self, indices, size, boxes):
-        return torch.full((len(indices), 3, size, size), 7, dtype=torch.uint8)
+    def open(self, index):
+        return Record(self.pair(index), f"image {index}")
 
 
 def test_a_source_that_crops_still_does():
     noisy = Shuffle(1.0).applied_to(Cropping())
-    assert isinstance(noisy, CroppingSource)
-    assert not isinstance(noisy, BatchSource)
+    assert can_crop(noisy)
+    assert not makes_batches(noisy)
     assert noisy.max_bad == 0.25
-    assert noisy.crops([0], 2, lambda sizes: sizes).unique().tolist() == [7]
+    record = noisy.open(0)
+    assert record.image == "image 0"
+    assert record.pair == noisy.pair(0)
+    assert record.pair.captions == Cropping().pair(noisy.text_numbers[0]).captions
 
 
 def test_nothing_shuffled_is_the_source_itself():

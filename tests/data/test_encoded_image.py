@@ -96,8 +96,8 @@ def test_a_large_jpeg_is_read_smaller_and_looks_the_same(height, width, reductio
     assert off.float().mean() < 0.5
     assert off.max() <= 6
     box = (16.0, 24.0, width // 8 * 8 - 32.0, height // 8 * 8 - 16.0)  # whole pixels of the smaller picture too
-    part = encoded(encode(with_pillow(data), "PNG"), "").part(box, 64).int()
-    assert (found.part(box, 64).int() - part).abs().float().mean() < 1.5
+    part = encoded(encode(with_pillow(data), "PNG"), "").crops([box], 64)[0].int()
+    assert (found.crops([box], 64)[0].int() - part).abs().float().mean() < 1.5
 
 
 def test_a_reduced_jpeg_keeps_enough_pixels():
@@ -118,7 +118,7 @@ def test_crops_are_torchvisions(open_clip, height, width):
         theirs = functional.resized_crop(
             whole, y0, x0, y1 - y0, x1 - x0, [size, size], functional.InterpolationMode.BICUBIC
         )
-        ours = encoded(data, "").part((x0, y0, x1, y1), size)
+        ours = encoded(data, "").crops([(x0, y0, x1, y1)], size)[0]
         off = (ours.permute(1, 2, 0).int() - torch.from_numpy(np.array(theirs)).int()).abs()
         assert off.max() <= 1
         assert off.float().mean() < 0.02
@@ -130,7 +130,7 @@ def test_crops_are_those_of_the_tensor_path_but_for_the_rim():
     plain = Preprocess(32, mean=(0.0, 0.0, 0.0), std=(1.0, 1.0, 1.0))
     for box in random_crops(5, 90, 120, (0.3, 1.0), (3 / 4, 4 / 3), torch.Generator().manual_seed(1)):
         theirs = plain.cropped(pixels, box[None])[0] * 255
-        ours = encoded(data, "").part(tuple(box.tolist()), 32).float()
+        ours = encoded(data, "").crops([tuple(box.tolist())], 32)[0].float()
         assert (ours - theirs)[:, 2:-2, 2:-2].abs().max() <= 1.01
 
 
@@ -179,7 +179,7 @@ def test_half_a_picture_is_no_picture(kind):
     with pytest.raises(BadRecord, match="record 7"):
         encoded(data[: len(data) // 2], "record 7").check()
     with pytest.raises(BadRecord, match="record 7"):
-        encoded(data[: len(data) // 2], "record 7").part((0, 0, 300, 200), 20)
+        encoded(data[: len(data) // 2], "record 7").crops([(0, 0, 300, 200)], 20)
 
 
 @pytest.mark.parametrize("kind", ["JPEG", "PNG", "WEBP", "GIF", "TIFF", "BMP"])
@@ -193,7 +193,7 @@ def test_damaged_pictures_raise_nothing_else(kind, data):
     cut = whole[: data.draw(st.integers(0, len(whole)))] if data.draw(st.booleans()) else whole
     try:
         found = encoded(bytes(cut), "here")
-        assert found.part((0, 0, found.width, found.height), 8).shape == (3, 8, 8)
+        assert found.crops([(0, 0, found.width, found.height)], 8)[0].shape == (3, 8, 8)
         assert found.square(8).shape == (3, 8, 8)
     except BadRecord:
         pass

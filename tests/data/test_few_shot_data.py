@@ -15,11 +15,11 @@ from some_files import jpeg
 
 from equipoise.config import Loaded, load_settings
 from equipoise.data.batches import Batches
-from equipoise.data.few_shot import CroppedClassSet, FewShotData
+from equipoise.data.few_shot import FewShotData
 from equipoise.data.files import Folders
 from equipoise.data.scenes import Scenes
 from equipoise.data.side_data import fingerprints
-from equipoise.data.source import CLASS_PROMPTS, CLASS_PROMPTS_MASK, CLASSES, JudgedSource, LabelledSource
+from equipoise.data.source import CLASS_PROMPTS, CLASS_PROMPTS_MASK, CLASSES, can_crop, is_judged, is_labelled
 from equipoise.data.tokenizer import CaptionTokenizer
 from equipoise.types import UserError
 
@@ -47,8 +47,8 @@ def test_every_class_has_as_many_images_and_its_name_as_captions(tmp_path):
     assert Counter(pair.label for pair in pairs) == {"cat": 3, "hot dog": 3}
     assert {pair.captions for pair in pairs} == {("a photo of cat", "the cat"), ("a photo of hot dog", "the hot dog")}
     assert (train.class_names, train.templates) == (("cat", "hot dog"), ("a photo of {}", "the {}"))
-    assert isinstance(train, CroppedClassSet)
-    assert isinstance(train, LabelledSource)
+    assert can_crop(train)
+    assert is_labelled(train)
     assert len(test) == 12  # all of them
     assert FewShotData(folders(tmp_path / "more", cat=2, dog=2), shots=0).build("train").templates == (
         "a photo of a {}.",
@@ -68,7 +68,7 @@ def test_scenes_take_part_where_they_show_one_thing():
     data = FewShotData(OF_SCENES, shots=4, templates=("a single {}",), shifted_by=("texture", "hue"))
     train, test = data.build("train"), data.build("test")
     assert len(train) == 8
-    assert not isinstance(train, JudgedSource)  # its captions are not all that is true
+    assert not is_judged(train)  # its captions are not all that is true
     whole = OF_SCENES.build("test")
     assert len(test) == sum(whole.pair(index).label is not None for index in range(20)) < 20
     assert list(test.shifts) == ["texture", "hue"]

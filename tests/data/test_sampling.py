@@ -1,11 +1,10 @@
 from __future__ import annotations
 
 import pytest
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from equipoise.data.sampling import EpochSampler, generator
+from equipoise.data.sampling import EpochSampler
 from equipoise.types import UserError
 
 
@@ -38,11 +37,3 @@ def test_a_batch_larger_than_the_data_is_refused() -> None:
     with pytest.raises(UserError, match="batch_size 17 is larger than the 16 training samples; use a smaller one"):
         EpochSampler(16, 17, 0)
     assert sorted(EpochSampler(16, 16, 0).batch(3)) == list(range(16))
-
-
-def test_generators_are_fixed_by_their_parts_and_differ_otherwise() -> None:
-    parts = [(0, "order", 1), (0, "order", 2), (0, "crop", 1), (1, "order", 1), (0, "order", 11)]
-    draws = [tuple(torch.rand(4, generator=generator(*key)).tolist()) for key in parts]
-    assert len(set(draws)) == len(set(parts))
-    for key, draw in zip(parts, draws, strict=True):
-        assert tuple(torch.rand(4, generator=generator(*key)).tolist()) == draw

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from equipoise.cli import main
-from equipoise.data.files.coco_objects import read_objects
+from equipoise.data.files.coco import read_objects
 from equipoise.data.scenes.language.parser import parse
 from equipoise.data.scenes.relevance import relevance
 from equipoise.evaluation.completeness import SentencePair, completeness, judged, left_out, listed

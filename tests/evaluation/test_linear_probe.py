@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from equipoise.data.sampling import generator
+from equipoise.data.rng import generator
 from equipoise.evaluation.linear_probe import SGD, Labelled, measured, probe_lbfgs, probe_sgd, rate, search
 from equipoise.types import UserError
 

@@ -11,7 +11,7 @@ from PIL import Image
 from torch import Tensor
 
 from equipoise.cli import main
-from equipoise.data.sampling import generator
+from equipoise.data.rng import generator
 from equipoise.evaluation.linear_probe import Labelled
 from equipoise.workflows.probe import hold_out
 

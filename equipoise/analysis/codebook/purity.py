@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from equipoise.analysis.codebook.usage import Usage
-from equipoise.data.sampling import generator
+from equipoise.data.rng import generator
 from equipoise.data.scenes.language.parser import parse
 from equipoise.data.scenes.language.vocabulary import COLOURS, SHAPES, TEXTURES, UNSEEN_TEXTURES
 from equipoise.data.source import Pair

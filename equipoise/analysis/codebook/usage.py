@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from equipoise.analysis.codebook.topk import Best
-from equipoise.data.source import FeatureSource, Source
+from equipoise.data.source import Source, has_features
 from equipoise.encoders.encoder import Encoder
 from equipoise.io.progress import Progress
 from equipoise.models.compatibility import require_compatible
@@ -82,7 +82,7 @@ class Usage:
 
 
 def require_pictures(model: Model, source: Source) -> None:
-    if isinstance(source, FeatureSource):
+    if has_features(source):
         raise UserError("this data holds features, of which nothing can be shown; give the pictures they were made of")
     require_compatible(model, source)
 

@@ -76,14 +76,13 @@ def check(records: Records, progress: Progress | None = None, count_tokens: Coun
 
 
 def _look_at(records: Records, index: int, found: Findings, count_tokens: CountTokens | None) -> None:
-    data = records.image(index)
+    pair, data = records.read(index)
     picture = encoded(data, records.place(index))
     picture.pixels()
     found.widths.append(picture.width)
     found.heights.append(picture.height)
     found.image_bytes.append(len(data))
     found.images.setdefault(_digest(data), []).append(records.place(index))
-    pair = records.pair(index)
     found.captions_each.append(len(pair.captions))
     if pair.label is not None:
         found.labels[pair.label] += 1

@@ -73,9 +73,9 @@ class FileSettings(ABC):
         self._tell(split, part, len(records))
         source = self.source(records, patterns)
         if self.regions:
-            source.found = inside or RegionFiles(Path(self.root) / self.regions)
+            source.region_folder = inside or RegionFiles(Path(self.root) / self.regions)
             if split == "train":
-                require_regions(source.found, [records.key(index) for index in range(len(records))])
+                require_regions(source.region_folder, [records.key(index) for index in range(len(records))])
         return source
 
     def files_of(self, split: str) -> tuple[tuple[str, ...], str]:

@@ -75,6 +75,9 @@ class FolderRecords:
     def image(self, index: int) -> bytes:
         return read_picture(self.files[index][0], self.place(index))
 
+    def read(self, index: int) -> tuple[Pair, bytes]:
+        return self.pair(index), self.image(index)
+
     def side_files(self, index: int) -> Mapping[str, bytes]:
         return side_files_of(self.pair(index))
 

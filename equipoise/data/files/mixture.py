@@ -25,7 +25,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from equipoise.data.bad_records import BadRecords, Fault
 from equipoise.data.files.file_source import FileSettings
 from equipoise.data.files.image_folder import Folders
 from equipoise.data.files.image_source import Pictures
@@ -33,7 +32,7 @@ from equipoise.data.files.regions import same_width
 from equipoise.data.files.table import Table
 from equipoise.data.files.webdataset import Shards
 from equipoise.data.files.webdataset_classes import ClassShards
-from equipoise.data.source import Boxes, Pair
+from equipoise.data.source import Pair, Record
 from equipoise.settings.choice import choices
 from equipoise.types import UserError
 
@@ -62,7 +61,7 @@ class Mixture:
             if not self.parts:
                 raise UserError("data.parts is empty; write a table [data.parts.NAME] for each part of the mixture")
             sources = [part.build(split) for part in self.parts.values()]
-            same_width([source.found for source in sources if source.found is not None])
+            same_width([source.region_folder for source in sources if source.region_folder is not None])
             sizes = [len(source) for source in sources]
             weights = self.weights if self.weights and split == "train" else sizes
             return Mixture(tuple(self.parts), sources, repeats(sizes, weights))
@@ -83,18 +82,21 @@ class Mixture:
     def pair(self, index: int) -> Pair:
         return self.sources[self._source[index]].pair(int(self._record[index]))
 
+    def open(self, index: int) -> Record:
+        return self.sources[self._source[index]].open(int(self._record[index]))
+
     @property
     def has_regions(self) -> bool:
         return any(source.has_regions for source in self.sources)
 
     def regions(self, indices: Sequence[int]) -> tuple[Tensor, Tensor]:
-        """Of each part its own; a part without any gives none."""
-        found = [source.found for source in self.sources if source.found is not None]
+        """Regions of each record from its own part; none for a part without any."""
+        found = [source.region_folder for source in self.sources if source.region_folder is not None]
         width = max((part.width for part in found if part.most), default=found[0].width)
         features = torch.zeros(len(indices), max(1, *(part.most for part in found)), width)
         mask = torch.zeros(features.shape[:2], dtype=torch.bool)
         for source, places, records in self._by_source(indices):
-            if source.found is not None and source.found.most:
+            if source.region_folder is not None and source.region_folder.most:
                 own, real = source.regions(records)
                 features[places, : own.shape[1]], mask[places, : own.shape[1]] = own, real
         return features, mask
@@ -108,19 +110,6 @@ class Mixture:
         for source, places, records in self._by_source(indices):
             pixels[places] = source.images(records, size)
         return pixels.to(device)
-
-    def crops(self, indices: Sequence[int], size: int, boxes: Boxes) -> Tensor:
-        pixels = torch.zeros(len(indices), 3, size, size, dtype=torch.uint8)
-        faults: dict[int, Fault] = {}
-        for source, places, records in self._by_source(indices):
-            try:
-                pixels[places] = source.crops(records, size, _rows(boxes, places, len(indices)))
-            except BadRecords as error:
-                pixels[places] = error.pixels
-                faults |= {places[number]: fault for number, fault in error.faults.items()}
-        if faults:
-            raise BadRecords(pixels, dict(sorted(faults.items())))
-        return pixels
 
     def _by_source(self, indices: Sequence[int]) -> list[tuple[Pictures, list[int], list[int]]]:
         """Each source with the places of its records among those asked for, and their numbers in it."""
@@ -156,14 +145,3 @@ def _interleaved(sizes: Sequence[int], times: Sequence[int]) -> tuple[np.ndarray
     places = np.concatenate([(np.arange(count) + 0.5) / count for count in visits])
     order = np.argsort(places, kind="stable")
     return owners[order].astype(np.int32), records[order]
-
-
-def _rows(boxes: Boxes, places: list[int], count: int) -> Boxes:
-    """`boxes` for some of the pictures: each row is its picture's own, whatever the sizes of the others."""
-
-    def some(sizes: Tensor) -> Tensor:
-        padded = torch.ones(count, 2, dtype=sizes.dtype)
-        padded[places] = sizes
-        return boxes(padded)[places]
-
-    return some

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from equipoise.data.bad_records import BadRecord, Fault
-from equipoise.data.encoded_image import Encoded, encoded
+from equipoise.data.encoded_image import EncodedImage, encoded
 from equipoise.data.files.records import IMAGES, Records
 from equipoise.data.jpeg import START
 from equipoise.data.shard_writer import claim, write_shard
@@ -51,7 +51,7 @@ def prepare(records: Records, folder: Path, settings: Prepare, progress: Callabl
     return paths
 
 
-def resized(picture: Encoded, size: int, quality: int) -> bytes:
+def resized(picture: EncodedImage, size: int, quality: int) -> bytes:
     """A JPEG whose shorter side is `size` pixels, or as many as there are."""
     shorter = min(picture.height, picture.width)
     if shorter <= size and picture.data.startswith(START) and picture.orientation == 1 and picture.header:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
@@ -10,6 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from equipoise.data.bad_records import Fault
+from equipoise.data.rng import BITS, keyed_int
 from equipoise.data.source import Pair
 
 IMAGES = ("jpg", "jpeg", "png", "webp")
@@ -33,6 +33,10 @@ class Records(Protocol):
 
     def image(self, index: int) -> bytes:
         """The image as its file holds it. Raises BadRecord where only this one is missing."""
+        ...
+
+    def read(self, index: int) -> tuple[Pair, bytes]:
+        """`pair` and `image` from one opening of the record's file. Raises BadRecord."""
         ...
 
     def side_files(self, index: int) -> Mapping[str, bytes]:
@@ -62,16 +66,18 @@ class Subset:
     def image(self, index: int) -> bytes:
         return self.records.image(int(self.chosen[index]))
 
+    def read(self, index: int) -> tuple[Pair, bytes]:
+        return self.records.read(int(self.chosen[index]))
+
     def side_files(self, index: int) -> Mapping[str, bytes]:
         return self.records.side_files(int(self.chosen[index]))
 
 
 def held_out(records: Records, share: float) -> np.ndarray:
     """Bool [records]: about `share` of them, chosen by their keys, so that no other record changes the choice."""
-    limit = int(share * 2**64)
+    limit = int(share * 2**BITS)
     keys = (records.key(index).encode("utf-8", "surrogatepass") for index in range(len(records)))
-    digests = (hashlib.blake2b(key, digest_size=8).digest() for key in keys)
-    return np.fromiter((int.from_bytes(digest, "big") < limit for digest in digests), bool, len(records))
+    return np.fromiter((keyed_int(key) < limit for key in keys), bool, len(records))
 
 
 def side_files_of(pair: Pair) -> dict[str, bytes]:

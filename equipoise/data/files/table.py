@@ -95,5 +95,8 @@ class TableRecords:
         row = self.rows[index]
         return read_picture(row.folder / row.path, row.place)
 
+    def read(self, index: int) -> tuple[Pair, bytes]:
+        return self.pair(index), self.image(index)
+
     def side_files(self, index: int) -> Mapping[str, bytes]:
         return side_files_of(self.pair(index))

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from equipoise.data.files.coco_json import entries, read_json
+from equipoise.data.files.coco import entries, read_json
 from equipoise.data.vqa_questions import FEWEST, KINDS, PEOPLE, Question
 from equipoise.io.atomic import write_text
 from equipoise.types import UserError

@@ -65,11 +65,20 @@ class ShardRecords:
         return shard.place(number)
 
     def pair(self, index: int) -> Pair:
-        return pair_of(self.key(index), self.text_files(index), self.caption_key)
+        return self.pair_from(self.key(index), self.text_files(index))
+
+    def pair_from(self, key: str, files: Mapping[str, bytes]) -> Pair:
+        """The pair that the text files of a record make. Raises BadText."""
+        return pair_of(key, files, self.caption_key)
 
     def image(self, index: int) -> bytes:
         shard, number = self.find(index)
         return shard.read(number, "image")["image"]
+
+    def read(self, index: int) -> tuple[Pair, bytes]:
+        shard, number = self.find(index)
+        files = shard.read(number, "image", *TEXT_FILES)
+        return self.pair_from(shard.keys[number], files), files["image"]
 
     def text_files(self, index: int) -> Mapping[str, bytes]:
         shard, number = self.find(index)

@@ -61,11 +61,10 @@ class ClassRecords(ShardRecords):
         super().__init__(shards)
         self.names, self.templates = names, templates
 
-    def pair(self, index: int) -> Pair:
-        files = self.text_files(index)
+    def pair_from(self, key: str, files: Mapping[str, bytes]) -> Pair:
         name = self.names[class_of(files, len(self.names))]
         side = read_side(files.get("json", b"{}"))
-        return pair_with(self.key(index), filled(self.templates, name), {**side, "label": name})
+        return pair_with(key, filled(self.templates, name), {**side, "label": name})
 
 
 def class_of(files: Mapping[str, bytes], classes: int) -> int:

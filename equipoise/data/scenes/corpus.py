@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from equipoise.data.image_cache import ImageCache
+from equipoise.data.rng import python_random
 from equipoise.data.scenes.annotation import annotated
 from equipoise.data.scenes.detector import Box, SceneDetector, appearance
 from equipoise.data.scenes.language.grammar import DETAILS, Caption, describe
@@ -25,7 +26,6 @@ from equipoise.data.scenes.language.vocabulary import COLOURS, SHAPES, TEXTURES
 from equipoise.data.scenes.noise import CLEAN, Noise, falsified, jittered
 from equipoise.data.scenes.relevance import relevance
 from equipoise.data.scenes.rendering.render import render
-from equipoise.data.scenes.rng import dice
 from equipoise.data.scenes.scene import Scene
 from equipoise.data.scenes.world import World, sample_scene
 from equipoise.data.source import Pair
@@ -134,12 +134,12 @@ class Scenes:
         return appearance(self.images(indices, detector.size), boxes, detector.regions)
 
     def tags(self, index: int) -> tuple[str, ...]:
-        names, rng = self.pair(index).tags, self._dice(index, "tags")
+        names, rng = self.pair(index).tags, self._random(index, "tags")
         known = [f"{colour} {shape}" for colour in self.config.colours for shape in self.config.shapes]
         return tuple(self.config.detector.named(names[number], known, rng) for number, _ in self._detected(index))
 
     def _detected(self, index: int) -> list[tuple[int, Box]]:
-        return self.config.detector.found(self.pair(index).boxes, self._dice(index, "detector"))
+        return self.config.detector.found(self.pair(index).boxes, self._random(index, "detector"))
 
     def relevance(self, indices: Sequence[int], captions: Sequence[str]) -> np.ndarray:
         return relevance([self.scene(index) for index in indices], [parse(caption) for caption in captions])
@@ -147,22 +147,22 @@ class Scenes:
     def key(self, index: int) -> str:
         return f"{self.split}-{index:07d}"
 
-    def _dice(self, index: int, purpose: str) -> Random:
-        return dice(self.config.seed, self.split, index, purpose)
+    def _random(self, index: int, purpose: str) -> Random:
+        return python_random(self.config.seed, self.split, index, purpose)
 
     def noise_kind(self, index: int) -> str:
-        kind = self.noise.kind(self._dice(index, "noise"))
+        kind = self.noise.kind(self._random(index, "noise"))
         return CLEAN if kind == "near_duplicates" and index == 0 else kind  # nothing is earlier than the first
 
     def _draw_scene(self, index: int) -> Scene:
         if not 0 <= index < len(self):
             raise IndexError(f"{self.split} has {len(self)} scenes; there is no number {index}")
         if self.noise_kind(index) == "near_duplicates":
-            return jittered(self.scene(self._earlier(index)), self._dice(index, "jitter"))
+            return jittered(self.scene(self._earlier(index)), self._random(index, "jitter"))
         return sample_scene(self._world, self.config.seed, self.split, index)
 
     def _earlier(self, index: int) -> int:
-        return self._dice(index, "duplicate of").randrange(index)
+        return self._random(index, "duplicate of").randrange(index)
 
     def _draw_pair(self, index: int) -> Pair:
         scene, kind, other = self.scene(index), self.noise_kind(index), None
@@ -175,7 +175,7 @@ class Scenes:
 
     def _captions(self, index: int, false: bool = False) -> list[Caption]:
         """Captions of the scene itself, different from each other where that takes no more than a few tries."""
-        scene, rng, config = self.scene(index), self._dice(index, "captions"), self.config
+        scene, rng, config = self.scene(index), self._random(index, "captions"), self.config
         make = falsified if false else describe
         captions = [make(scene, rng, "complete")]
         for detail in rng.choices(config.details, config.detail_weights, k=config.captions - 1):
@@ -188,7 +188,7 @@ class Scenes:
 
     def _foreign_captions(self, index: int) -> tuple[int, list[Caption]]:
         """The captions of another record, whose complete one is false here."""
-        rng = self._dice(index, "shuffled with")
+        rng = self._random(index, "shuffled with")
         for _ in range(TRIES):
             other = rng.randrange(len(self) - 1)
             other += other >= index

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 
 import torch
 
+from equipoise.data.rng import python_random
 from equipoise.data.scenes.corpus import Scenes
 from equipoise.data.scenes.gallery import Gallery
 from equipoise.data.scenes.language.meaning import Meaning
 from equipoise.data.scenes.relevance import relevance
-from equipoise.data.scenes.rng import dice
 from equipoise.data.scenes.scene import Scene
 from equipoise.data.scenes.simat_changes import WordChange, cast_of, changes
 from equipoise.data.scenes.simat_restage import Cast, restaged
@@ -92,7 +92,7 @@ def _sources(
     found = 0
     for index in range(LOOKED_AT * settings.sources):
         name, scene = f"{split}-{index:07d}", sample_scene(world, corpus_seed, split, index)
-        rng = dice(settings.seed, name, "change")
+        rng = python_random(settings.seed, name, "change")
         cast = cast_of(scene, rng)
         replaced = [] if cast is None else list(changes(scene, cast, world, rng))
         if cast is not None and replaced:

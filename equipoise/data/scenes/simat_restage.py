@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import permutations, product
 
+from equipoise.data.rng import python_random
 from equipoise.data.scenes.language.meaning import Meaning, Phrase
 from equipoise.data.scenes.language.naming import with_article
 from equipoise.data.scenes.language.vocabulary import COLOURS, RELATIONS, SHAPES, SIZES
-from equipoise.data.scenes.rng import dice
 from equipoise.data.scenes.scene import Scene
 from equipoise.data.scenes.shifts import SHIFTS
 from equipoise.data.scenes.world import Look, World, sample_scene, split_of
@@ -58,13 +58,13 @@ def stageable(cast: Cast, world: World) -> bool:
 def restaged(cast: Cast, world: World, seed: int, name: str) -> Scene:
     """A scene of this cast, drawn for its `name`; the same for the same arguments."""
     plain = replace(world, shift="none", min_things=len(cast.looks), max_things=len(cast.looks))
-    first = dice(seed, name, "stage").randrange(2**40)
+    first = python_random(seed, name, "stage").randrange(2**40)
     for number in range(first, first + TRIES):
         stage = sample_scene(plain, seed, "test", number)
         for order in _orders(stage, cast):
             scene = _taken_over(stage, order, cast)
             if _held_out(scene.content()):
-                return SHIFTS[world.shift](scene, dice(seed, name, world.shift))
+                return SHIFTS[world.shift](scene, python_random(seed, name, world.shift))
     raise UserError(f"no held-out scene with {cast.caption()} was found; allow more textures in these scenes")
 
 

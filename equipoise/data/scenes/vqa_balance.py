@@ -15,8 +15,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
+from equipoise.data.rng import python_random
 from equipoise.data.scenes.annotation import scene_of
-from equipoise.data.scenes.rng import dice
 from equipoise.data.scenes.vqa_questions import SceneQuestion, asked_of
 from equipoise.data.source import Pair
 from equipoise.data.vqa_questions import PEOPLE, Question
@@ -37,7 +37,7 @@ def scene_questions(pairs: Sequence[Pair], seed: int = 0) -> list[Question]:
     for one, answers in balanced.items():
         share = len(pairs) // (len(topics[one.kind]) * texts[one.about] * len(answers))
         each = min(max(1, share), *(len(scenes) for scenes in answers.values()))
-        rng = dice(seed, "questions", one.text)
+        rng = python_random(seed, "questions", one.text)
         chosen += [(one, answer, scene) for answer, scenes in answers.items() for scene in rng.sample(scenes, each)]
     return [
         Question(number, pairs[scene].key, one.text, one.kind, (answer,) * PEOPLE, one.about)

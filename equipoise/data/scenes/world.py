@@ -4,7 +4,8 @@ What is in a scene is drawn before where it lies. A stable hash of that content 
 so train, validation and test never share a content, whatever the seed; content of another split is drawn again, which
 is cheap because nothing has been placed yet. Things keep apart, but for a small one that may lie inside a large one.
 
-A shift changes the finished scene with dice of its own: the shifted world shows the same things in the same places.
+A shift changes the finished scene with random numbers of its own: the shifted world shows the same things in the
+same places.
 """
 
 from __future__ import annotations
@@ -13,13 +14,12 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from hashlib import blake2b
 from itertools import permutations, product
 from random import Random
 from typing import TypeVar
 
+from equipoise.data.rng import keyed_int, python_random
 from equipoise.data.scenes.language.vocabulary import BACKGROUNDS, COLOURS, SHAPES, SIZES, TEXTURES
-from equipoise.data.scenes.rng import dice
 from equipoise.data.scenes.scene import Background, Scene, Thing
 from equipoise.data.scenes.shifts import SHIFTS
 from equipoise.types import UserError
@@ -94,7 +94,7 @@ def sample_scene(world: World, seed: int, split: str, index: int) -> Scene:
     """The scene number `index` of a split."""
     if split not in SPLITS:
         raise UserError(f"there is no split {split!r}; choose one of {', '.join(SPLITS)}.")
-    rng = dice(seed, split, index, "scene")
+    rng = python_random(seed, split, index, "scene")
     count = world.min_things + int((world.max_things - world.min_things + 1) * rng.random())
     places = None
     while places is None:  # a crowd that finds no room makes way for other things
@@ -102,13 +102,14 @@ def sample_scene(world: World, seed: int, split: str, index: int) -> Scene:
         places = _draw_places(rng, looks, nested, world.zoom)
     things = tuple(_draw_thing(rng, look, place) for look, place in zip(looks, places, strict=True))
     scene = Scene(things, _draw_background(rng))
-    return scene if world.shift == "none" else SHIFTS[world.shift](scene, dice(seed, split, index, world.shift))
+    return (
+        scene if world.shift == "none" else SHIFTS[world.shift](scene, python_random(seed, split, index, world.shift))
+    )
 
 
 def split_of(content: tuple[Look, ...]) -> str:
     """The one split in which scenes of this content may appear: 80% train, 10% validation, 10% test."""
-    text = ";".join(map(",".join, content))
-    share = int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "little") % 10
+    share = keyed_int(";".join(map(",".join, content)), "little") % 10
     return "train" if share < 8 else "validation" if share == 8 else "test"
 
 

@@ -25,7 +25,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from equipoise.data.sampling import generator
+from equipoise.data.rng import generator
 from equipoise.types import UserError
 
 Scores = Mapping[str, float]  # of the answers to one question, the most frequent first

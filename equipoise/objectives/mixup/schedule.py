@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from random import Random
 
-from equipoise.data.sampling import generator
+from equipoise.data.rng import generator
 from equipoise.types import StepInfo
 
 

@@ -7,7 +7,7 @@ import warnings
 import torch
 from torch import Tensor
 
-from equipoise.data.sampling import generator
+from equipoise.data.rng import generator
 from equipoise.training.checkpoint.distributed_checkpoint import RANDOM, CheckpointReader
 from equipoise.training.distributed.ranks import Ranks
 

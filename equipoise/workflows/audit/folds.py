@@ -14,7 +14,7 @@ import torch
 from equipoise.config import Loaded, Run
 from equipoise.data.caption_shuffle import Shuffle
 from equipoise.data.remap import subset
-from equipoise.data.sampling import generator
+from equipoise.data.rng import generator
 from equipoise.data.source import Source
 from equipoise.models.folder import BEST, CHECKPOINTS, step_folders, step_number
 from equipoise.models.model import Model

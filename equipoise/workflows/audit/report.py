@@ -21,7 +21,7 @@ import numpy as np
 
 from equipoise.analysis.noise import NoiseEstimate
 from equipoise.data.contact_sheet import contact_sheet
-from equipoise.data.source import FeatureSource, Source
+from equipoise.data.source import Source, has_features
 from equipoise.io.atomic import write_text
 from equipoise.workflows.audit.truth import measured
 
@@ -83,7 +83,7 @@ def write_verdict(verdict: Verdict, source: Source, folder: Path) -> None:
     _write_csv(folder / "pairs.csv", _pair_rows(verdict, texts, suspicion))
     _write_csv(folder / "neighbours.csv", _neighbour_rows(verdict, texts))
     files = ["audit.json", "pairs.csv", "neighbours.csv"]
-    if not isinstance(source, FeatureSource):
+    if not has_features(source):
         worst = list(dict.fromkeys(verdict.owners[suspicion].tolist()))[:SHEET]
         _sheet(source, worst, folder / "wrong.png")
         pairs = [int(number) for _, *two in verdict.alike[: SHEET // 2] for number in two]

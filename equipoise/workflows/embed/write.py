@@ -20,7 +20,7 @@ from torch import Tensor
 
 from equipoise.data.bad_records import BadRecord, BadRecordCount, Fault
 from equipoise.data.preprocess import Preprocess
-from equipoise.data.source import CroppingSource, FeatureSource, Pair, Source
+from equipoise.data.source import Pair, Source, can_crop, has_features
 from equipoise.data.tokenizer import CaptionTokenizer
 from equipoise.encoders.encoder import ImageEncoder, TextEncoder
 from equipoise.io.resumable import NumberedFiles, claim, write_arrays
@@ -62,7 +62,7 @@ class ImageSide:
         return self.finish(self.encoder(self.encoder.prepare(given, self.preprocess).to(device), *masks))
 
     def _inputs(self, source: Source, indices: Sequence[int]) -> tuple[Tensor, Tensor | None]:
-        if isinstance(source, FeatureSource):
+        if has_features(source):
             return source.image_features(indices)
         size = self.preprocess.size
         larger = max(self.resized, size)
@@ -79,7 +79,7 @@ class TextSide:
     @torch.no_grad()
     def __call__(self, source: Source, indices: Sequence[int]) -> Tensor:
         """All texts of the pairs, pair by pair."""
-        if isinstance(source, FeatureSource) and source.text_width is not None:
+        if has_features(source) and source.text_width is not None:
             values, mask, _ = source.text_features(indices)
             return self._encode(values, mask)
         return self._encode([text for index in indices for text in source.pair(index).captions], None)
@@ -103,7 +103,7 @@ def embed(
             side.encoder.eval()
     note = {**note, "records": len(source), "per_shard": settings.per_shard, "half": settings.half}
     claim(folder, note, NOTE)
-    bad = BadRecordCount(source.max_bad if isinstance(source, CroppingSource) else 0.0)
+    bad = BadRecordCount(source.max_bad if can_crop(source) else 0.0)
 
     def fill(path: Path, batches: Iterator[range]) -> None:
         shard = _Shard()
@@ -129,7 +129,7 @@ class _Shard:
         pairs = [source.pair(index) for index in indices]
         if images is not None:
             self.parts.setdefault("image", []).append(images.cpu())
-        if isinstance(source, FeatureSource) and source.text_width is not None:
+        if has_features(source) and source.text_width is not None:
             owners = source.text_features(indices)[2].tolist()
         else:
             owners = [place for place, pair in enumerate(pairs) for _ in pair.captions]

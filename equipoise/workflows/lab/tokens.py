@@ -10,7 +10,7 @@ from torch import Tensor
 from equipoise.analysis.plots.token_ablation_plot import draw_tokens
 from equipoise.analysis.report import AnalysisReport
 from equipoise.analysis.token_ablation import Measure, Subsets, sub_spheres, subset_accuracies
-from equipoise.data.source import LabelledSource, Source
+from equipoise.data.source import Source, is_labelled
 from equipoise.evaluation.encoding import captions, encode_images, labels, prompt_points
 from equipoise.evaluation.metrics import percent
 from equipoise.evaluation.retrieval import retrieval, retrieval_chance
@@ -36,8 +36,8 @@ def leave_tokens_out(subject: Subject, task: str, draws: int) -> AnalysisReport:
 
 
 def _zero_shot(model: Model, source: Source) -> tuple[Measure, float, str]:
-    labelled, truth = labels(source) if isinstance(source, LabelledSource) else ([], None)
-    if not isinstance(source, LabelledSource) or truth is None or not labelled:
+    labelled, truth = labels(source) if is_labelled(source) else ([], None)
+    if not is_labelled(source) or truth is None or not labelled:
         raise UserError("this data has no classes; give data whose records carry a label, or --task retrieval")
     images, prompts = encode_images(model, source, 256)[labelled], prompt_points(model, source)
 

@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 from collections import deque
+from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
 
@@ -17,12 +18,13 @@ import torch
 from PIL import Image
 from some_files import records, write_tar
 
-from equipoise.data.bad_record_fallback import cut
 from equipoise.data.bad_records import FEW
 from equipoise.data.batches import Batches
+from equipoise.data.crops import cut_crops
 from equipoise.data.files import Mixture, Shards
 from equipoise.data.preprocess import Preprocess, crop_boxes, crop_draws, random_crops
-from equipoise.data.sampling import EpochSampler, generator
+from equipoise.data.rng import generator
+from equipoise.data.sampling import EpochSampler
 from equipoise.data.scenes import Scenes
 from equipoise.data.source import Source
 from equipoise.data.tokenizer import CaptionTokenizer
@@ -154,14 +156,18 @@ def test_the_crop_is_the_one_that_was_drawn(folder, tokens):
 
 def test_the_next_sound_record_stands_in(folder, tokens):
     source = source_of(folder, "bad")
-    found = cut(
-        source, [2, 3, 4, 17, 39], 8, lambda places, sizes: torch.cat([torch.zeros_like(sizes), sizes.flip(1)], 1)
-    )
+
+    def whole(places: Sequence[int], sizes: torch.Tensor) -> torch.Tensor:
+        return torch.cat([torch.zeros_like(sizes), sizes.flip(1)], 1)
+
+    found = cut_crops(source, [2, 3, 4, 17, 39], 8, [whole, whole])
     assert found.indices == [2, 5, 5, 18, 39]
+    assert [pair.key for pair in found.pairs] == ["00002", "00005", "00005", "00018", "00039"]
+    assert torch.equal(*found.pixels)
     assert sorted({fault.place.rpartition(" ")[2] for fault in found.faults}) == ["00003", "00004", "00017"]
-    alone = cut(source, [5, 18], 8, lambda places, sizes: torch.cat([torch.zeros_like(sizes), sizes.flip(1)], 1))
-    assert torch.equal(found.pixels[[1, 3]], alone.pixels)
-    assert torch.equal(found.pixels[1], found.pixels[2])
+    alone = cut_crops(source, [5, 18], 8, [whole])
+    assert torch.equal(found.pixels[0][[1, 3]], alone.pixels[0])
+    assert torch.equal(found.pixels[0][1], found.pixels[0][2])
 
 
 @pytest.mark.parametrize("workers", [0, 2])
@@ -220,6 +226,7 @@ sys.path.insert(0, {str(Path(__file__).parent)!r})
 import json
 from itertools import islice
 from equipoise.data.batches import Batches
+from equipoise.data.crops import cut_crops
 from equipoise.data.files import Shards
 from equipoise.data.preprocess import Preprocess
 from equipoise.data.tokenizer import CaptionTokenizer

@@ -6,7 +6,7 @@ import pytest
 from some_files import jpeg
 
 from equipoise.data.files import Folders
-from equipoise.data.source import LabelledSource
+from equipoise.data.source import is_labelled
 from equipoise.types import UserError
 
 
@@ -21,7 +21,7 @@ def test_labels_are_folders(tmp_path):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_bytes(jpeg())
     source = Folders(test="train", root=str(tmp_path), templates=("a {}.", "{c}!")).build("test")
-    assert isinstance(source, LabelledSource)
+    assert is_labelled(source)
     assert source.class_names == ("cat", "hot dog")
     pairs = [source.pair(index) for index in range(len(source))]
     assert [(pair.key, pair.label) for pair in pairs] == [

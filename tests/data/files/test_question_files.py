@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from equipoise.data.files.coco_json import read_json
+from equipoise.data.files.coco import read_json
 from equipoise.data.files.vqa_files import read_questions, write_questions
 from equipoise.data.vqa_questions import Question, image_places
 from equipoise.types import UserError

@@ -61,7 +61,7 @@ def test_arrays_are_read_with_the_tags_of_the_json(tmp_path):
     )
     with pytest.warns(UserWarning, match="1 of 3 records have no regions in the shards"):
         source = settings(path).build("train")
-    assert (source.found.most, source.found.width, len(source)) == (3, 7, 3)
+    assert (source.region_folder.most, source.region_folder.width, len(source)) == (3, 7, 3)
     features, mask = source.regions([2, 0, 1])
     assert mask.tolist() == [[True] * 3, [True, True, False], [False] * 3]
     torch.testing.assert_close(features[1, :2], torch.from_numpy(array(2)))

@@ -11,7 +11,7 @@ from equipoise.data.scenes.corpus import Scenes
 from equipoise.data.scenes.language.parser import matches, parse
 from equipoise.data.scenes.noise import Noise
 from equipoise.data.scenes.rendering.render import render
-from equipoise.data.source import JudgedSource, LabelledSource, Source
+from equipoise.data.source import is_judged, is_labelled
 from equipoise.types import UserError
 
 SMALL = Scenes.Config(train_size=300, validation_size=60, test_size=60)
@@ -20,9 +20,8 @@ NOISY = Scenes.Config(train_size=600, noise=Noise(shuffled=0.25, wrong_attribute
 
 def test_it_is_a_judged_and_labelled_source() -> None:
     scenes = SMALL.build("test")
-    assert isinstance(scenes, Source)
-    assert isinstance(scenes, JudgedSource)
-    assert isinstance(scenes, LabelledSource)
+    assert is_judged(scenes)
+    assert is_labelled(scenes)
     assert [len(SMALL.build(split)) for split in ("train", "validation", "test")] == [300, 60, 60]
 
 
