@@ -17,7 +17,7 @@ from equipoise.evaluation.evaluate import evaluate
 from equipoise.evaluation.evaluator import EvalResult
 from equipoise.evaluation.results import table, write_results
 from equipoise.evaluation.robustness import Robustness
-from equipoise.evaluation.temperature_course import course
+from equipoise.evaluation.temperature import temperature_course
 from equipoise.finetuning.comparison import Comparison
 from equipoise.models.folder import write_model
 from equipoise.models.model import Model, count_parameters
@@ -48,8 +48,8 @@ class RunArtifacts:
         """The model, the results, the report."""
         run, findings, config = self.loaded.run, self.findings, dump(self.loaded.table)
         metrics = {f"{name}/{key}": value for name, found in findings.items() for key, value in found.metrics.items()}
-        went = course(self.outcome.records, self.outcome.epoch)
-        metrics |= went.metrics() if went else {}
+        course = temperature_course(self.outcome.records, self.outcome.epoch)
+        metrics |= course.metrics() if course else {}
         if self.comparison:
             metrics |= self.comparison.metrics()
             write_comparison(folder, self.comparison)
@@ -68,7 +68,7 @@ class RunArtifacts:
             bibliography=bibliography(run),
             confusion=Confusion(shapes.confusion, shapes.classes) if shapes and shapes.confusion is not None else None,
             clamp=self.model.temperature.max_scale,
-            temperature=went.sentence(self.outcome.epoch) if went else "",
+            temperature=course.sentence(self.outcome.epoch) if course else "",
             comparison=self.comparison,
         )
 

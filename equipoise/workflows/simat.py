@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from equipoise.analysis.plots.simat_plot import draw_simat
 from equipoise.analysis.report import AnalysisReport
 from equipoise.data.files.simat.write import write_simat
 from equipoise.data.scenes.simat_questions import SimatSettings
 from equipoise.data.simat_questions import DEV, SPLITS, TEST
+from equipoise.evaluation.simat.plot import draw_simat
 from equipoise.evaluation.simat.sweep import Scores, SimatSweep, checked, chosen, named, sweep
 from equipoise.io.progress import Progress
 from equipoise.types import UserError

@@ -8,11 +8,11 @@ from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from equipoise.analysis.plots.vqa_plot import draw_vqa
 from equipoise.analysis.report import AnalysisReport
 from equipoise.data.files.vqa_files import write_questions
 from equipoise.data.vqa_questions import Question, image_places
 from equipoise.evaluation.metrics import percent
+from equipoise.evaluation.vqa.plot import draw_vqa
 from equipoise.evaluation.vqa.probe import Told, VqaProbeSettings
 from equipoise.evaluation.vqa.protocol import BLIND, PROBE, Answered, ByKind, answer_questions, chance
 from equipoise.io.atomic import write_text
