@@ -30,7 +30,7 @@ import torch
 
 from equipoise.config import load_run
 from equipoise.evaluation.evaluate import validate
-from equipoise.evaluation.temperature_course import course
+from equipoise.evaluation.temperature import temperature_course
 from equipoise.io.atomic import write_text
 from equipoise.workflows import load, train_run
 
@@ -98,7 +98,7 @@ def measure(cell: Cell, settings: Sequence[str], dim: int, folder: Path) -> str:
             raise SystemExit(128 + outcome.signal)
         test = loaded.run.data.build("test")
         best = Path(place) / "checkpoints" / "best"
-        went = course(outcome.records, outcome.epoch)
+        went = temperature_course(outcome.records, outcome.epoch)
         assert went is not None
         found = {
             **asdict(cell),

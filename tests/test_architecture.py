@@ -73,6 +73,7 @@ CHOICES = {
     "forms": {"FORMS"},
     "objectives": {"OBJECTIVES"},
     "data": {"SOURCES"},
+    "evaluation": {"EVALUATIONS"},
 }
 
 
@@ -260,6 +261,8 @@ def test_names_are_chosen_in_literal_dicts(folder):
 
 def test_core_imports_with_torch_numpy_pillow_and_safetensors_alone():
     names = [f"equipoise.{name}" for name in CORE] + ["equipoise.training.loop", "equipoise.models.folder", "equipoise"]
+    measured = [path for name, path in modules() if name in {"evaluation", "analysis"}]  # pictures are drawn on demand
+    names += [".".join(("equipoise", *path.relative_to(PACKAGE).with_suffix("").parts)) for path in measured]
     script = f"""
 import importlib, sys
 for absent in {ABSENT}:

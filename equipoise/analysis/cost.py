@@ -14,14 +14,17 @@ back, each storage once, weights left out.
 Times on a CPU are processor time, all threads together, so that what else the machine does hardly shows; on a GPU they
 are by the clock.
 What is measured is the stack of blocks of the tower itself, built from the recipe with random weights, fed t tokens.
+
+`draw_cost` shows what class tokens add, by the estimate and as measured.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
@@ -30,10 +33,22 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 from equipoise.encoders.packing import Even
+from equipoise.io.figures import SERIES, captioned_figure, panel_title, style
 from equipoise.types import UserError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 REPEATS = 15  # of which the quickest counts: what else the machine does only ever adds
 PATIENCE = 4.0  # seconds for one measurement, if that allows more than one run
+LINES = {  # label: field, colour, line
+    "multiply-adds, estimate": ("estimated_macs", SERIES[0], (0, (4, 2))),
+    "multiply-adds, measured": ("measured_macs", SERIES[0], "-"),
+    "activations, estimate": ("estimated_activations", SERIES[1], (0, (4, 2))),
+    "activations, measured": ("measured_activations", SERIES[1], "-"),
+    "time of a training step, measured": ("seconds_training", SERIES[2], "-"),
+}
 
 
 class Stack(nn.Module):
@@ -175,3 +190,36 @@ def _seconds(works: Sequence[Callable[[], None]], device: torch.device) -> list[
 def _wait(device: torch.device) -> None:
     if device.type == "cuda":
         torch.cuda.synchronize(device)
+
+
+def added(costs: Sequence[Cost], field: str) -> list[float]:
+    """How much more than with one class token, as a share."""
+    return [getattr(cost, field) / getattr(costs[0], field) - 1 for cost in costs]
+
+
+def draw_cost(towers: Mapping[str, Sequence[Cost]], finding: str) -> Figure:
+    """`towers` by name, each with its costs by number of class tokens, the first with 1."""
+    with style():
+        figure = captioned_figure("What class tokens cost", finding, height=4.2)
+        panels = figure.subplots(1, len(towers), squeeze=False)[0]
+        for axes, (name, costs) in zip(panels, towers.items(), strict=True):
+            _panel(axes, costs)
+            panel_title(axes, f"{name.capitalize()} tower, {costs[0].tokens} tokens with one class token")
+        panels[0].set_ylabel("more than with one class token")
+        panels[0].legend(loc="upper left")
+    return figure
+
+
+def _panel(axes: Axes, costs: Sequence[Cost]) -> None:
+    from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+
+    axes.set_xscale("log", base=2)
+    counts = [cost.class_tokens for cost in costs]
+    for label, (field, colour, line) in LINES.items():
+        ring = {"markersize": 8, "markerfacecolor": "none"} if field.startswith("estimated") else {"markersize": 3.5}
+        axes.plot(counts, added(costs, field), color=colour, linestyle=line, label=label, marker="o", **ring)  # type: ignore[arg-type]
+    axes.xaxis.set_major_locator(FixedLocator(counts))
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda count, _: f"{count:g}"))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda share, _: f"{100 * share:+.0f}%"))
+    axes.set_xlabel("class tokens")

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from equipoise.io.atomic import replacing, write_text
-from equipoise.reports.plots import png
+from equipoise.io.figures import png
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

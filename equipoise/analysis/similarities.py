@@ -9,23 +9,39 @@ u, v [N, d] points of N pairs, one text an image; s the space's similarity, with
 negative, a distance). `confused` is the share of negatives closer than the positive of the same image.
 A negative is any other pair's text: where captions repeat, or fit several pictures, some negatives are true matches.
 Similarities are made in tiles, visited twice (for the range, then to be counted), so memory does not grow with N².
+
+`draw_similarities` is Fig. 8, one panel per set of data.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from equipoise.analysis.sampled_pairs import SampledPoints, on_diagonal, tiles
+from equipoise.io.figures import SERIES, captioned_figure, panel_title, style
 from equipoise.spaces import Space
 from equipoise.types import UserError
 
-KINDS = ("positive", "negative", "images", "texts")
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
 TILE = 1024
+LABELS = {
+    "positive": "image and its text",
+    "negative": "image and another text",
+    "images": "two images",
+    "texts": "two texts",
+}
+KINDS = tuple(LABELS)
+COLOURS = dict(zip(LABELS, (SERIES[2], SERIES[1], SERIES[0], SERIES[3]), strict=True))
 
 
 @dataclass(frozen=True)
@@ -101,3 +117,28 @@ def _range(points: SampledPoints, space: Space) -> tuple[float, float]:
 def _spread(counts: Tensor, number: int, total: float, squares: float) -> Spread:
     mean = total / number
     return Spread(counts.tolist(), number, mean, math.sqrt(max(0.0, squares / number - mean * mean)))
+
+
+def draw_similarities(found: Mapping[str, Similarities], finding: str) -> Figure:
+    """`found` by the name of the data."""
+    with style():
+        figure = captioned_figure("How similar pairs are", finding, height=1.5 + 2.2 * len(found))
+        panels = np.atleast_1d(figure.subplots(len(found), 1, sharex=True))
+        for axes, (name, one) in zip(panels, found.items(), strict=True):
+            _panel(axes, one)
+            panel_title(axes, name)
+            axes.set_ylabel("density")
+        panels[-1].set_xlabel("similarity (without temperature)")
+        panels[0].legend(loc="upper left")
+    return figure
+
+
+def _panel(axes: Axes, found: Similarities) -> None:
+    edges = np.array(found.edges)
+    for kind, spread in found.spreads.items():
+        density = np.array(spread.counts) / (spread.total * np.diff(edges))
+        axes.stairs(density, edges, color=COLOURS[kind], linewidth=1.6, label=LABELS[kind])
+        axes.stairs(density, edges, color=COLOURS[kind], fill=True, alpha=0.14)
+        axes.axvline(spread.mean, color=COLOURS[kind], linewidth=1, linestyle=(0, (3, 2)))
+    axes.set_ylim(bottom=0)
+    axes.margins(x=0)

@@ -3,7 +3,9 @@
 Sun and Li 2024, "Analyzing the Impact of Learnable Softmax Temperature ...", §2.4, Fig. 3 and Table 7.
 
 The curves come from a run's `metrics.jsonl`, where "temperature" is τ = exp(t) as the loss used it. The step of
-convergence follows `evaluation/temperature_convergence.py`. The share of steps at the bound is that of logged steps.
+convergence follows `evaluation/temperature.py`. The share of steps at the bound is that of logged steps.
+
+`draw_temperatures` is Fig. 3: the temperature of runs over their steps, with the step at which each converged.
 """
 
 from __future__ import annotations
@@ -11,10 +13,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from equipoise.evaluation.temperature_convergence import converged_at
+import numpy as np
+
+from equipoise.evaluation.temperature import converged_at
+from equipoise.io.figures import SERIES, SERIES_STYLES, captioned_figure, style
 from equipoise.training.logging.metrics import METRICS_FILE, read_metrics
 from equipoise.types import UserError
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True)
@@ -63,3 +72,34 @@ def temperature_curve(
         converged_at(steps, scales, epoch_steps) if learnable else None,
         sum(bool(record.get("at_bound")) for record in records) / len(records),
     )
+
+
+def draw_temperatures(curves: Sequence[TemperatureCurve], bound: float | None, finding: str) -> Figure:
+    """`bound` is the largest temperature allowed, where all runs share one."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
+
+    with style():
+        figure = captioned_figure("How the temperature moved", finding, height=4.2)
+        axes = figure.subplots()
+        axes.set_yscale("log")
+        for number, curve in enumerate(curves):
+            colour, dashes = SERIES[number % len(SERIES)], SERIES_STYLES[number // len(SERIES) % len(SERIES_STYLES)]
+            axes.plot([0, *curve.steps], [curve.scales[0], *curve.scales], color=colour, linestyle=dashes,
+                      label=f"{curve.label} → {curve.final:.3g}")  # fmt: skip
+            if curve.converged is not None:
+                at = curve.scales[int(np.searchsorted(curve.steps, curve.converged))]
+                axes.plot([curve.converged], [at], "o", color=colour, markersize=6)
+        if bound is not None and any(curve.at_bound for curve in curves):
+            axes.axhline(bound, color=SERIES[1], linewidth=1, linestyle=(0, (4, 3)))
+            axes.annotate(f"bound {bound:g}", (1, bound), (-2, 3), xycoords=("axes fraction", "data"),
+                          textcoords="offset points", ha="right", color=SERIES[1], fontsize=8.5)  # fmt: skip
+        axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axes.yaxis.set_minor_locator(NullLocator())
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
+        axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda step, _: f"{step:,.0f}"))
+        axes.set_xlim(left=0)
+        axes.set_xlabel("step (a dot: converged, within 2% for an epoch from there on)")
+        axes.set_ylabel("temperature exp(t)")
+        figure.legend(loc="outside right upper")
+    return figure

@@ -9,21 +9,28 @@ m comes from the space; a space without sub-spheres has nothing to leave out. Wi
 adds nothing to the similarity. With the geodesic distance it adds the same to all of them, so that the order of single
 similarities is that of the subset. The paper does not say how many subsets it drew; here up to `draws` different ones,
 or all there are where they are fewer. The deviation is that of a sample (n - 1).
+
+`draw_tokens` shows Table 11: accuracy over the number of tokens kept, every subset a dot.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from equipoise.data.rng import generator
+from equipoise.io.figures import INK, SERIES, captioned_figure, style
 from equipoise.spaces import Space
 from equipoise.types import UserError
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 Measure = Callable[[Callable[[Tensor], Tensor]], float]  # given what to do with points, an accuracy
 
@@ -91,3 +98,33 @@ def draw_subsets(m: int, count: int, draws: int, seed: int) -> list[tuple[int, .
     while len(found) < draws:
         found[tuple(sorted(torch.randperm(m, generator=chance)[:count].tolist()))] = None
     return list(found)
+
+
+def draw_tokens(found: Sequence[Subsets], chance: float, what: str, finding: str) -> Figure:
+    """`what` names the accuracy, `chance` is what guessing scores."""
+    from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+
+    with style():
+        figure = captioned_figure("With some of the class tokens", finding, width=6.5, height=4.0)
+        axes = figure.subplots()
+        axes.set_xscale("log", base=2)
+        for one in found:
+            axes.plot(
+                [one.tokens] * len(one.accuracies), one.accuracies, "o", color=SERIES[0], alpha=0.25, markersize=4
+            )
+        counts, means = [one.tokens for one in found], [one.mean for one in found]
+        axes.errorbar(counts, means, [one.deviation for one in found], color=SERIES[0], capsize=3, marker="o",
+                      markersize=6, label="mean ± standard deviation")  # fmt: skip
+        for one in found:
+            axes.annotate(f"{100 * one.mean:.1f}", (one.tokens, one.mean), (7, -11), textcoords="offset points")
+        axes.axhline(chance, color=INK, linewidth=1, linestyle=(0, (3, 2)), label="guessing")
+        axes.xaxis.set_major_locator(FixedLocator(counts))
+        axes.xaxis.set_minor_locator(NullLocator())
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda count, _: f"{count:g}"))
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda share, _: f"{100 * share:.0f}%"))
+        axes.set_ylim(bottom=0)
+        axes.margins(x=0.09)
+        axes.set_xlabel(f"class tokens kept, of {found[-1].tokens}")
+        axes.set_ylabel(what)
+        axes.legend(loc="upper left")
+    return figure

@@ -17,6 +17,7 @@ from equipoise.evaluation import EVALUATIONS, linear_probe
 from equipoise.evaluation.evaluator import TASKS
 from equipoise.evaluation.metrics import Metric
 from equipoise.io.atomic import write_text
+from equipoise.io.tables import make_table
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -60,20 +61,15 @@ def write_results(path: Path, **evaluation: Any) -> Path:
 
 
 def table(metrics: Mapping[str, float], chance: Mapping[str, float] | None = None, title: str = "") -> Table:
-    """Metric, value and chance, side by side, for the terminal."""
-    from rich.table import Table
-
-    chance = chance or {}
-    rows = Table(title=title or None, title_justify="left")
-    rows.add_column("metric")
-    rows.add_column("value", justify="right", style="bold")
-    rows.add_column("chance", justify="right", style="dim")
-    for name, value in metrics.items():
-        known = metric(name)
-        if known.is_count:
-            continue
-        rows.add_row(known.label, known.show(value), known.show(chance[name]) if name in chance else "")
-    return rows
+    """Metric, value and chance, side by side, for the terminal; counts are left out."""
+    known = {name: metric(name) for name in metrics}
+    guesses = {name: known[name].show(value) for name, value in (chance or {}).items() if name in known}
+    rows = [
+        (known[name].label, known[name].show(value), guesses.get(name, ""))
+        for name, value in metrics.items()
+        if not known[name].is_count
+    ]
+    return make_table(("metric", "value", "chance"), rows, title=title, styles={"value": "bold", "chance": "dim"})
 
 
 def _clip_benchmark_names(metrics: Mapping[str, float]) -> dict[str, float]:

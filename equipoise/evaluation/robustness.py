@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from equipoise.data.few_shot import SHIFTED
 from equipoise.evaluation.evaluator import EvalResult
 from equipoise.evaluation.metrics import percent
+from equipoise.io.tables import make_table
 from equipoise.types import UserError
 
 if TYPE_CHECKING:
@@ -63,14 +64,7 @@ class Robustness:
 
     def table(self, title: str = "accuracy before and after") -> Table:
         """For the terminal."""
-        from rich.table import Table
-
-        table = Table(title=title, title_justify="left")
-        for column in COLUMNS:
-            table.add_column(column, justify="left" if column == COLUMNS[0] else "right")
-        for row in self.rows():
-            table.add_row(*row)
-        return table
+        return make_table(COLUMNS, self.rows(), title=title)
 
 
 def robustness(before: Mapping[str, EvalResult], after: Mapping[str, EvalResult]) -> Robustness:

@@ -8,12 +8,15 @@ Liang et al. 2022, "Mind the Gap", §4.2; Oh et al. 2023, App. A.1 (`models/embe
 Oh et al. report the best λ of the test set; here held-out data choose it, which is not the data it is reported on. Each
 point is encoded once, whatever the number of amounts, and ranked block by block. Of equally good amounts the smallest
 is taken, so that nothing is shifted without a reason.
+
+`draw_shift` shows the metric over the amounts.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -24,10 +27,14 @@ from equipoise.evaluation.encoding import captions, encode_image_subset, encode_
 from equipoise.evaluation.retrieval import retrieval, retrieval_chance
 from equipoise.evaluation.settings import Evaluation
 from equipoise.evaluation.zeroshot import zero_shot
+from equipoise.io.figures import SERIES, captioned_figure, style
 from equipoise.models.compatibility import require_compatible
 from equipoise.models.embedding_shift import require_vectors, shifted
 from equipoise.models.model import Model
 from equipoise.types import UserError
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 GRIDS: dict[str, tuple[float, ...]] = {
     "paper": tuple(k / 100 for k in range(-10, 11)),
@@ -150,3 +157,15 @@ class _Score:
         if self.metric not in found:
             raise UserError(f'the held-out data has too few classes for "{self.metric}"; choose acc1')
         return found[self.metric]
+
+
+def draw_shift(amounts: Sequence[float], values: Sequence[float], best: float, metric: str, finding: str) -> Figure:
+    with style():
+        figure = captioned_figure("How far images and texts are shifted towards each other", finding)
+        axes = figure.subplots()
+        axes.plot(amounts, values, color=SERIES[0], marker=".")
+        axes.axhline(values[list(amounts).index(0.0)], color=SERIES[1], linewidth=1, linestyle=(0, (4, 3)))
+        axes.plot([best], [values[list(amounts).index(best)]], "o", color=SERIES[0], markersize=7)
+        axes.set_xlabel("λ (above 0: closer; the dot: the best; dashed: not shifted)")
+        axes.set_ylabel(f"{metric}, held out")
+    return figure

@@ -1,30 +1,19 @@
-"""Curves of a run, in one style for the whole project.
-
-Figures are `Figure` objects, never pyplot's global state. Colours are Okabe and Ito's, told apart with any colour
-vision. `svg` swaps them for CSS variables, so a figure within a page follows its light or dark scheme and its font;
-`png` keeps them, for a figure that stands alone.
-"""
+"""Curves of a run: which charts a report shows, and how the records of metrics.jsonl fill them."""
 
 from __future__ import annotations
 
-import io
-import re
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from equipoise.io.figures import SERIES, style
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-INK, GRID, PAPER = "#3c4450", "#e3e7ec", "#fefefe"
-SERIES = ("#0072b2", "#d55e00", "#009e73", "#cc79a7")
-CSS_VARIABLES = {INK: "--ink-soft", GRID: "--line", PAPER: "--card"} | {
-    colour: f"--series-{number}" for number, colour in enumerate(SERIES, start=1)
-}
 BINS = 160  # points a line is drawn with at most: as many as the eye can use at this size
 PREFIX = "validation/"
 WAYS = {"text → image": "text_to_image", "image → text": "image_to_text"}
@@ -96,23 +85,6 @@ def charts(clamp: float | None = None, temperature: str = "") -> tuple[Chart, ..
     )
 
 
-def style() -> AbstractContextManager[None]:
-    """The project's look, for every figure it makes."""
-    import matplotlib as mpl
-
-    return mpl.rc_context(
-        {
-            "font.family": "sans-serif", "font.size": 9, "text.color": INK,
-            "axes.edgecolor": GRID, "axes.labelcolor": INK, "axes.facecolor": "none", "axes.grid": True,
-            "axes.spines.top": False, "axes.spines.right": False, "axes.spines.left": False, "axes.axisbelow": True,
-            "grid.color": GRID, "grid.linewidth": 0.7, "lines.linewidth": 1.7, "lines.solid_capstyle": "round",
-            "xtick.color": INK, "ytick.color": INK, "xtick.major.size": 0, "ytick.major.size": 0,
-            "ytick.minor.size": 0, "legend.frameon": False, "legend.fontsize": 8.5,
-            "figure.facecolor": "none", "savefig.facecolor": "none", "svg.fonttype": "none",
-        }
-    )  # fmt: skip
-
-
 def draw(chart: Chart, records: Sequence[Mapping[str, Any]]) -> Figure | None:
     """The chart of these records, or None where they hold nothing to show."""
     lines = {label: points for label, key in chart.lines.items() if (points := series(records, key)).size}
@@ -144,30 +116,6 @@ def binned(points: np.ndarray) -> np.ndarray:
     """At most `BINS` rows of step, mean, lowest and highest value, so that long runs stay small and honest."""
     groups = np.array_split(points, min(BINS, len(points)))
     return np.array([(g[:, 0].mean(), g[:, 1].mean(), g[:, 1].min(), g[:, 1].max()) for g in groups])
-
-
-def svg(figure: Figure, label: str) -> str:
-    """The figure as an `<svg>` element to be put into a page, read aloud as `label`."""
-    import matplotlib as mpl
-
-    buffer = io.StringIO()
-    with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": label}):
-        figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
-    text = buffer.getvalue()
-    text = text[text.index("<svg") :]
-    text = re.sub(r"<metadata>.*?</metadata>|<style.*?</style>", "", text, flags=re.DOTALL)
-    text = re.sub(r'<g id="[^"]*"', "<g", text)  # ids are for the whole page, and figures would share these
-    text = re.sub(r"font-family: [^;\"]*", "font-family: inherit", text)
-    for colour, variable in CSS_VARIABLES.items():
-        text = text.replace(colour, f"var({variable})")
-    return re.sub(r'<svg [^>]*?(viewBox="[^"]*")[^>]*>', rf'<svg \1 role="img" aria-label="{label}">', text, count=1)
-
-
-def png(figure: Figure, dpi: int = 160) -> bytes:
-    """The figure as a PNG on white."""
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=dpi, facecolor="white")
-    return buffer.getvalue()
 
 
 def _line(axes: Axes, points: np.ndarray, label: str, colour: str) -> None:

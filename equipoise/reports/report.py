@@ -20,6 +20,7 @@ from equipoise.evaluation.results import metric
 from equipoise.evaluation.robustness import COLUMNS, Robustness
 from equipoise.finetuning.comparison import Comparison
 from equipoise.io.atomic import write_text
+from equipoise.io.figures import svg
 from equipoise.reports import plots
 from equipoise.reports.page import page
 from equipoise.reports.tuning import section
@@ -196,7 +197,7 @@ def curves(records: Sequence[Mapping[str, Any]], clamp: float | None, temperatur
 
     drawn = ((chart, plots.draw(chart, records)) for chart in plots.charts(clamp, temperature))
     return [
-        {"title": chart.title, "note": chart.note, "svg": Markup(plots.svg(figure, f"Curve: {chart.title}"))}
+        {"title": chart.title, "note": chart.note, "svg": Markup(svg(figure, f"Curve: {chart.title}"))}
         for chart, figure in drawn
         if figure is not None
     ]

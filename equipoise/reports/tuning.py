@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from equipoise.evaluation.results import metric
 from equipoise.finetuning.comparison import Comparison
-from equipoise.reports import plots
+from equipoise.io.figures import INK, SERIES, style, svg
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -23,21 +23,21 @@ def section(comparison: Comparison) -> dict[str, Any]:
         "sentence": comparison.sentence(),
         "left_out": comparison.left_out,
         "tables": [(data, comparison.columns(data), comparison.rows(data)) for data in comparison.numbers],
-        "curve": Markup(plots.svg(draw_curve(comparison), f"Curve: {CURVE}")) if several else None,
+        "curve": Markup(svg(draw_curve(comparison), f"Curve: {CURVE}")) if several else None,
         "title": CURVE,
     }
 
 
 def draw_curve(comparison: Comparison) -> Figure:
     """The score on validation data over the share of the end, beside that of the start."""
-    with plots.style():
+    with style():
         from matplotlib.figure import Figure
 
         figure = Figure(figsize=(5.2, 2.8), layout="constrained")
         axes = figure.add_subplot()
-        axes.plot(comparison.shares, comparison.scores, color=plots.SERIES[0], marker="o", markersize=3.5)
-        axes.plot([comparison.chosen], [comparison.after], "o", color=plots.SERIES[1], markersize=7)
-        axes.axhline(comparison.before, color=plots.INK, linewidth=1, linestyle=(0, (4, 3)))
+        axes.plot(comparison.shares, comparison.scores, color=SERIES[0], marker="o", markersize=3.5)
+        axes.plot([comparison.chosen], [comparison.after], "o", color=SERIES[1], markersize=7)
+        axes.axhline(comparison.before, color=INK, linewidth=1, linestyle=(0, (4, 3)))
         axes.annotate("start", (1, comparison.before), (-2, 3), xycoords=("axes fraction", "data"),
                       textcoords="offset points", ha="right", fontsize=8.5)  # fmt: skip
         axes.set_xlabel("share of the tuned weights (0: the start)")

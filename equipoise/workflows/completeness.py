@@ -13,6 +13,7 @@ from equipoise.evaluation.completeness import TEMPLATE, Completeness, SentencePa
 from equipoise.evaluation.completeness_scenes import scene_contrasts
 from equipoise.evaluation.metrics import percent
 from equipoise.io.atomic import write_text
+from equipoise.io.tables import make_table, print_tables
 from equipoise.types import UserError
 from equipoise.workflows.subject import Subject
 
@@ -54,14 +55,9 @@ def contrasts_of(pairs: Sequence[Pair], objects: Path | None, template: str, see
 
 
 def _print(found: Sequence[Completeness]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    rows = Table(title="the complete sentence is the closer one (guessing: 50%)", title_justify="left")
-    rows.add_column("the other")
-    for name in ("objects", "right", "± error", "pairs"):
-        rows.add_column(name, justify="right")
-    for one in found:
-        numbers = str(one.objects or "all"), percent(one.right), percent(one.error), f"{one.pairs:,}"
-        rows.add_row(one.kind, *numbers, style="bold" if not one.objects else "")
-    Console().print(rows)
+    rows = [
+        (one.kind, str(one.objects or "all"), percent(one.right), percent(one.error), f"{one.pairs:,}") for one in found
+    ]
+    totals = [number for number, one in enumerate(found) if not one.objects]
+    title = "the complete sentence is the closer one (guessing: 50%)"
+    print_tables(make_table(("the other", "objects", "right", "± error", "pairs"), rows, title=title, bold=totals))

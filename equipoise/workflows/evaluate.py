@@ -11,13 +11,14 @@ from equipoise.evaluation.evaluate import evaluate
 from equipoise.evaluation.evaluator import EvalResult
 from equipoise.evaluation.robustness import Robustness, robustness
 from equipoise.io.atomic import write_text
+from equipoise.io.tables import print_tables
 from equipoise.models.folder import CONFIG, model_folder
 from equipoise.training.device import torch_device
 from equipoise.training.distributed.process_group import process_group
 from equipoise.training.distributed.sharded_encoding import sharded_encoding
 from equipoise.training.distributed.wrap import device_of_rank
 from equipoise.workflows.load import load_with_settings
-from equipoise.workflows.save import print_change, print_findings, write_findings
+from equipoise.workflows.save import print_findings, write_findings
 
 CHANGE = "robustness.json"
 
@@ -63,7 +64,7 @@ def _tell(
 ) -> None:
     print_findings(findings)
     if change:
-        print_change(change)
+        print_tables(change.table())
     if out is not None:
         write_findings(out, run, str(path), findings)
         if change:

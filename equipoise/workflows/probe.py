@@ -28,6 +28,7 @@ from equipoise.evaluation.linear_probe import (
 from equipoise.evaluation.metrics import percent
 from equipoise.evaluation.results import table, write_results
 from equipoise.io.progress import Progress
+from equipoise.io.tables import print_tables
 from equipoise.models.compatibility import require_compatible
 from equipoise.models.model import Model
 from equipoise.types import UserError
@@ -134,9 +135,7 @@ def _joined(*parts: Labelled) -> Labelled:
 
 
 def _print(found: LinearProbe, classes: int, parts: Sequence[Labelled]) -> None:
-    from rich.console import Console
-
-    Console().print(table(found.metrics, probe_chance(classes), "linear probe"))
+    print_tables(table(found.metrics, probe_chance(classes), "linear probe"))
     sizes = [f"{len(part.classes):,}" for part in parts]
     print(
         f"{parts[0].features.shape[1]} features; {sizes[0]} records to train, {sizes[1]} to choose, {sizes[2]} to test"

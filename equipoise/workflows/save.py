@@ -16,9 +16,9 @@ from equipoise.evaluation import EVALUATIONS
 from equipoise.evaluation.evaluate import evaluate
 from equipoise.evaluation.evaluator import EvalResult
 from equipoise.evaluation.results import table, write_results
-from equipoise.evaluation.robustness import Robustness
-from equipoise.evaluation.temperature_course import course
+from equipoise.evaluation.temperature import temperature_course
 from equipoise.finetuning.comparison import Comparison
+from equipoise.io.tables import make_table, print_tables
 from equipoise.models.folder import write_model
 from equipoise.models.model import Model, count_parameters
 from equipoise.reports.examples import gather_examples
@@ -49,8 +49,8 @@ class RunArtifacts:
         """The model, the results, the report."""
         run, findings, config = self.loaded.run, self.findings, dump(self.loaded.table)
         metrics = {f"{name}/{key}": value for name, found in findings.items() for key, value in found.metrics.items()}
-        went = course(self.outcome.records, self.outcome.epoch)
-        metrics |= went.metrics() if went else {}
+        course = temperature_course(self.outcome.records, self.outcome.epoch)
+        metrics |= course.metrics() if course else {}
         if self.comparison:
             metrics |= self.comparison.metrics()
             write_comparison(folder, self.comparison)
@@ -69,7 +69,7 @@ class RunArtifacts:
             bibliography=bibliography(run),
             confusion=Confusion(shapes.confusion, shapes.classes) if shapes and shapes.confusion is not None else None,
             clamp=self.model.temperature.max_scale,
-            temperature=went.sentence(self.outcome.epoch) if went else "",
+            temperature=course.sentence(self.outcome.epoch) if course else "",
             comparison=self.comparison,
         )
 
@@ -120,34 +120,18 @@ def collect_artifacts(
 
 
 def print_findings(findings: Mapping[str, EvalResult]) -> None:
-    from rich.console import Console
-
-    console = Console()
-    for name, finding in findings.items():
-        console.print(table(finding.metrics, finding.chance, name.replace("_", " ")))
-
-
-def print_change(change: Robustness) -> None:
-    from rich.console import Console
-
-    Console().print(change.table())
+    print_tables(*(table(one.metrics, one.chance, name.replace("_", " ")) for name, one in findings.items()))
 
 
 def print_comparison(comparison: Comparison) -> None:
     """Before and after, side by side."""
     from rich.console import Console
-    from rich.table import Table
 
-    console = Console()
     for data in comparison.numbers:
-        rows = Table("metric", *comparison.columns(data), title=data, title_justify="left")
-        for column in rows.columns[1:]:
-            column.justify = "right"
-        for name, values in comparison.rows(data):
-            rows.add_row(name, *values)
-        console.print(rows)
+        rows = [(name, *values) for name, values in comparison.rows(data)]
+        print_tables(make_table(("metric", *comparison.columns(data)), rows, title=data))
     for sentence in filter(None, (comparison.sentence(), comparison.left_out)):
-        console.print(sentence, highlight=False, soft_wrap=True)
+        Console().print(sentence, highlight=False, soft_wrap=True)
 
 
 def write_findings(folder: Path, run: Run, model: str, findings: Mapping[str, EvalResult]) -> None:

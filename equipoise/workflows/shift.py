@@ -9,7 +9,6 @@ from pathlib import Path
 
 import torch
 
-from equipoise.analysis.plots.shift_plot import draw_shift
 from equipoise.analysis.report import AnalysisReport
 from equipoise.config import Loaded, dump, load_run
 from equipoise.data.remap import subset
@@ -17,7 +16,7 @@ from equipoise.data.rng import generator
 from equipoise.data.source import Source
 from equipoise.evaluation.metrics import percent
 from equipoise.evaluation.settings import Evaluation
-from equipoise.evaluation.shift_sweep import GRIDS, ShiftSweep, require_shiftable, sweep_shift
+from equipoise.evaluation.shift_sweep import GRIDS, ShiftSweep, draw_shift, require_shiftable, sweep_shift
 from equipoise.io.progress import Progress
 from equipoise.models.embedding_shift import Shift
 from equipoise.models.folder import save_model

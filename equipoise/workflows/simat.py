@@ -5,15 +5,16 @@ from __future__ import annotations
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from equipoise.analysis.plots.simat_plot import draw_simat
 from equipoise.analysis.report import AnalysisReport
 from equipoise.data.files.simat.write import write_simat
 from equipoise.data.scenes.simat_questions import SimatSettings
 from equipoise.data.simat_questions import DEV, SPLITS, TEST
 from equipoise.evaluation.simat.data import SimatFiles, SimatTask, encode_task, file_task, scene_task
 from equipoise.evaluation.simat.examples import write_found
+from equipoise.evaluation.simat.plot import draw_simat
 from equipoise.evaluation.simat.sweep import Scores, SimatSweep, checked, chosen, named, sweep
 from equipoise.io.progress import Progress
+from equipoise.io.tables import make_table, print_tables
 from equipoise.types import UserError
 from equipoise.workflows.subject import Subject
 
@@ -83,17 +84,13 @@ def _plain(one: SimatSweep) -> dict[str, object]:
 
 
 def _print(found: dict[str, SimatSweep], place: int | None) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
     for split in (split for split in SPLITS if split in found):
         one = found[split]
-        rows = Table(title=f"SIMAT score on {split}", title_justify="left")
-        rows.add_column("λ", justify="right")
-        for field, score in one.chance.items():
-            rows.add_column(f"{field}\n{score.questions:,}", justify="right")
-        for number, (lam, scores) in enumerate(zip(one.lambdas, one.scores, strict=True)):
-            values = (f"{scores[field].score:.1f}" for field in one.chance)
-            rows.add_row(f"{lam:g}", *values, style="bold" if number == place else "")
-        rows.add_row("any", *(f"{score.score:.1f}" for score in one.chance.values()))
-        Console().print(rows)
+        columns = ("λ", *(f"{field}\n{score.questions:,}" for field, score in one.chance.items()))
+        rows = [
+            (f"{lam:g}", *(f"{scores[field].score:.1f}" for field in one.chance))
+            for lam, scores in zip(one.lambdas, one.scores, strict=True)
+        ]
+        rows.append(("any", *(f"{score.score:.1f}" for score in one.chance.values())))
+        bold = () if place is None else (place,)
+        print_tables(make_table(columns, rows, title=f"SIMAT score on {split}", text_columns=0, bold=bold))

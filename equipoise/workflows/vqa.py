@@ -8,16 +8,17 @@ from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from equipoise.analysis.plots.vqa_plot import draw_vqa
 from equipoise.analysis.report import AnalysisReport
 from equipoise.data.files.vqa_files import write_questions
 from equipoise.data.vqa_questions import Question, image_places
 from equipoise.evaluation.metrics import percent
 from equipoise.evaluation.vqa.data import VqaFiles, encoded, questions_of
+from equipoise.evaluation.vqa.plot import draw_vqa
 from equipoise.evaluation.vqa.probe import Told, VqaProbeSettings
 from equipoise.evaluation.vqa.protocol import BLIND, PROBE, Answered, ByKind, answer_questions, chance
 from equipoise.io.atomic import write_text
 from equipoise.io.progress import Progress
+from equipoise.io.tables import make_table, print_tables
 from equipoise.types import UserError
 from equipoise.workflows.subject import Subject
 
@@ -85,25 +86,18 @@ def _plain(found: dict[str, ByKind]) -> dict[str, dict[str, dict[str, float]]]:
 
 
 def _print(answered: Answered, guessing: dict[str, float]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
     kinds = answered.found[PROBE]
-    rows = Table(title="questions answered right, by VQA's rule", title_justify="left")
-    rows.add_column("")
-    for kind, one in kinds.items():
-        rows.add_column(f"{kind}\n{one.questions:,}", justify="right")
-    for name, found in answered.found.items():
-        rows.add_row(name, *(percent(found[kind].right) for kind in kinds), style="bold" if name == PROBE else "")
+    columns = ("", *(f"{kind}\n{one.questions:,}" for kind, one in kinds.items()))
+    rows = [(name, *(percent(found[kind].right) for kind in kinds)) for name, found in answered.found.items()]
     if guessing:
-        rows.add_row("guessing", *(percent(guessing[kind]) for kind in kinds))
-    Console().print(rows)
+        rows.append(("guessing", *(percent(guessing[kind]) for kind in kinds)))
+    bold = [list(answered.found).index(PROBE)]
+    print_tables(make_table(columns, rows, title="questions answered right, by VQA's rule", bold=bold))
     if topics := answered.topics[PROBE]:
-        rows = Table(title="by what is asked about", title_justify="left")
-        rows.add_column("")
-        for name in ("questions", PROBE, BLIND):
-            rows.add_column(name, justify="right")
-        for topic, one in topics.items():
-            rows.add_row(topic, f"{one.questions:,}", percent(one.right), percent(answered.topics[BLIND][topic].right))
-        Console().print(rows)
+        blind = answered.topics[BLIND]
+        rows = [
+            (topic, f"{one.questions:,}", percent(one.right), percent(blind[topic].right))
+            for topic, one in topics.items()
+        ]
+        print_tables(make_table(("", "questions", PROBE, BLIND), rows, title="by what is asked about"))
     print(f"{answered.answers:,} answers to choose from; {answered.trained_on:,} questions to train on\n")

@@ -8,8 +8,7 @@ from dataclasses import asdict
 import torch
 from torch import nn
 
-from equipoise.analysis.cost import Cost, TowerCost, costs, tower
-from equipoise.analysis.plots.cost_plot import draw_cost
+from equipoise.analysis.cost import Cost, TowerCost, costs, draw_cost, tower
 from equipoise.analysis.report import AnalysisReport
 from equipoise.config import Run, load_run
 from equipoise.evaluation.metrics import percent

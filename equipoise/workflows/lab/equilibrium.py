@@ -7,8 +7,7 @@ from dataclasses import asdict
 
 import numpy as np
 
-from equipoise.analysis.equilibrium import Equilibrium, equilibrium
-from equipoise.analysis.plots.equilibrium_plot import draw_equilibrium
+from equipoise.analysis.equilibrium import Equilibrium, draw_equilibrium, equilibrium
 from equipoise.analysis.report import AnalysisReport
 from equipoise.analysis.sampled_pairs import draw_points
 from equipoise.types import UserError

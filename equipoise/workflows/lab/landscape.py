@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from equipoise.analysis.landscape import cosine, gradient_norms, loss_surface, random_direction
-from equipoise.analysis.plots.landscape_plot import draw_landscape
+from equipoise.analysis.landscape import cosine, draw_landscape, gradient_norms, loss_surface, random_direction
 from equipoise.analysis.report import AnalysisReport
 from equipoise.data.batches import Batches
 from equipoise.io.progress import Progress

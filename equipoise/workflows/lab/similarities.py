@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 
-from equipoise.analysis.plots.similarities_plot import draw_similarities
 from equipoise.analysis.report import AnalysisReport
 from equipoise.analysis.sampled_pairs import draw_points
-from equipoise.analysis.similarities import Similarities, similarities
+from equipoise.analysis.similarities import Similarities, draw_similarities, similarities
 from equipoise.evaluation.metrics import percent
 from equipoise.models.model import Model
 from equipoise.types import UserError

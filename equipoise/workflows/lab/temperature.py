@@ -9,9 +9,8 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from equipoise.analysis.plots.temperature_plot import draw_temperatures
 from equipoise.analysis.report import AnalysisReport
-from equipoise.analysis.temperature import TemperatureCurve, read_temperature, temperature_curve
+from equipoise.analysis.temperature import TemperatureCurve, draw_temperatures, read_temperature, temperature_curve
 from equipoise.config import Loaded, load_stored
 from equipoise.data.sampling import EpochSampler
 from equipoise.evaluation.metrics import percent

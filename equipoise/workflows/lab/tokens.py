@@ -7,9 +7,8 @@ from dataclasses import asdict
 
 from torch import Tensor
 
-from equipoise.analysis.plots.token_ablation_plot import draw_tokens
 from equipoise.analysis.report import AnalysisReport
-from equipoise.analysis.token_ablation import Measure, Subsets, sub_spheres, subset_accuracies
+from equipoise.analysis.token_ablation import Measure, Subsets, draw_tokens, sub_spheres, subset_accuracies
 from equipoise.data.source import Source, is_labelled
 from equipoise.evaluation.encoding import captions, encode_images, labels, prompt_points
 from equipoise.evaluation.metrics import percent

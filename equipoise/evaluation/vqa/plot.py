@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from equipoise.analysis.plots.figure import page
 from equipoise.evaluation.vqa.protocol import ByKind
-from equipoise.reports.plots import INK, SERIES, style
+from equipoise.io.figures import INK, SERIES, captioned_figure, style
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -22,7 +21,7 @@ def draw_vqa(found: Mapping[str, ByKind], chance: Mapping[str, float], finding: 
 
     kinds = list(next(iter(found.values())))
     with style():
-        figure = page("Questions about pictures", finding, width=7.5, height=4.2)
+        figure = captioned_figure("Questions about pictures", finding, width=7.5, height=4.2)
         axes = figure.subplots()
         wide = WIDTH / len(found)
         for row, (name, by_kind) in enumerate(found.items()):

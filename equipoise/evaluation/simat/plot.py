@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from equipoise.analysis.plots.figure import heading, page
 from equipoise.evaluation.simat.sweep import SimatSweep
-from equipoise.reports.plots import INK, SERIES, style
+from equipoise.io.figures import INK, SERIES, captioned_figure, panel_title, style
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -18,7 +17,9 @@ MARKS = "so^D"  # so that colour is not all that tells the lines apart
 def draw_simat(found: Mapping[str, SimatSweep], place: int | None, finding: str) -> Figure:
     """`place` is that of the λ that is reported, where one could be chosen."""
     with style():
-        figure = page("A picture plus the difference of two words", finding, width=4.2 * len(found) + 0.6, height=4.1)
+        figure = captioned_figure(
+            "A picture plus the difference of two words", finding, width=4.2 * len(found) + 0.6, height=4.1
+        )
         panels = figure.subplots(1, len(found), sharey=True, squeeze=False)[0]
         for axes, (split, one) in zip(panels, found.items(), strict=True):
             for number, field in enumerate(one.chance):
@@ -29,7 +30,7 @@ def draw_simat(found: Mapping[str, SimatSweep], place: int | None, finding: str)
             axes.axhline(one.chance["all"].score, color=INK, linewidth=1, linestyle=(0, (3, 2)), label="any picture")
             if place is not None:
                 axes.axvline(one.lambdas[place], color=INK, linewidth=0.8, alpha=0.5)
-            heading(axes, f"{split}, {one.chance['all'].questions:,} transformations")
+            panel_title(axes, f"{split}, {one.chance['all'].questions:,} transformations")
             axes.set_xlabel("λ, how far along the words")
             axes.set_ylim(bottom=0)
         panels[0].set_ylabel("SIMAT score")

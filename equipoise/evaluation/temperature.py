@@ -1,0 +1,66 @@
+"""How the temperature of a run went: where it ended, when it had settled, how long it sat at its bound.
+
+Sun and Li 2024, "Analyzing the Impact of Learnable Softmax Temperature ...", App. C, Table 7 ("Converge Step"): the
+step at which the temperature "starts to converge (changes less than 2% for an epoch)".
+
+    converged_at = min { s : |τ(s') / τ(s) - 1| < tolerance for every logged s' in (s, s + epoch] }
+
+τ = exp(t) is the scale, not its logarithm. Only steps after which a whole epoch was logged can qualify, so a run
+shorter than an epoch, or one that still moves at its end, gives None. The rule looks one epoch ahead and no further: a
+temperature that rests for an epoch and moves on later has "converged" at its first rest. Logging less often than a few
+times an epoch makes the answer coarse.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+SETTLED = 0.02
+
+
+@dataclass(frozen=True)
+class TemperatureCourse:
+    """What the logged temperatures of a run say."""
+
+    final: float  # exp(t)
+    converged: int | None  # step; None where it did not settle, or an epoch was not seen
+    clamped: float  # share of the logged steps at the bound
+
+    def metrics(self) -> dict[str, float]:
+        step = {} if self.converged is None else {"temperature/converged_step": float(self.converged)}
+        return {"temperature/final": self.final, **step, "temperature/clamped_share": self.clamped}
+
+    def sentence(self, epoch: int) -> str:
+        settled = f"changed by less than {SETTLED:.0%} within an epoch ({epoch:,} steps)"
+        when = f"never {settled}" if self.converged is None else f"first {settled} from step {self.converged:,} on"
+        bound = f"It sat at its bound for {self.clamped:.0%} of the run." if self.clamped else "It never met its bound."
+        return f"It ended at {self.final:.3g} (t = {np.log(self.final):.2f}) and {when}. {bound}"
+
+
+def temperature_course(records: Sequence[Mapping[str, float]], epoch: int) -> TemperatureCourse | None:
+    """From the records of metrics.jsonl; None where they hold no temperature."""
+    logged = [record for record in records if "temperature" in record]
+    if not logged:
+        return None
+    steps, values = ([record[name] for record in logged] for name in ("step", "temperature"))
+    clamped = float(np.mean([record.get("at_bound", 0.0) for record in logged]))
+    return TemperatureCourse(values[-1], converged_at(steps, values, epoch, SETTLED), clamped)
+
+
+def converged_at(
+    steps: Sequence[float], scales: Sequence[float], epoch_steps: float, tolerance: float = 0.02
+) -> int | None:
+    """The first of `steps` (rising) after which `scales` stay within `tolerance` for an epoch; None where none is."""
+    assert len(steps) == len(scales), "one scale a step"
+    at, scale = np.asarray(steps, dtype=float), np.asarray(scales, dtype=float)
+    for number, step in enumerate(at):
+        if at[-1] < step + epoch_steps:
+            return None
+        until = np.searchsorted(at, step + epoch_steps, side="right")
+        change = np.abs(scale[number + 1 : until] / scale[number] - 1)
+        if change.size and change.max() < tolerance:
+            return int(step)
+    return None
