@@ -88,8 +88,8 @@ def _sharded(model: Model, device: torch.device, world: int) -> Model:
 
 @cache
 def _register_outputs(outputs: type) -> None:
-    """Register a dataclass that `forward` returns. FSDP2 gathers a module's parameters again when a gradient reaches its
-    outputs; torch 2.11 finds none in a dataclass that is not registered, and backward meets freed parameters."""
+    """Register a dataclass that `forward` returns: FSDP2 gathers a module's parameters again when a gradient reaches
+    its outputs; torch 2.11 finds none in a dataclass that is not registered, and backward meets freed parameters."""
     torch.export.register_dataclass(outputs)
 
 
