@@ -146,7 +146,7 @@ class _Run:
             self.progress.update(step, **_shown(values))
 
     def _evaluate_if_due(self) -> None:
-        """Evaluate, unless this step was before; where a signal comes, the resumed run begins with it."""
+        """Evaluate if that is due and not done; if a signal abandons it, the resumed run begins with it."""
         position, model, average = self.position, self.state.model, self.state.average
         first = self.settings.evaluate_start and position.step == 0
         due = first or is_due(position.step, self.settings.evaluate_every, self.settings.steps)

@@ -1,7 +1,7 @@
 """DCP's safetensors storage, written without a copy of all tensors.
 
-torch's own `write_data` serialises a rank's tensors in main memory before it writes them: two copies more than there is
-(360 MB per rank: 690 MB more, and three times as long). Here they go from where they are to the file.
+torch's own `write_data` serialises all tensors of a rank in main memory before it writes them, which takes two more
+copies (for 360 MB per rank, 690 MB and three times as long). Here each tensor is written from where it is.
 """
 
 from __future__ import annotations
