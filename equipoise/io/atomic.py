@@ -19,7 +19,7 @@ LEFTOVER = re.compile(r"\.?(?P<name>.+)\.\d+\.(?P<kind>tmp|old)")
 
 
 class CannotWrite(UserError):
-    """The disk is full, read-only or gone."""
+    """Raised when the disk is full, read-only or gone."""
 
     def __init__(self, path: Path, reason: str):
         super().__init__(f"cannot write {path}: {reason}; free some space or choose another folder")
@@ -31,8 +31,8 @@ class CannotWrite(UserError):
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Yields a temporary path beside `path` (for a file or a folder); what was written there takes its place at the
-    end, or is removed if anything went wrong. A full or read-only disk becomes one sentence."""
+    """Yield a temporary path beside `path` (for a file or a folder); what was written there takes its place at the end,
+    or is removed if anything went wrong. Raises CannotWrite if the disk is full or read-only."""
     temporary = _beside(path, "tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -50,6 +50,7 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 def write_text(path: Path, text: str) -> None:
+    """Write a text file whole or not at all."""
     with replacing(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
 
@@ -63,7 +64,7 @@ def remove_folder(path: Path) -> None:
 
 
 def clear_leftovers(folder: Path) -> None:
-    """Half-written things go; a folder that was being replaced, and is not, comes back. Call it as the only writer."""
+    """Remove half-written files, and bring back a folder whose replacement was never finished. For the only writer."""
     found = [(path, match) for path in folder.glob("*") if (match := LEFTOVER.fullmatch(path.name))]
     for path, match in found:
         home = folder / match["name"]

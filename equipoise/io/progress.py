@@ -1,4 +1,4 @@
-"""What a person sees while a run goes on: a bar on a terminal, a line now and then elsewhere."""
+"""Progress shown to a person: a bar on a terminal, a line now and then elsewhere."""
 
 from __future__ import annotations
 
@@ -30,6 +30,7 @@ class Progress:
             self._bar.stop()
 
     def update(self, done: int, **facts: str) -> None:
+        """Show that so many steps are done, with facts about the last."""
         text = "  ".join(f"{name} {value}" for name, value in facts.items())
         if self._bar:
             self._bar.update(self._task, completed=done, facts=text)
@@ -41,7 +42,7 @@ class Progress:
             print(f"{self.what} {done}/{self.steps}  {text}  {left:.0f} s left", file=sys.stderr, flush=True)
 
     def note(self, sentence: str) -> None:
-        """A sentence above the bar."""
+        """Print a sentence above the bar."""
         if self._bar:
             self._bar.console.print(sentence)
         else:

@@ -1,8 +1,8 @@
-"""Long work whose results lie in numbered files, so that it can be stopped and gone on with.
+"""Long work whose results are written to numbered files, so that it can be stopped and resumed.
 
     00000.safetensors    tensors of the first records
-    00000.json           the words that belong to them
-    NAME.json            what made all files of the folder
+    00000.json           lists of strings and numbers that belong to them
+    NAME.json            the settings that made all files of the folder
 
 A file appears under its name only when it is whole, and an existing one is skipped. Results of other data or settings
 never land in the same folder.
@@ -25,17 +25,19 @@ from equipoise.io.atomic import replacing, write_text
 from equipoise.io.progress import Progress
 from equipoise.types import UserError
 
-Fill = Callable[[Path, Iterator[range]], None]  # makes a file of batches of records
+Fill = Callable[[Path, Iterator[range]], None]  # writes a file from batches of records
 
 
 @dataclass(frozen=True)
 class NumberedFiles:
+    """The files of `records` results, `per_file` in each."""
+
     folder: Path
     records: int
     per_file: int
 
     def write_missing(self, fill: Fill, batch_size: int, doing: str) -> list[Path]:
-        """`fill` is called for every file that is not there yet; gives the paths of all."""
+        """Call `fill` for every file that does not exist yet; gives the paths of all."""
         paths = []
         with Progress(self.records, doing) as progress:
             for number, start in enumerate(range(0, self.records, self.per_file)):
@@ -55,7 +57,7 @@ def _batches(records: range, size: int, progress: Progress) -> Iterator[range]:
 
 
 def write_arrays(path: Path, tensors: Mapping[str, Tensor], words: Mapping[str, list[Any]]) -> None:
-    """Tensors to a file and lists of words to the .json beside it, which comes first: a file that is there is whole."""
+    """Write tensors to a file and lists to the .json beside it, which comes first: a file that exists is complete."""
     write_text(path.with_suffix(".json"), json.dumps(words, ensure_ascii=False))
     with replacing(path) as temporary:
         try:
@@ -66,16 +68,16 @@ def write_arrays(path: Path, tensors: Mapping[str, Tensor], words: Mapping[str, 
 
 
 def claim(folder: Path, note: Mapping[str, Any], name: str) -> None:
-    """Only results of one making in one folder; `name` is the file that says which."""
+    """Raise UserError if `folder` holds results of other settings than `note`, which its file `name` keeps."""
     file = folder / name
     if not file.exists():
         write_text(file, json.dumps(note, indent=2, ensure_ascii=False) + "\n")
         return
     try:
-        there = json.loads(file.read_text(encoding="utf-8"))
+        stored = json.loads(file.read_text(encoding="utf-8"))
     except ValueError as error:
         raise UserError(f"{file} cannot be read; choose another folder") from error
-    if others := [name for name in {**there, **note} if there.get(name) != note.get(name)]:
+    if changed := [key for key in {**stored, **note} if stored.get(key) != note.get(key)]:
         raise UserError(
-            f"{folder} was made with other settings ({', '.join(others)}; see {file}); choose another folder"
+            f"{folder} was made with other settings ({', '.join(changed)}; see {file}); choose another folder"
         )

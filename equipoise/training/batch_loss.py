@@ -1,4 +1,4 @@
-"""The loss of a batch whose points lie on several ranks, and what is worth logging of it."""
+"""The loss of a batch whose points are spread over several ranks, and what is worth logging of it."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ from equipoise.spaces import Hardness, Space, hardness
 from equipoise.training.settings import EVERYTHING
 from equipoise.types import COMMON, Batch, Embeddings, Loss
 
-Means = Callable[[Tensor, Tensor], Hardness]  # of all rows among all columns
+Means = Callable[[Tensor, Tensor], Hardness]  # mean hardness of all rows among all columns
 
 
 class NotFinite(ArithmeticError):
-    """A number of the step is NaN or infinite; the message says which. The weights were not touched."""
+    """Raised when a number of the step is NaN or infinite, before the weights are touched; the message says which."""
 
 
 @dataclass(frozen=True)
 class BatchLoss:
-    """An objective, and the way (`distributed/loss_sharding.py`) in which it comes by the points of all ranks."""
+    """An objective, and the way (`distributed/loss_sharding.py`) in which it sees the points of all ranks."""
 
     model: Model
     objective: Objective
     exchange: str
 
     def __call__(self, roles: Mapping[str, Tensor], batch: Batch) -> Loss:
-        """The loss of the whole batch, of which points and batch are this rank's part."""
+        """The loss of the whole batch; `roles` and `batch` are this rank's part of it."""
         loss = self._everything(roles, batch) if self.exchange == EVERYTHING else self._divided(roles, batch)
         _require_finite(loss)
         return loss
@@ -49,7 +49,7 @@ class BatchLoss:
         return replace(loss, facts=partial(_facts, loss, whole, partial(_means, self.model.space)))
 
     def _divided(self, roles: Mapping[str, Tensor], batch: Batch) -> Loss:
-        """Nobody sees the whole batch: the objective says `divisible`, so it only contrasts, and has no heads."""
+        """No rank sees the whole batch: the objective says `divisible`, so it only contrasts, and has no heads."""
         mine = Embeddings.of(roles)
         with sharded_batch(self.exchange, len(batch)) as parts:
             loss = self._loss(mine, batch)
@@ -59,12 +59,12 @@ class BatchLoss:
         t, bias = self.model.log_scale, self.model.logit_bias
         try:
             return self.objective(embeddings, batch, log_scale=t, space=self.model.space, bias=bias)
-        except NotFinitePoints as problem:  # which row it was says little of a model that diverged
+        except NotFinitePoints as problem:  # which row it was tells little about a model that diverged
             raise NotFinite("the loss became nan (points of the model are NaN or infinite)") from problem
 
 
 def _facts(loss: Loss, embeddings: Embeddings, means: Means) -> dict[str, float]:
-    """What the objective has to say, and how hard the batch was for it (`spaces/hard_negatives.py`)."""
+    """What the objective logs, and how hard the batch was for the model (`spaces/hard_negatives.py`)."""
     image, text = embeddings.image.detach(), embeddings.text.detach()
     if not len(text):
         return dict(loss.facts())

@@ -3,7 +3,7 @@
 ranks           our own layers take the statistics of all ranks together, so that their number changes nothing;
                 those of imported encoders take their rank's, and the first rank's running ones are kept
 micro-batches   each is normalised by itself ("ghost batch norm", Hoffer et al. 2017): the gradients are exact, but of
-                another function than that of the whole batch, which is said when the run starts
+                another function than that of the whole batch, so a warning says so when the run starts
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from equipoise.types import UserError
 
 
 def prepare_batch_norm(model: nn.Module, settings: Training, ranks: Ranks) -> None:
-    """Join the layers of all ranks; refuse micro-batches too small or too uneven to have statistics."""
+    """Join the layers of all ranks; raises UserError for micro-batches too small or too uneven to have statistics."""
     norms = [norm for norm in batch_norms(model) if norm.training]
     if ranks.world > 1:
         for norm in norms:

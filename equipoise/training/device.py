@@ -1,4 +1,4 @@
-"""A device by its name, tried before anything depends on it."""
+"""A torch device by its name, tried before anything depends on it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from equipoise.types import UserError
 
 
 def torch_device(name: str) -> torch.device:
-    """`auto` is a GPU where there is one."""
+    """The device called `name`, where `auto` is a GPU if there is one; raises UserError if it cannot be used."""
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:

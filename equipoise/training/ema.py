@@ -20,7 +20,7 @@ from equipoise.training.distributed.dtensors import copy_local, local_part
 
 
 class EMA:
-    """Every rank averages what it holds of the weights."""
+    """The moving average of a model's weights; every rank averages what it holds of them."""
 
     def __init__(self, model: nn.Module, decay: float):
         self.decay = decay
@@ -28,6 +28,7 @@ class EMA:
 
     @torch.no_grad()
     def update(self, model: nn.Module, step: int) -> None:
+        """Average in the weights after `step`."""
         decay = min(self.decay, (1 + step) / (10 + step))
         for name, tensor in model.state_dict().items():
             average, new = local_part(self.weights[name]), local_part(tensor)
@@ -37,11 +38,12 @@ class EMA:
                 average.copy_(new)
 
     def put_into(self, model: nn.Module) -> None:
+        """Overwrite the model's weights with the average."""
         copy_local(model.state_dict(), self.weights)
 
     @contextmanager
     def applied_to(self, model: nn.Module) -> Iterator[None]:
-        """The model wears the average for a while."""
+        """Put the average into the model, and its own weights back at the end."""
         own = _copied(model)
         try:
             self.put_into(model)

@@ -6,7 +6,7 @@
     text       the text tower and its readout
     added      modules that say `added = True` of themselves: adapters, prompts, and the like
 
-An objective's heads and its bias are training's own and train always; the temperature goes by its own settings. What is
+An objective's heads and its bias train always; the temperature goes by its own settings. What is
 frozen has no gradient, no weight decay and no optimizer state, and its batch norms keep their statistics.
 """
 
@@ -32,36 +32,36 @@ TRAINS = (EVERYTHING, *PARTS, ADDED)
 
 
 def freeze_all_but(model: Model, *trains: str) -> None:
-    """Leave gradients to the parameters that any of `trains` names, and to training's own."""
+    """Leave gradients to the parameters that any of `trains` names, and to those of the objective."""
     if EVERYTHING in trains:
         return
-    chosen = _own(model).union(*(named(model, part) for part in trains))
+    chosen = _always_trained(model).union(*(named(model, part) for part in trains))
     for parameter in model.parameters():
         if parameter not in chosen:
             parameter.requires_grad_(False)
 
 
 class TwoPhase:
-    """A run in two parts: which of the parameters that ever train rest in a step."""
+    """A run in two phases: which of the parameters that train at all rest in a step."""
 
     def __init__(self, model: Model, first: str, then: str, first_steps: int):
-        """After everything that never trains was frozen."""
+        """`first` and `then` name what trains in each phase; call it when all that never trains is frozen."""
         ever = [parameter for parameter in model.parameters() if parameter.requires_grad]
         self.resting_first, self.resting_then = (
-            [parameter for parameter in ever if parameter not in _own(model) | named(model, part)]
+            [parameter for parameter in ever if parameter not in _always_trained(model) | named(model, part)]
             for part in (first, then)
         )
         self.first_steps = first_steps
 
     def resting(self, step: int) -> list[nn.Parameter]:
-        """In step `step` from 1."""
+        """Parameters that do not train in `step`, which counts from 1."""
         return self.resting_first if step <= self.first_steps else self.resting_then
 
 
 @contextmanager
 def frozen(parameters: Sequence[nn.Parameter], spared: bool) -> Iterator[None]:
-    """Parameters that have no gradient in a step: the optimizer then leaves them and their moments alone. It is not
-    even computed where they are `spared`; several processes wait for it, and it is dropped."""
+    """Give `parameters` no gradient in this step: the optimizer then leaves them and their moments alone. Where they
+    are `spared` it is not even computed; several processes wait for it, so there it is computed and dropped."""
     for parameter in parameters if spared else ():
         parameter.requires_grad_(False)
     try:
@@ -100,6 +100,6 @@ def _is_frozen(parameters: Iterable[nn.Parameter]) -> bool:
     return bool(given) and not any(parameter.requires_grad for parameter in given)
 
 
-def _own(model: Model) -> set[nn.Parameter]:
-    stretch = (model.logit_scale, model.logit_bias)
-    return {*model.heads.parameters(), *(parameter for parameter in stretch if parameter is not None)}
+def _always_trained(model: Model) -> set[nn.Parameter]:
+    scale_and_bias = (model.logit_scale, model.logit_bias)
+    return {*model.heads.parameters(), *(parameter for parameter in scale_and_bias if parameter is not None)}

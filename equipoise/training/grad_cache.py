@@ -24,14 +24,14 @@ from torch import Tensor
 from equipoise.types import COMMON, Batch, Embeddings, Loss
 
 Embed = Callable[[Batch], Embeddings]
-Compare = Callable[[Embeddings], Loss]
-Alone = Callable[[], AbstractContextManager[None]]  # while in it, ranks do not exchange parameter gradients
+LossOf = Callable[[Embeddings], Loss]
+NoSync = Callable[[], AbstractContextManager[None]]  # while in it, ranks do not exchange parameter gradients
 
 
 def cached_backward(
-    embed: Embed, compare: Compare, batch: Batch, micro: int, alone: Alone, again: Embed | None = None
+    embed: Embed, loss_of: LossOf, batch: Batch, micro: int, no_sync: NoSync, again: Embed | None = None
 ) -> Loss:
-    """Fill the parameters' gradients as `compare(embed(batch)).total.backward()` would; returns that loss."""
+    """Fill the parameters' gradients as `loss_of(embed(batch)).total.backward()` would; returns that loss."""
     parts, again = list(micro_batches(batch, micro)), again or embed
     states = []
     with torch.no_grad():
@@ -40,7 +40,7 @@ def cached_backward(
             states.append(_random_state(batch.index.device))
             seen.append(embed(part).roles())
     leaves = {role: torch.cat([s[role] for s in seen if role in s]).requires_grad_() for role in seen[-1]}
-    loss = compare(Embeddings.of(leaves))
+    loss = loss_of(Embeddings.of(leaves))
     loss.total.backward()
     for number, (part, state) in enumerate(zip(parts, states, strict=True)):
         _restore(state, batch.index.device)
@@ -48,7 +48,7 @@ def cached_backward(
         if number == len(parts) - 1:
             _differentiate(again(part), leaves, rows)
         else:
-            with alone():
+            with no_sync():
                 _differentiate(again(part), leaves, rows)
     return loss
 
@@ -61,7 +61,7 @@ def _differentiate(embeddings: Embeddings, leaves: dict[str, Tensor], rows: slic
 
 
 def micro_batches(batch: Batch, micro: int) -> Iterator[Batch]:
-    """Parts of a batch; what is common to it goes with the last."""
+    """Split a batch into parts of `micro` samples; what is common to it goes with the last."""
     for start in range(0, len(batch), micro):
         part = batch.map(lambda tensor, start=start: tensor[start : start + micro])  # type: ignore[misc]
         yield part if start + micro >= len(batch) else replace(part, common={})

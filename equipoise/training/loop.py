@@ -35,7 +35,7 @@ class TrainResult:
     records: list[dict[str, float]]  # what metrics.jsonl holds
     step: int  # steps done
     seconds: float  # of training, evaluation and checkpoints left out
-    epoch: int  # steps of one
+    epoch: int  # steps per epoch
     signal: int = 0  # that ended the run before its last step; 0 if none did
 
 
@@ -54,7 +54,7 @@ def train(
     """Train `model` in place on `batches` for `settings.steps`; metrics and checkpoints go to `folder`.
 
     With `resume`, the newest checkpoint in `folder` is loaded and the run goes on as if it had never stopped.
-    SIGTERM and SIGINT (Ctrl-C) end the run after saving. A number that is not finite ends it with a sentence.
+    SIGTERM and SIGINT (Ctrl-C) end the run after saving. A loss or gradient that is not finite raises UserError.
     Several `ranks` call this together, each with its share of the batches; the first one writes.
     """
     ranks = ranks or Ranks()
@@ -90,13 +90,13 @@ def train(
 
 
 def _epoch(batches: Batches, settings: Training) -> int:
-    """Steps of one."""
+    """Steps per epoch."""
     return len(batches.source) // settings.batch_size
 
 
 @dataclass
 class _Run:
-    """One run under way."""
+    """The state of a run between its start and its end, and its main loop."""
 
     state: TrainingState
     settings: Training
@@ -118,12 +118,12 @@ class _Run:
                 break
             if clock_says_save and self.position.step:
                 self._save()
-            self._step(replace(batch, moment=self._moment(batches)))
+            self._step(replace(batch, moment=self._step_info(batches)))
         if self.interrupt.consensus()[0] and self.position.step:
             self._save()
 
-    def _moment(self, batches: Batches) -> StepInfo:
-        """Of the next step."""
+    def _step_info(self, batches: Batches) -> StepInfo:
+        """What the next batch says of its step."""
         return StepInfo(batches.seed, self.position.step + 1, self.settings.steps, _epoch(batches, self.settings))
 
     def _step(self, batch: Batch) -> None:
@@ -146,7 +146,7 @@ class _Run:
             self.progress.update(step, **_shown(values))
 
     def _evaluate_if_due(self) -> None:
-        """Unless it was done before, or a signal comes; then the run begins with it when it is resumed."""
+        """Evaluate if that is due and not done; if a signal abandons it, the resumed run begins with it."""
         position, model, average = self.position, self.state.model, self.state.average
         first = self.settings.evaluate_start and position.step == 0
         due = first or is_due(position.step, self.settings.evaluate_every, self.settings.steps)

@@ -18,18 +18,18 @@ from torch import nn
 from equipoise.models.model import Model
 from equipoise.training.settings import Training
 
-TEMPERATURE = "logit_scale"
+LOGIT_SCALE = "logit_scale"
 # vectors that place things rather than map them; decay would pull them together
-UNDECAYED = ("class_token", "positions", "position_bias.hidden.weight", "position_bias.to_heads.weight", TEMPERATURE)
+UNDECAYED = ("class_token", "positions", "position_bias.hidden.weight", "position_bias.to_heads.weight", LOGIT_SCALE)
 
 
 def make_optimizer(model: nn.Module, settings: Training) -> torch.optim.AdamW:
-    """Weight decay on matrices of linear maps, convolutions and embeddings; none on the rest. A group's `speed`
-    multiplies its learning rate."""
+    """AdamW with weight decay on matrices of linear maps, convolutions and embeddings, and none on the rest. A group's
+    `speed` multiplies its learning rate."""
     trained = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
     decayed = [p for name, p in trained if is_decayed(name, p)]
-    scale = [p for name, p in trained if name == TEMPERATURE]
-    free = [p for name, p in trained if not is_decayed(name, p) and name != TEMPERATURE]
+    scale = [p for name, p in trained if name == LOGIT_SCALE]
+    free = [p for name, p in trained if not is_decayed(name, p) and name != LOGIT_SCALE]
     groups = [
         {"params": decayed, "weight_decay": settings.weight_decay, "speed": 1.0},
         {"params": free, "weight_decay": 0.0, "speed": 1.0},
@@ -47,6 +47,7 @@ def is_decayed(name: str, parameter: nn.Parameter) -> bool:
 
 
 def learning_rate(step: int, settings: Training) -> float:
+    """The learning rate of `step`, which counts from 0."""
     probing = settings.probe.steps_of(settings.steps)
     if step < probing:
         return _rate(step, probing, settings.probe.learning_rate, settings)

@@ -1,4 +1,4 @@
-"""Linear probing first, then everything: the first part of a run trains the readouts alone.
+"""Linear probing first, then everything: the first phase of a run trains the readouts alone.
 
 Kumar et al. 2022, "Fine-Tuning can Distort Pretrained Features and Underperform Out-of-Distribution" (LP-FT), §3.3:
 fine-tuning from a last layer that does not suit the data moves the towers to make up for it; one that was fitted first
@@ -7,9 +7,9 @@ leaves them where they were. Oh et al. 2023, App. A.2: "both the linear head and
     step ≤ round(share · steps)    the readouts (`freezing.py`), at `learning_rate`
     after                          what `training.trains` names, at `training.learning_rate`
 
-Each part has a warm-up and a cosine of its own, and batch norm keeps its statistics, as in the authors' code. The part
-is a function of the step's number, so a run that goes on knows it. Unlike in the paper the data are augmented in both,
-and the readouts' moments go on from the first to the second.
+Each phase has a warm-up and a cosine of its own, and batch norm keeps its statistics, as in the authors' code. It
+follows from the step's number, so a resumed run knows it. Unlike in the paper the data are augmented in both, and the
+readouts' moments go on from the first to the second.
 """
 
 from __future__ import annotations
@@ -36,4 +36,5 @@ class ProbePhase:
         return ("kumar2022finetuning",) if self.share else ()
 
     def steps_of(self, steps: int) -> int:
+        """Steps that probe, in a run of `steps`."""
         return round(self.share * steps)

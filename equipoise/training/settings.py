@@ -42,7 +42,7 @@ class Training:
     epsilon: float = 1e-6
     clip_norm: float = 1.0  # 0 leaves gradients as they are
     trains: str = "all"  # which parameters: all, readouts, image, text, added (`freezing.py`)
-    probe: ProbePhase = field(default_factory=ProbePhase)  # a first part of the run that trains the readouts alone
+    probe: ProbePhase = field(default_factory=ProbePhase)  # a first phase of the run that trains the readouts alone
     keep_statistics: bool = False  # batch norm goes by its running statistics and leaves them, as in evaluation
     ema: float = 0.0  # decay of the weights' moving average; 0 keeps none
     precision: str = "auto"  # bf16 where the device has it, float32 elsewhere

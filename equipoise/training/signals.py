@@ -1,4 +1,4 @@
-"""Being asked to stop: SIGTERM from a cluster that wants its machine back, SIGINT from a person.
+"""Stopping a run by a signal: SIGTERM from a cluster that wants its machine back, SIGINT from a person.
 
 The first signal lets the step in hand finish and the run save itself; the second ends the process at once, for after
 the first one the system's own answer to signals is back. Work that can be done again later (an evaluation, waiting for
@@ -7,9 +7,9 @@ a batch) is only attempted: a cluster's grace may be shorter than it.
 Clusters and terminals signal the processes that load data, too. Those leave Ctrl-C to their parent; once the run is to
 stop, it does not matter that they die.
 
-Of several ranks one may be signalled, or all; they stop together (`agreed`). Each may get the same notice twice, from
-the cluster and from torchrun, which passes it on, so that for a while a second one does not count. A rank whose
-launcher was killed stops too: nobody would look after it any more.
+One of several ranks may be signalled, or all; they stop together (`consensus`). Each may get the same notice twice,
+from the cluster and from torchrun, which passes it on, so that for a while a second one does not count. A rank whose
+launcher was killed stops too: nothing would end it any more.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from equipoise.training.distributed.ranks import Ranks
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 CHILD_DIED = getattr(signal, "SIGCHLD", None)  # torch raises an error out of it; Windows has none
-ONE_NOTICE = 5.0  # seconds in which the same notice may come twice
+ONE_NOTICE = 5.0  # seconds in which the same notice may arrive twice
 
 T = TypeVar("T")
 
 
 class Abandoned(BaseException):
-    """Raised inside attempted work; not an Exception, so that nothing on the way swallows it."""
+    """Raised inside interruptible work; not an Exception, so that nothing on the way swallows it."""
 
 
 class SignalHandler:
@@ -56,7 +56,7 @@ class SignalHandler:
             # one that is ignored (nohup), or handled outside Python, stays so
             self._before = {n: handler for n, handler in former.items() if handler not in (signal.SIG_IGN, None)}
             for number in self._before:
-                signal.signal(number, self._note)
+                signal.signal(number, self._handle)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
@@ -66,19 +66,19 @@ class SignalHandler:
             ignore_sigterm()
 
     def consensus(self, *questions: bool) -> list[bool]:
-        """Whether a signal came to any rank, and whether any answers yes to each question: the same on all ranks."""
+        """Whether a signal came to any rank, and whether any answers yes to each question; the same on all ranks."""
         orphaned = self.ranks.world > 1 and os.getppid() != self._launcher
         number, *answers = self.ranks.highest(self.signal or (signal.SIGTERM if orphaned else 0), *questions)
-        self._heard(number)
+        self._record(number)
         return [bool(self), *map(bool, answers)]
 
     def give_up_together(self) -> None:
-        """Inside `attempt`, on all ranks at once: the place where work of several ranks can be given up."""
+        """Raise Abandoned on all ranks if a signal came to any: the place where `interruptible_together` can stop."""
         if self.ranks.world > 1 and self.consensus()[0]:
             raise Abandoned
 
     def interruptible(self, work: Callable[[], T]) -> T | None:
-        """What `work` of this rank gives, which can be given up at any point; None if a signal has come or comes."""
+        """The result of `work`, which a signal may abandon at any point; None if one has come or comes."""
         if self:
             return None
         try:
@@ -92,7 +92,7 @@ class SignalHandler:
             self._can_abandon = False
 
     def interruptible_together(self, work: Callable[[], T]) -> T | None:
-        """The same of work that the ranks do together, so that none may leave it but where all do."""
+        """As `interruptible`, for work that the ranks do together: none may leave it but where all do."""
         if self.ranks.world == 1:
             return self.interruptible(work)
         try:
@@ -101,20 +101,20 @@ class SignalHandler:
         except Abandoned:
             return None
 
-    def _heard(self, number: int) -> None:
+    def _record(self, number: int) -> None:
         if number and not self:
             self.signal, self._since = number, time.monotonic()
 
-    def _note(self, number: int, frame: FrameType | None) -> None:
+    def _handle(self, number: int, frame: FrameType | None) -> None:
         if os.getpid() != self._process:
-            _answer_as_worker(number)
+            _handle_in_worker(number)
             return
         if self and time.monotonic() - self._since < ONE_NOTICE:  # of several ranks: one process is gone by now
             return
         if self:
             signal.signal(number, signal.SIG_DFL)
             signal.raise_signal(number)
-        self._heard(number)
+        self._record(number)
         for other in self._before if self.ranks.world == 1 else ():
             signal.signal(other, signal.SIG_DFL)
         if CHILD_DIED is not None:
@@ -124,7 +124,7 @@ class SignalHandler:
             raise Abandoned
 
 
-def _answer_as_worker(number: int) -> None:
+def _handle_in_worker(number: int) -> None:
     if number != signal.SIGINT:
         signal.signal(number, signal.SIG_DFL)
         signal.raise_signal(number)

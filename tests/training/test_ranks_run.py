@@ -38,7 +38,7 @@ def torchrun(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-def said(done: subprocess.CompletedProcess[str]) -> list[str]:
+def own_messages(done: subprocess.CompletedProcess[str]) -> list[str]:
     """Our own sentences; torchrun adds a summary of its own."""
     return [line for line in done.stderr.splitlines() if line.startswith("equipoise: ") and "warning" not in line]
 
@@ -140,6 +140,6 @@ def test_a_rank_that_fails_ends_all_with_one_sentence(tmp_path, how, sentence):
     words = [word for setting in settings for word in ("--set", setting)]
     done = torchrun("-m", "equipoise.cli", "train", write_recipe(tmp_path), *words, "--out", tmp_path / "run")
     assert done.returncode != 0
-    assert len(said(done)) == 1, done.stderr[-3000:]
-    assert re.match(sentence, said(done)[0])
+    assert len(own_messages(done)) == 1, done.stderr[-3000:]
+    assert re.match(sentence, own_messages(done)[0])
     assert not (tmp_path / "run" / ".lock").exists()

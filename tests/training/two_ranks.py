@@ -38,8 +38,8 @@ def steps(
         loss = step(batch, number, average).loss
         losses.append(loss.total.item())
         average.update(model, number)
-    told = [*losses, *loss.facts().values()]
-    return {"losses": torch.tensor(told).double(), **gather_full(model.state_dict(), ranks)}
+    logged = [*losses, *loss.facts().values()]
+    return {"losses": torch.tensor(logged).double(), **gather_full(model.state_dict(), ranks)}
 
 
 def gradients(exchange: str, micro: int, ranks: Ranks) -> dict[str, torch.Tensor]:

@@ -36,21 +36,21 @@ def half_a_run(out: Path, ranks: Ranks) -> None:
 
 
 def on_from_one(out: Path, ranks: Ranks) -> None:
-    with warnings.catch_warnings(record=True) as said:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         run = small_run(out / "from one", "training.parallel=fsdp", WITHOUT_DRAWS, ranks=ranks)
         assert run.go(resume=True).step == 8
-    assert any("saved by 1 processes and goes on with 2" in str(warning.message) for warning in said)
+    assert any("saved by 1 processes and goes on with 2" in str(warning.message) for warning in caught)
 
 
 def disk_full_on_one_rank(out: Path, ranks: Ranks) -> None:
     run: SmallRun = small_run(out / "full", "training.parallel=fsdp", "training.evaluate_every=0", ranks=ranks)
     mine = {2: lambda: set_disk(FULL), 4: lambda: set_disk(ROOMY)} if ranks.rank == 1 else NEVER
-    with warnings.catch_warnings(record=True) as said:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         run.go(mine)
     failed = run.folder / "checkpoints" / "step-00000003"
-    sentences = [str(warning.message) for warning in said]
+    sentences = [str(warning.message) for warning in caught]
     assert any(sentence.startswith(f"cannot write {failed}: ") for sentence in sentences), sentences
     assert not failed.exists()
 

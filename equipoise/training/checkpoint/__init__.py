@@ -1,1 +1,1 @@
-"""Checkpoints of a run and the folder they lie in."""
+"""Checkpoints of a run, and the folder they are in."""

@@ -24,7 +24,7 @@ from equipoise.types import UserError
 
 
 class Checkpoints:
-    """The checkpoints in `run`, the folder of a run that nobody else writes to."""
+    """The checkpoints in `run`, the folder of a run that this process has locked."""
 
     def __init__(self, run: Path, config: str, settings: Training, ranks: Ranks):
         self.run, self.config, self.settings, self.ranks = run, config, settings, ranks
@@ -34,7 +34,7 @@ class Checkpoints:
         ranks.on_main(lambda: clear_leftovers(self.folder))
 
     def start(self, state: TrainingState, resume: bool) -> RunProgress:
-        """Where the run starts: at its newest checkpoint, which is loaded, or at step 0."""
+        """Load the newest checkpoint, if there is one; gives how far the run has come."""
         found = self.ranks.on_main(lambda: step_folders(self.run))
         if found and not resume:
             raise UserError(f"{self.run} already holds checkpoints; resume that run or choose another folder")
@@ -46,11 +46,12 @@ class Checkpoints:
         return position
 
     def is_due_by_clock(self) -> bool:
-        """By this rank's clock; let the ranks agree."""
+        """Whether this rank's clock says that a checkpoint is due; ranks may differ, so let them agree."""
         minutes = self.settings.checkpoint_minutes
         return 0 < minutes <= (time.monotonic() - self._saved_at) / 60
 
     def save(self, state: TrainingState, position: RunProgress, last_chance: bool = False) -> None:
+        """Write a checkpoint, unless this step has one, and remove the outdated."""
         if self._saved == position.step:
             return
         position.processes = self.ranks.world
@@ -73,7 +74,7 @@ class Checkpoints:
         self._saved_at = time.monotonic()  # also of a failure, which is not to be repeated at every step
 
     def offer(self, state: TrainingState, position: RunProgress) -> None:
-        """Keep these weights as the best if their metric is higher than any before."""
+        """Write the weights to `best` if their metric is higher than any before."""
         name, metrics = self.settings.best, position.validation
         if name not in metrics:
             raise UserError(f'training.best = "{name}" is not among the metrics measured: {", ".join(metrics)}')
@@ -111,4 +112,5 @@ class Checkpoints:
 
 
 def is_due(step: int, every: int, steps: int) -> bool:
+    """Whether something that happens `every` so many steps, and at the last, happens after `step`."""
     return step > 0 and (step == steps or (every > 0 and step % every == 0))

@@ -5,7 +5,8 @@ with its part of each, `sharded/shard-R-model-....safetensors`. On loading, DCP'
 files each rank needs, so any number of ranks, one included, can load what any number saved.
 
 The storage is DCP's HuggingFaceStorageWriter and -Reader. The default one keeps its metadata in a pickle, which could
-run code of whoever made the file; here the offset of each part is JSON in the header of its file.
+run code of whoever made the file; here the offset of each part is JSON in the header of its file
+(`safetensors_writer.py`).
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from torch.distributed.checkpoint.metadata import TensorStorageMetadata
 
 from equipoise.io.atomic import CannotWrite
 from equipoise.training.checkpoint.legacy_rows import RowsReader, has_rows
+from equipoise.training.checkpoint.safetensors_writer import SafetensorsWriter
 from equipoise.types import UserError
 
 SHARDED = "sharded"
@@ -35,7 +37,7 @@ def save_sharded(tensors: Mapping[str, Tensor], folder: Path) -> None:
     """Write this rank's part of each tensor. Every rank calls it; where one fails, all raise the same error."""
     try:
         with _plain_errors():
-            dcp.save(dict(tensors), storage_writer=dcp.HuggingFaceStorageWriter(str(folder), save_distributed=True))
+            dcp.save(dict(tensors), storage_writer=SafetensorsWriter(str(folder), save_distributed=True))
     except OSError as error:
         raise CannotWrite(folder, error.strerror or str(error)) from error
 

@@ -66,7 +66,7 @@ def require_same(folder: Path, stored: Mapping[str, Any], wanted: Mapping[str, A
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Hold `folder`, made if need be, for this process alone; raises UserError that names the owner if there is one."""
+    """Hold `folder`, made if need be, for this process alone; raises UserError with the owner if it has one."""
     is_new = not folder.exists()
     path = folder / LOCK
     try:

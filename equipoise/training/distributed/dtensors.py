@@ -1,4 +1,4 @@
-"""Tensors of which a rank may hold some rows only, as FSDP2 keeps them (DTensor), and all others, in the same words."""
+"""One interface to plain tensors and to those that FSDP2 shards over ranks (DTensor)."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ def is_sharded(tensor: Tensor) -> bool:
 
 
 def local_part(tensor: Tensor) -> Tensor:
-    """What this rank holds; writing to it writes to the tensor."""
+    """This rank's part of the tensor; writing to it writes to the tensor."""
     return tensor.to_local() if isinstance(tensor, DTensor) else tensor
 
 
 def gather_full(tensors: Mapping[str, Tensor], ranks: Ranks) -> dict[str, Tensor]:
-    """Whole tensors in the first rank's main memory, nothing on the others. On a GPU there is one whole at a time."""
+    """Whole tensors in the first rank's main memory, nothing on the others. A GPU holds one whole tensor at a time."""
     found = {}
     for name, tensor in tensors.items():
         whole = tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
@@ -32,6 +32,6 @@ def gather_full(tensors: Mapping[str, Tensor], ranks: Ranks) -> dict[str, Tensor
 
 @torch.no_grad()
 def copy_local(into: Mapping[str, Tensor], source: Mapping[str, Tensor]) -> None:
-    """Each rank copies what it holds, between tensors that are spread in the same way."""
+    """Copy this rank's part of each tensor, between tensors that are sharded in the same way."""
     for name, tensor in into.items():
         local_part(tensor).copy_(local_part(source[name]))

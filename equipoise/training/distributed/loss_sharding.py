@@ -1,11 +1,11 @@
-"""How several ranks compare the points of all: which way is taken.
+"""How several ranks compute the loss of the whole batch: `training.exchange`.
 
 everything   every rank gathers all points and computes the whole loss: any objective, `world` times the work
 gathered     every rank gathers all columns and compares its own rows with them (`kernels/sharding/all_gather.py`)
 ring         the columns of the others pass by, two parts at a time (`kernels/sharding/ring.py`)
-auto         everything where it must be or the batch is small; else gathered, while the columns are few bytes; ring
+auto         everything where it must be or the batch is small; gathered while the columns are few bytes; else ring
 
-What auto takes depends on the settings alone, so that a resumed run takes the same.
+What auto chooses depends on the settings alone, so that a resumed run chooses the same.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from equipoise.training.settings import DIVIDED, EVERYTHING, Training
 from equipoise.types import UserError
 
 SMALL_BATCH = 1024  # pairs, below which the whole loss costs less than the messages of a divided one
-GATHERED_BYTES = 2**28  # of columns, which every rank would hold beside its own
+GATHERED_BYTES = 2**28  # of columns that every rank would hold beside its own
 
 
 def choose_loss_sharding(settings: Training, objective: Objective, ranks: Ranks, dim: int) -> str:
-    """The way of this run; `dim` is that of its points. A sentence where the one asked for is impossible."""
+    """How this run shards its loss; `dim` is that of its points. Raises UserError if the setting is impossible."""
     require_possible(settings, objective)
     if ranks.world == 1 or not objective.divisible:
         return EVERYTHING
@@ -33,6 +33,7 @@ def choose_loss_sharding(settings: Training, objective: Objective, ranks: Ranks,
 
 
 def require_possible(settings: Training, objective: Objective) -> None:
+    """Raise UserError if `training.exchange` divides an objective that cannot be divided."""
     if settings.exchange in DIVIDED and not objective.divisible:
         raise UserError(
             f"training.exchange is {settings.exchange}, but the objective {type(objective).__name__} (or its target or "

@@ -1,7 +1,7 @@
-"""Joining the processes that `torchrun` started, and ending them with one sentence, whatever goes wrong on any.
+"""The process group of the ranks that `torchrun` started, which ends with one sentence whatever goes wrong on any.
 
-A rank that fails leaves; the others then lose their connection to it, or wait for it in vain, and leave too. Whoever is
-first to fail speaks, and the others are silent: they ask the store through which they found each other.
+A rank that fails leaves; the others then lose their connection to it, or time out, and leave too. The first to fail
+prints its error and the others are silent: a counter in the store of the group says who was first.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from equipoise.training.distributed.ranks import Ranks
 from equipoise.training.distributed.torch_private import default_store, set_group_timeout
 from equipoise.types import UserError
 
-MISTAKE = 2  # the exit code of a rank that is silent, for another has said what happened
-TOLD_BY_ALL = "skipped "  # each rank sees the bad records of its own share
+SILENT_EXIT = 2  # exit code of a rank that prints nothing, because another has printed what happened
+WARNED_BY_ALL = "skipped "  # start of a warning that every rank prints: each sees the bad records of its own share
 SIGNS_OF_A_LOST_RANK = ("gloo", "NCCL", "onnection", "Timed out", "timed out", "Broken pipe")
 
 
 @contextmanager
 def process_group() -> Iterator[Ranks]:
-    """This process's place among those `torchrun` started; alone without it."""
+    """The ranks that `torchrun` started, connected; one rank without it."""
     if int(os.environ.get("WORLD_SIZE", "1")) == 1:
         yield Ranks()
         return
@@ -36,12 +36,12 @@ def process_group() -> Iterator[Ranks]:
         with warnings.catch_warnings():
             if not ranks.is_main:
                 warnings.simplefilter("ignore")
-                warnings.filterwarnings("default", message=TOLD_BY_ALL)
+                warnings.filterwarnings("default", message=WARNED_BY_ALL)
             yield ranks
     except (Exception, KeyboardInterrupt) as error:
         ignore_sigterm()
-        if not _speaks():
-            raise SystemExit(MISTAKE) from error
+        if not _is_first_to_fail():
+            raise SystemExit(SILENT_EXIT) from error
         if _lost_rank(error):
             raise UserError(_about_lost_rank(ranks, error)) from error
         raise
@@ -49,13 +49,13 @@ def process_group() -> Iterator[Ranks]:
 
 
 def set_timeout(ranks: Ranks, seconds: float) -> None:
-    """How long this process waits for another before it gives the run up."""
+    """Set how long this process waits for another before the run ends."""
     if ranks.world > 1:
         set_group_timeout(seconds)
 
 
 def ignore_sigterm() -> None:
-    """torchrun ends all ranks as soon as one has failed; this one has something to say, or to save, before it goes."""
+    """Outlive torchrun, which ends all ranks as soon as one fails: this one has to print or save before it goes."""
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
 
@@ -72,7 +72,7 @@ def _join() -> Ranks:
     return Ranks(dist.get_rank(), dist.get_world_size())
 
 
-def _speaks() -> bool:
+def _is_first_to_fail() -> bool:
     """Whether this rank is the first to fail in this attempt (torchrun may start the ranks several times)."""
     attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
     try:
@@ -82,8 +82,8 @@ def _speaks() -> bool:
 
 
 def _lost_rank(error: BaseException) -> bool:
-    said = isinstance(error, RuntimeError) and any(sign in str(error) for sign in SIGNS_OF_A_LOST_RANK)
-    return said or isinstance(error, dist.DistError)
+    by_message = isinstance(error, RuntimeError) and any(sign in str(error) for sign in SIGNS_OF_A_LOST_RANK)
+    return by_message or isinstance(error, dist.DistError)
 
 
 def _about_lost_rank(ranks: Ranks, error: BaseException) -> str:

@@ -1,6 +1,6 @@
-"""Which of several processes this is, and how they come to the same mind. How they are joined: `process_group.py`.
+"""Which of several processes this is, and how they agree on values. How they are joined: `process_group.py`.
 
-All agreement goes over the processor (gloo), so that asking costs no wait for a GPU.
+All of it goes over the CPU (gloo), so that no call waits for a GPU.
 """
 
 from __future__ import annotations
@@ -21,33 +21,35 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class _Refusal:
-    """A user's mistake on its way from one rank to another."""
+class _Failure:
+    """A UserError on its way from one rank to another."""
 
     error: UserError
 
 
 @dataclass(frozen=True)
 class Ranks:
-    """This process's place among those of a run. Every method but the properties is called by all of them."""
+    """This process's number among those of a run. Every method but the properties must be called by all of them."""
 
     rank: int = 0
     world: int = 1
 
     @property
     def is_main(self) -> bool:
-        """Whether this process is the one that writes and speaks."""
+        """Whether this process is the one that writes and prints."""
         return self.rank == 0
 
     @property
     def share(self) -> tuple[int, int]:
+        """Which part of the data is this process's: number, of how many."""
         return self.rank, self.world
 
     def barrier(self) -> None:
-        """Until all have come here."""
+        """Wait until all ranks call this."""
         self.highest(0)
 
     def print(self, sentence: str) -> None:
+        """Print on the first rank."""
         if self.is_main:
             print(sentence, flush=True)
 
@@ -56,35 +58,36 @@ class Ranks:
         return self._reduced(values, dist.ReduceOp.MAX)
 
     def total(self, value: int) -> int:
+        """The sum of a value over all ranks."""
         return self._reduced([value], dist.ReduceOp.SUM)[0]
 
     def gather_objects(self, value: T) -> list[T]:
-        """Every rank's value, in their order."""
+        """The values of all ranks, in their order."""
         values: list[Any] = [value] * self.world
         if self.world > 1:
             dist.all_gather_object(values, value)
         return values
 
     def on_main(self, work: Callable[[], T]) -> T:
-        """What `work` gives on the first rank, which alone does it; a user's mistake there is raised on all."""
+        """The result of `work`, which the first rank alone does; a UserError there is raised on all."""
         if self.world == 1:
             return work()
-        outcome: list[Any] = [_attempted(work) if self.is_main else None]
+        outcome: list[Any] = [_attempt(work) if self.is_main else None]
         dist.broadcast_object_list(outcome)
-        return _accepted(outcome[0])
+        return _unwrap(outcome[0])
 
     def on_each(self, work: Callable[[], T]) -> T:
-        """What `work` gives here; a user's mistake on any rank is raised on all."""
+        """The result of `work` on this rank; a UserError on any rank is raised on all."""
         if self.world == 1:
             return work()
-        mine = _attempted(work)
-        for refusal in self.gather_objects(mine if isinstance(mine, _Refusal) else None):
-            _accepted(refusal)
-        return _accepted(mine)
+        mine = _attempt(work)
+        for failure in self.gather_objects(mine if isinstance(mine, _Failure) else None):
+            _unwrap(failure)
+        return _unwrap(mine)
 
     @contextmanager
     def replacing(self, path: Path) -> Iterator[Path]:
-        """As `files.replacing`, for a folder into which every rank may write. What raises inside raises on all."""
+        """As `io.atomic.replacing`, for a folder that every rank writes to. What raises inside must raise on all."""
         with ExitStack() as stack:
             temporary = self.on_main(lambda: stack.enter_context(replacing(path)))
             try:
@@ -101,14 +104,14 @@ class Ranks:
         return numbers.tolist()
 
 
-def _attempted(work: Callable[[], T]) -> T | _Refusal:
+def _attempt(work: Callable[[], T]) -> T | _Failure:
     try:
         return work()
     except UserError as error:
-        return _Refusal(error if isinstance(error, CannotWrite) else UserError(str(error)))
+        return _Failure(error if isinstance(error, CannotWrite) else UserError(str(error)))
 
 
-def _accepted(outcome: T | _Refusal) -> T:
-    if isinstance(outcome, _Refusal):
+def _unwrap(outcome: T | _Failure) -> T:
+    if isinstance(outcome, _Failure):
         raise outcome.error
     return outcome

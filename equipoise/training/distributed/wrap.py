@@ -1,9 +1,9 @@
 """Wrapping a model so that several ranks train it together.
 
 DDP keeps a whole model on every rank; FSDP2 (`fully_shard`) keeps some rows of every tensor (`dtensors.py`). Both
-average parameter gradients over ranks, which `kernels/sharding/gather.py` accounts for. Temperature and bias stay
-outside both: every rank is given their gradient of the whole batch's loss (`loss_sharding.py`). So is what heads
-remember.
+average parameter gradients over ranks, which `kernels/sharding/gather.py` accounts for. Logit scale and bias stay
+outside both: every rank is given their gradient of the whole batch's loss (`loss_sharding.py`). So do the buffers of
+heads.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ ENCODING = ("_encode_pictures", "_encode_strings")  # ways into a model beside `
 
 
 def device_of_rank(device: torch.device, ranks: Ranks) -> torch.device:
-    """The device of this rank: each has a GPU of its own."""
+    """The device of this rank: each has a GPU of its own, or raises UserError."""
     if ranks.world == 1 or device.type != "cuda":
         return device
     if device.index is not None:
         raise UserError(f"device {device} is one GPU, but there are {ranks.world} processes; set training.device=cuda")
     mine = torch.cuda.current_device()
-    if (places := ranks.gather_objects(_place(mine))).count(_place(mine)) > 1:
-        raise UserError(f"{len(places)} processes would share {len(set(places))} GPUs; start one process for each")
+    if (gpus := ranks.gather_objects(_uuid(mine))).count(_uuid(mine)) > 1:
+        raise UserError(f"{len(gpus)} processes would share {len(set(gpus))} GPUs; start one process for each")
     return torch.device("cuda", mine)
 
 
@@ -56,18 +56,18 @@ def wrap_model(model: Model, ranks: Ranks, parallel: str, device: torch.device) 
 
 
 def no_sync(module: nn.Module) -> AbstractContextManager[Any]:
-    """While in it, backward leaves gradients on their rank (for all micro-batches but the last)."""
+    """Leave gradients on their rank while in it (for all micro-batches but the last)."""
     return module.no_sync() if isinstance(module, nn.parallel.DistributedDataParallel) else nullcontext()
 
 
 def broadcast_scale_grads(model: Model, ranks: Ranks) -> None:
-    """Gradients that every rank has whole; those of one count, so that rounding cannot drive the ranks apart."""
-    for parameter in _stretch(model) if ranks.world > 1 else ():
+    """Take the first rank's gradients of what every rank has whole, so that rounding cannot drive the ranks apart."""
+    for parameter in _scale_and_bias(model) if ranks.world > 1 else ():
         if parameter.grad is not None:
             dist.broadcast(parameter.grad, src=0)
 
 
-def _stretch(model: Model) -> list[nn.Parameter]:
+def _scale_and_bias(model: Model) -> list[nn.Parameter]:
     return [parameter for parameter in (model.logit_scale, model.logit_bias) if parameter is not None]
 
 
@@ -75,23 +75,23 @@ def _sharded(model: Model, device: torch.device, world: int) -> Model:
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.fsdp import fully_shard, register_fsdp_forward_method
 
-    _let_torch_look_into(Embeddings)
-    mesh = init_device_mesh(device.type, (world,))  # left to itself, FSDP takes a GPU that is there, whatever is asked
+    _register_outputs(Embeddings)
+    mesh = init_device_mesh(device.type, (world,))  # by default FSDP takes a GPU if there is one, whatever the device
     for tower in (model.image_encoder, model.text_encoder):
         for block in tower.blocks():
             fully_shard(block, mesh=mesh)
-    fully_shard(model, mesh=mesh, ignored_params=set(_stretch(model)), reshard_after_forward=True)
+    fully_shard(model, mesh=mesh, ignored_params=set(_scale_and_bias(model)), reshard_after_forward=True)
     for method in ENCODING:
         register_fsdp_forward_method(model, method)
     return model
 
 
 @cache
-def _let_torch_look_into(outputs: type) -> None:
-    """FSDP2 gathers a module's parameters again when a gradient reaches what its `forward` gave. Torch 2.11 does not
-    find tensors in a dataclass it was not told of, and backward then meets parameters that were let go."""
+def _register_outputs(outputs: type) -> None:
+    """Register a dataclass that `forward` returns: FSDP2 gathers a module's parameters again when a gradient reaches
+    its outputs; torch 2.11 finds none in a dataclass that is not registered, and backward meets freed parameters."""
     torch.export.register_dataclass(outputs)
 
 
-def _place(gpu: int) -> str:
+def _uuid(gpu: int) -> str:
     return f"{torch.cuda.get_device_properties(gpu).uuid}"

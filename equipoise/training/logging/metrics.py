@@ -1,4 +1,4 @@
-"""What was measured, step by step: one JSON object a line in `metrics.jsonl`, and TensorBoard where it is installed."""
+"""The log of a run: one JSON object per line in `metrics.jsonl`, and TensorBoard where it is installed."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ METRICS_FILE = "metrics.jsonl"
 
 
 class MetricsLog:
-    """The log of a run that starts, or goes on after `step` with the first `kept` records there are."""
+    """The log of a run that starts, or resumes after `step` with the first `kept` records of its file."""
 
     def __init__(self, folder: Path, kept: int = 0, step: int = 0):
         self.path = folder / METRICS_FILE
         self.records = self._cut_back(kept)
         self._files = ExitStack()
-        with self._disk_errors_in_a_sentence():
+        with self._disk_errors_for_users():
             self._file = self._files.enter_context(self.path.open("a", encoding="utf-8"))
             self._board = _tensorboard(folder, step)
         if self._board:
@@ -35,25 +35,25 @@ class MetricsLog:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        with suppress(OSError):  # all is flushed when written; what cannot be closed was complained of then
+        with suppress(OSError):  # all is flushed when written, and what cannot be closed has raised then
             self._files.close()
 
     def write(self, step: int, values: Mapping[str, float]) -> None:
         record = {"step": step, **values}
         self.records.append(record)
-        with self._disk_errors_in_a_sentence():
+        with self._disk_errors_for_users():
             self._file.write(_line(record))
             self._file.flush()
             if self._board:
                 self._board.write(step, values)
 
     def sync(self) -> None:
-        """What was written is on the disk, so that a checkpoint may count on it."""
-        with self._disk_errors_in_a_sentence():
+        """Bring what was written onto the disk, so that a checkpoint may count on it."""
+        with self._disk_errors_for_users():
             os.fsync(self._file.fileno())
 
     def _cut_back(self, kept: int) -> list[dict[str, float]]:
-        """Forget what was logged after the checkpoint the run goes on from: it will be logged again."""
+        """Drop what was logged after the checkpoint from which the run resumes: it will be logged again."""
         records = read_metrics(self.path)[:kept] if kept else []
         if len(records) < kept:
             warnings.warn(
@@ -64,7 +64,7 @@ class MetricsLog:
         return records
 
     @contextmanager
-    def _disk_errors_in_a_sentence(self) -> Iterator[None]:
+    def _disk_errors_for_users(self) -> Iterator[None]:
         try:
             yield
         except OSError as error:
@@ -94,7 +94,7 @@ class NullLogger:
 
 
 def read_metrics(path: Path) -> list[dict[str, float]]:
-    """The records of a metrics file; a line cut off by a crash is left out. None without a file."""
+    """The records of a metrics file, empty without one; a line cut off by a crash is left out."""
     records: list[dict[str, float]] = []
     if not path.exists():
         return records
@@ -111,7 +111,7 @@ def _line(record: Mapping[str, float]) -> str:
 
 
 def _tensorboard(folder: Path, step: int) -> TensorBoardWriter | None:
-    """A file that goes on after `step`; what a killed run showed later than that disappears."""
+    """A writer that goes on after `step`: what a killed run showed later than that disappears."""
     try:
         return TensorBoardWriter(folder / "tensorboard", step)
     except ImportError:

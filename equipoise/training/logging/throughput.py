@@ -1,4 +1,4 @@
-"""Seconds and pairs of training proper: evaluation and checkpoints do not count."""
+"""Time and speed of training: evaluation and checkpoints do not count."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from contextlib import contextmanager
 
 
 class Throughput:
+    """A clock that can be paused, and a count of the pairs trained on."""
+
     def __init__(self, already: float = 0.0) -> None:
         """`already` seconds were spent before, by the run this one continues."""
         self._start, self._away, self._pairs = time.monotonic() - already, 0.0, 0
@@ -20,7 +22,7 @@ class Throughput:
         return time.monotonic() - self._start - self._away
 
     def rate(self) -> float:
-        """Pairs a second since the last call."""
+        """Pairs per second since the last call."""
         (seconds, pairs), self._mark = self._mark, (self.seconds(), self._pairs)
         return (self._pairs - pairs) / max(1e-9, self._mark[0] - seconds)
 
