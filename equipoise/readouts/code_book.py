@@ -105,7 +105,7 @@ class CodeBookReadout(Readout):
         return self.shares(self.relevance(features, book))
 
     def shares(self, relevance: Tensor) -> Tensor:
-        """Shares of codes [N, C] by relevance [N, C], in full precision, for a share is a small difference of scores."""
+        """Shares of codes [N, C] by relevance [N, C], in full precision: a share is a small difference of scores."""
         with torch.autocast(relevance.device.type, enabled=False):
             return sparsemax(relevance) if self.config.activation == "sparsemax" else relevance.softmax(-1)
 
