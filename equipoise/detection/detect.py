@@ -1,7 +1,7 @@
-"""A detector over records, its findings written to files that training reads: what `equipoise regions` does.
+"""Run a detector over records and write its regions to files that training reads (`equipoise regions`).
 
-Files are those of `data/files/regions.py`, `regions.json` says what made them. A run that was stopped goes on where it
-left off and ends with the same bytes (`numbered_files.py`). A picture that cannot be read has no regions.
+Files are those of `data/files/regions.py`, `regions.json` says what made them. An interrupted run resumes and
+ends with the same bytes (`io/resumable.py`). A picture that cannot be read has no regions.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ NOTE = "regions.json"
 
 @dataclass(frozen=True)
 class Detection:
-    most: int = 10  # regions of a picture
+    most: int = 10  # regions per picture
     least_score: float = 0.0
     per_file: int = 1000  # records
     batch_size: int = 32  # pictures in memory at once
@@ -48,7 +48,7 @@ class Detection:
 
 @dataclass(frozen=True)
 class DetectionRequest:
-    """Who finds, describes and names."""
+    """The detector, the features of its regions, and their names."""
 
     detector: Detector
     describe: Describe
@@ -57,14 +57,14 @@ class DetectionRequest:
 
 def detect(
     records: Records,
-    looking: DetectionRequest,
+    request: DetectionRequest,
     folder: Path,
     note: Mapping[str, Any],
     settings: Detection,
     max_bad: float,
 ) -> list[Path]:
-    """Writes the files that are not there yet; gives the paths of all."""
-    _require_one_each(records)
+    """Write the files that do not exist yet; returns the paths of all."""
+    _require_unique_keys(records)
     kept = {name: value for name, value in vars(settings).items() if name != "batch_size"}  # which changes nothing
     claim(folder, {**note, "records": len(records), **kept}, NOTE)
     bad = BadRecordCount(max_bad)
@@ -72,7 +72,7 @@ def detect(
     def fill(path: Path, batches: Iterator[range]) -> None:
         file = _File()
         for batch in batches:
-            _look(records, batch, looking, settings, file, bad)
+            _detect_batch(records, batch, request, settings, file, bad)
         file.write(path)
 
     files = NumberedFiles(folder, len(records), settings.per_file)
@@ -80,7 +80,7 @@ def detect(
 
 
 class _File:
-    """What one file will hold."""
+    """Content of one file."""
 
     def __init__(self) -> None:
         self.parts: dict[str, list[Tensor]] = {"features": [], "boxes": [], "scores": []}
@@ -106,43 +106,45 @@ class _File:
         write_arrays(path, {**tensors, "ends": torch.tensor(self.ends, dtype=torch.long)}, self.words)
 
 
-def _look(
-    records: Records, batch: range, looking: DetectionRequest, settings: Detection, file: _File, bad: BadRecordCount
+def _detect_batch(
+    records: Records, batch: range, request: DetectionRequest, settings: Detection, file: _File, bad: BadRecordCount
 ) -> None:
     pictures: dict[int, Tensor] = {}
     pairs = {index: records.pair(index) for index in batch}
     for index in batch:
         try:
-            pictures[index] = shown(encoded(records.image(index), records.place(index)), looking.detector.longest)
+            pictures[index] = shown(encoded(records.image(index), records.place(index)), request.detector.longest)
             bad.add(1, ())
         except BadRecord as error:
             for fault in bad.add(1, (error.fault,)):
                 warnings.warn(f"no regions for {fault}", stacklevel=4)
-    found = looking.detector([*pictures.values()], [pairs[index] for index in pictures])
-    seen = {index: each.best(settings.most, settings.least_score) for index, each in zip(pictures, found, strict=True)}
+    found = request.detector([*pictures.values()], [pairs[index] for index in pictures])
+    best = {
+        index: regions.best(settings.most, settings.least_score) for index, regions in zip(pictures, found, strict=True)
+    }
     for index in batch:
-        file.add(pairs[index].key, *_described(pairs[index], pictures.get(index), seen.get(index), looking))
+        file.add(pairs[index].key, *_described(pairs[index], pictures.get(index), best.get(index), request))
 
 
 def _described(
-    pair: Pair, image: Tensor | None, found: Found | None, looking: DetectionRequest
+    pair: Pair, image: Tensor | None, found: Found | None, request: DetectionRequest
 ) -> tuple[tuple[str, ...], Found | None, Tensor | None]:
     if image is None or found is None:
         return (), None, None
-    features = region_features(image, found, looking.describe) if len(found.boxes) else None
-    return looking.name(pair, image, found), found, features
+    features = region_features(image, found, request.describe) if len(found.boxes) else None
+    return request.name(pair, image, found), found, features
 
 
 def shown(picture: EncodedImage, longest: int) -> Tensor:
-    """uint8 [3, H, W], its longer side at most so many pixels."""
+    """Pixels uint8 [3, H, W] of a picture, resized so that its longer side has at most `longest`."""
     scale = min(1.0, longest / max(picture.height, picture.width))
     sides = (max(1, round(picture.width * scale)), max(1, round(picture.height * scale)))
     image = picture.resized((0, 0, picture.width, picture.height), sides)
     return torch.from_numpy(np.array(image)).permute(2, 0, 1)
 
 
-def _require_one_each(records: Records) -> None:
-    """Regions are found by keys, so no two records may share one."""
+def _require_unique_keys(records: Records) -> None:
+    """Raise UserError where two records share a key, for regions are found by key."""
     if not len(records):
         raise UserError("there are no usable records to look at; `equipoise data check` says what is wrong with them")
     seen: dict[str, int] = {}

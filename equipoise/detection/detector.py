@@ -1,4 +1,4 @@
-"""What every detector answers: parts of a picture, how sure it is of them, and what it knows of them."""
+"""The interface of detectors: regions of a picture with scores, labels and features."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from equipoise.types import UserError
 
 @dataclass(frozen=True)
 class Found:
-    """The regions of one picture, the surest first."""
+    """Regions of one picture, by descending score."""
 
     boxes: Tensor  # [R, 4] as x0, y0, x1, y1 in [0, 1]
     scores: Tensor  # [R]
-    labels: tuple[str, ...] = ()  # one a region, or none at all where the detector has no names
-    features: Tensor | None = None  # [R, w], where it gives any
+    labels: tuple[str, ...] = ()  # one per region, or empty where the detector names no classes
+    features: Tensor | None = None  # [R, w], of detectors that return any
 
     def best(self, most: int, least_score: float) -> Found:
-        """Up to so many regions of some size, none less sure than that."""
+        """The `most` best regions of nonzero size whose scores are at least `least_score`."""
         real = (self.scores >= least_score) & (self.boxes[:, 2:] > self.boxes[:, :2]).all(1)
         order = self.scores.argsort(descending=True, stable=True)
         kept = order[real[order]][:most]
@@ -34,19 +34,21 @@ class Found:
 
 
 class Detector(Protocol):
+    """Finds regions in pictures."""
+
     @property
     def longest(self) -> int:
-        """Pixels of the longer side of the pictures it wants to see."""
+        """Pixels of the longer side of its input pictures."""
         ...
 
     def __call__(self, images: Sequence[Tensor], pairs: Sequence[Pair]) -> list[Found]:
-        """Pictures uint8 [3, H, W], each of its own size, and what is known of them."""
+        """Regions of pictures uint8 [3, H, W], each of its own size, with their pairs of the data."""
         ...
 
 
 @dataclass(frozen=True)
 class Salient:
-    """Boxes that stand out; needs no file."""
+    """Detector of salient boxes; needs no file."""
 
     cites: ClassVar[tuple[str, ...]] = ("alexe2012objectness", "hou2007spectral")
 
@@ -60,7 +62,7 @@ class Salient:
 
 @dataclass(frozen=True)
 class Given:
-    """The boxes and tags that the data has already, in its .json; the largest count as the surest."""
+    """Detector that returns the boxes and tags of the data's own .json; the score is the area."""
 
     longest: int = 224
 
@@ -73,7 +75,7 @@ class Given:
 
 
 def checked(boxes: Tensor, scores: Tensor, size: tuple[int, int], where: str) -> tuple[Tensor, Tensor]:
-    """Boxes in pixels of a picture of height and width `size` -> in [0, 1]; refuses what are no boxes."""
+    """Boxes in [0, 1] of boxes in pixels of a picture of height and width `size`; raises UserError for other shapes."""
     if boxes.ndim != 2 or boxes.shape[1] != 4 or scores.shape != boxes.shape[:1]:
         shapes = f"{list(boxes.shape)} and {list(scores.shape)}"
         raise UserError(f"{where}: boxes and scores of a picture must be [R, 4] and [R], not {shapes}; export it anew")

@@ -1,8 +1,8 @@
-"""What a region looks like, as numbers: w of its appearance, then the 4 of its box.
+"""Features of regions: w numbers of appearance, then the 4 of the box.
 
-the detector's own     whatever it gives, 2048 for the detectors of the paper
+the detector's own     any width, 2048 for the detectors of the paper
 pixels                 the box averaged down to 8 × 8, 192 numbers, as for scenes
-a model                its points of the boxes, each cut out and read as an image of its own
+a model                its points of the boxes, each cropped and encoded as an image
 """
 
 from __future__ import annotations
@@ -22,18 +22,21 @@ Describe = Callable[[Tensor, Tensor], Tensor]  # a picture uint8 [3, H, W] and b
 
 
 def region_features(image: Tensor, found: Found, describe: Describe) -> Tensor:
-    """[R, w + 4]; the detector's own appearance where it gives one."""
-    shown = describe(image, found.boxes) if found.features is None else found.features.float()
-    return torch.cat([shown, found.boxes], dim=1)
+    """Features [R, w + 4] of regions; their appearance is the detector's own where it returns any."""
+    appearances = describe(image, found.boxes) if found.features is None else found.features.float()
+    return torch.cat([appearances, found.boxes], dim=1)
 
 
 def pixels(image: Tensor, boxes: Tensor) -> Tensor:
+    """Appearance of regions [R, 192]: their pixels averaged down to 8 × 8."""
     corners = [tuple(box) for box in boxes.tolist()]
     return appearance(image[None], [corners], len(corners))[0][0, :, :-4]
 
 
 @dataclass(frozen=True)
 class ByModel:
+    """Appearance of regions as a model's points of their crops."""
+
     model: Model
 
     def __call__(self, image: Tensor, boxes: Tensor) -> Tensor:
@@ -42,7 +45,7 @@ class ByModel:
 
 
 def cut_out(image: Tensor, boxes: Tensor) -> list[Image.Image]:
-    """The boxes as pictures of at least one pixel."""
+    """Crops of the boxes, of at least one pixel each."""
     whole = Image.fromarray(image.permute(1, 2, 0).numpy())
     scale = torch.tensor([whole.width, whole.height, whole.width, whole.height])
     cuts = []

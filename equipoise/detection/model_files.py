@@ -1,4 +1,4 @@
-"""Programs in files, opened: TorchScript (.pt, .ts), torch.export (.pt2), ONNX (.onnx).
+"""Loaders of exported models: TorchScript (.pt, .ts), torch.export (.pt2), ONNX (.onnx).
 
 A model pickled by torch.save is never opened, for that would run any Python it names. Within a .pt2 torch itself may
 unpickle constants: such a file is trusted as a Python script is.
@@ -60,8 +60,8 @@ def _onnx(path: Path) -> tuple[Program, Size]:
     entry, outputs = session.get_inputs()[0], [output.name for output in session.get_outputs()]
 
     def run(image: Tensor) -> Answer:
-        given = image if len(entry.shape) == 3 else image[None]
-        values = [torch.from_numpy(value) for value in session.run(None, {entry.name: given.numpy()})]
+        pixels = image if len(entry.shape) == 3 else image[None]
+        values = [torch.from_numpy(value) for value in session.run(None, {entry.name: pixels.numpy()})]
         by_name = dict(zip(outputs, values, strict=True))
         return by_name if "boxes" in by_name else _named(tuple(values), path)
 
@@ -69,7 +69,7 @@ def _onnx(path: Path) -> tuple[Program, Size]:
 
 
 def _named(answer: Any, path: Path) -> Answer:
-    """Torchvision's ways to answer, as one: (losses, [{...}]), [{...}], {...} or values in order."""
+    """Outputs by name, of any of torchvision's formats: (losses, [{...}]), [{...}], {...} or values in order."""
     if isinstance(answer, tuple) and len(answer) == 2 and isinstance(answer[1], list):
         answer = answer[1]
     if isinstance(answer, list) and len(answer) == 1 and isinstance(answer[0], Mapping):
@@ -82,7 +82,7 @@ def _named(answer: Any, path: Path) -> Answer:
 
 
 def _require_operators(path: Path, kind: str) -> None:
-    """Both kinds are zip files of programs as text; those of torchvision's detectors work once it is imported."""
+    """Import torchvision where a program calls its operators; both kinds are zip files of programs as text."""
     if not zipfile.is_zipfile(path):
         raise UserError(f"{path}: this is no {kind}, or not all of it; export it anew")
     with zipfile.ZipFile(path) as archive:

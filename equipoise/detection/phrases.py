@@ -1,4 +1,4 @@
-"""Names of things from captions: noun phrases by counting, with no tagger and no word list but the function words.
+"""Noun phrases of captions by counting, with no tagger and no word list but the function words.
 
 In English a noun phrase runs from a determiner over its adjectives to a noun. Its words follow determiners, or words
 that do and that some other word must follow (modifiers); finite verbs and prepositions hardly ever stand there:
@@ -8,7 +8,7 @@ that do and that some other word must follow (modifiers); finite verbs and prepo
                  a rare word, if it stands behind a nominal one and does not end as participles do
     phrase       a run of up to LONGEST nominal words, cut behind its last word that ends most of its runs
 
-A caption's words are all this knows: where the caption is wrong, the tags are.
+It knows nothing but the caption's words: where the caption is wrong, so are the tags.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _DETERMINERS = """
 a an the this that these those his her its their my your our one two three four five six seven eight nine ten some
 several many another each every both few no
 """
-_OTHERS = """
+_OTHER_FUNCTION_WORDS = """
 of in on at by for with without from to into onto over under above below behind beside near next between among through
 across along around against during before after while as and or but nor so than then there here it he she they them him
 we us you i who whom which what where when is are was were be been being am has have had do does did can could will
@@ -32,7 +32,7 @@ would may might must shall should not very too also just only other others up do
 picture pictures image images photo photograph view front background foreground top middle side left right
 """
 DETERMINERS = frozenset(_DETERMINERS.split())
-FUNCTION_WORDS = DETERMINERS | frozenset(_OTHERS.split())
+FUNCTION_WORDS = DETERMINERS | frozenset(_OTHER_FUNCTION_WORDS.split())
 LEADS, CLOSES, ROUNDS = 0.05, 0.2, 4
 ENDS_RUNS = 0.6
 RARE = 5  # occurrences below which a word's own counts say nothing
@@ -42,6 +42,8 @@ PARTICIPLES = ("ing", "ed")
 
 @dataclass(frozen=True)
 class Phrases:
+    """Counts of words, from which noun phrases are found."""
+
     counts: Counter[str]
     led: Counter[str]  # behind a determiner or a modifier
     ends: Counter[str]  # of runs
@@ -49,7 +51,7 @@ class Phrases:
 
     @classmethod
     def learned(cls, captions: Sequence[str]) -> Phrases:
-        """Two readings of all captions: which words are nominal, then which of them end runs."""
+        """Learn from captions in two passes: which words are nominal, then which of them end runs."""
         follows = Counter(pair for caption in captions for pair in pairwise([*_words(caption), "."]))
         counts, closes, led = Counter[str](), Counter[str](), Counter[str]()
         for (word, after), count in follows.items():
@@ -62,25 +64,25 @@ class Phrases:
                 led[word] += count * (before in leaders and not _is_function(word))
             modifiers = (w for w in led if led[w] >= LEADS * counts[w] > 0 and closes[w] < CLOSES * counts[w])
             leaders = DETERMINERS | frozenset(modifiers)
-        found = cls(counts, led, Counter(), Counter())
+        learned = cls(counts, led, Counter(), Counter())
         for caption in captions:
-            for run in found._runs(_words(caption)):
-                found.ends[run[-1]] += 1
-                found.in_runs.update(run)
-        return found
+            for run in learned._runs(_words(caption)):
+                learned.ends[run[-1]] += 1
+                learned.in_runs.update(run)
+        return learned
 
     def of(self, captions: Iterable[str], most: int) -> tuple[str, ...]:
-        """The phrases of an image's captions, one for each noun, those that most captions name first."""
-        seen: Counter[str] = Counter()
+        """Phrases of an image's captions, one per noun, by the number of captions that have it."""
+        mentions: Counter[str] = Counter()
         by_noun: dict[str, Counter[str]] = {}
         for caption in captions:
             phrases = list(dict.fromkeys(self.phrases(caption)))
             for phrase in phrases:
                 noun = phrase.rpartition(" ")[2]
                 by_noun.setdefault(noun, Counter())[phrase] += 1
-            seen.update({phrase.rpartition(" ")[2] for phrase in phrases})
+            mentions.update({phrase.rpartition(" ")[2] for phrase in phrases})
         order = list(by_noun)  # first named, first of equals
-        nouns = sorted(order, key=lambda noun: (-seen[noun], order.index(noun)))[:most]
+        nouns = sorted(order, key=lambda noun: (-mentions[noun], order.index(noun)))[:most]
         return tuple(max(by_noun[noun], key=lambda phrase: (by_noun[noun][phrase], len(phrase))) for noun in nouns)
 
     def phrases(self, caption: str) -> Iterator[str]:

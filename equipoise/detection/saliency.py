@@ -1,4 +1,4 @@
-"""Boxes that stand out from what is around them: proposals of objects without anything learned.
+"""Object proposals without learning: boxes that stand out from their surroundings.
 
 Two cues of Alexe, Deselaers and Ferrari 2012, "Measuring the Objectness of Image Windows", §2: colour contrast (CC),
 and multi-scale saliency (MS) in a simple form, with the map S of `spectral_residual.py` at one scale.
@@ -33,7 +33,8 @@ OVERLAP = 0.4
 
 
 def salient_boxes(images: Tensor, most: int) -> tuple[Tensor, Tensor]:
-    """uint8 [N, 3, H, W] -> boxes [N, most, 4] as x0, y0, x1, y1 in [0, 1] and scores [N, most], the best first."""
+    """Salient regions of images uint8 [N, 3, H, W], the best first: boxes [N, most, 4] as x0, y0, x1, y1 in [0, 1] and
+    scores [N, most]."""
     boxes, outer, full = _lattice()
     small = F.interpolate(images.float(), (SIDE, SIDE), mode="bilinear", antialias=True)
     colours = _integral(_colours(small))
@@ -97,7 +98,7 @@ def _integral(cells: Tensor) -> Tensor:
 
 
 def _sums(total: Tensor, boxes: Tensor) -> Tensor:
-    """Over the cells of each box [B, K]."""
+    """Sums over the cells of each box [B, K]."""
     x0, y0, x1, y1 = boxes.unbind(1)
     return total[y1, x1] - total[y0, x1] - total[y1, x0] + total[y0, x0]
 
@@ -106,5 +107,5 @@ def _contrast(inside: Tensor, around: Tensor) -> Tensor:
     """χ² of the two histograms; a box that is the whole image has nothing around it, and no contrast."""
     size = around.sum(1, keepdim=True)
     a, b = inside / inside.sum(1, keepdim=True), around / size.clamp(min=1e-6)
-    found = ((a - b) ** 2 / (a + b).clamp(min=1e-9)).sum(1) / 2
-    return torch.where(size[:, 0] > 1e-3, found, 0)
+    chi_squared = ((a - b) ** 2 / (a + b).clamp(min=1e-9)).sum(1) / 2
+    return torch.where(size[:, 0] > 1e-3, chi_squared, 0)

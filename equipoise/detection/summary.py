@@ -1,5 +1,5 @@
-"""What a detector found, in numbers and on a sheet of pictures with their boxes: made of the files alone, so that a run
-that was stopped and went on leaves the same."""
+"""Summary of detected regions: numbers, and a contact sheet of pictures with their boxes; made of the files
+alone, so that a resumed run leaves the same."""
 
 from __future__ import annotations
 
@@ -28,32 +28,32 @@ COLOURS = ("#e6194b", "#3cb44b", "#4363d8", "#f58231", "#911eb4")
 
 
 def summarise(records: Records, folder: Path, paths: Sequence[Path]) -> dict[str, Any]:
-    """Writes report.json and sheet.png beside the regions, and says what is in them."""
-    found = RegionFiles(folder)
+    """Write report.json and sheet.png beside the regions, print the main numbers and return the report."""
+    regions = RegionFiles(folder)
     keys = [records.key(index) for index in range(len(records))]
-    counts = [found.count(key) for key in keys]
-    tags = Counter(tag for key in keys for tag in found.tags(key))
+    counts = [regions.count(key) for key in keys]
+    tags = Counter(tag for key in keys for tag in regions.tags(key))
     report = {
         "records": len(keys),
         "regions": sum(counts),
-        "numbers a region": found.width,
+        "numbers a region": regions.width,
         "most regions of a picture": max(counts),
         "records without regions": counts.count(0),
-        "records without tags": sum(not found.tags(key) for key in keys),
+        "records without tags": sum(not regions.tags(key) for key in keys),
         "different tags": len(tags),
         "frequent tags": dict(sorted(tags.items(), key=lambda item: (-item[1], item[0]))[:OFTEN]),
     }
     write_text(folder / REPORT, json.dumps(report, indent=2, ensure_ascii=False) + "\n")
-    _draw(records, found, folder / SHEET)
+    _draw(records, regions, folder / SHEET)
     print(f"{report['regions']:,} regions of {len(keys):,} records are in {len(paths)} files in {folder}")
     for what in ("regions", "tags"):
         if missing := report[f"records without {what}"]:
             print(f"{missing:,} records have no {what}: their rows of a target stay one-hot")
-    print(f"Look at {folder / SHEET}; train with --set data.regions={folder} --set regions.width={found.width}")
+    print(f"Look at {folder / SHEET}; train with --set data.regions={folder} --set regions.width={regions.width}")
     return report
 
 
-def _draw(records: Records, found: RegionFiles, path: Path) -> None:
+def _draw(records: Records, regions: RegionFiles, path: Path) -> None:
     pictures, words = [], []
     for index in np.unique(np.linspace(0, len(records) - 1, PICTURES).astype(int)).tolist():
         key = records.key(index)
@@ -61,15 +61,15 @@ def _draw(records: Records, found: RegionFiles, path: Path) -> None:
             pixels = encoded(records.image(index), records.place(index)).pixels()
         except BadRecord:
             continue
-        features, _ = found.of(key)
+        features, _ = regions.of(key)
         pictures.append(_with_boxes(pixels, features[:DRAWN, -BOX:]))
-        words.append([", ".join(found.tags(key)) or "(no tags)", *records.pair(index).captions[:1]])
+        words.append([", ".join(regions.tags(key)) or "(no tags)", *records.pair(index).captions[:1]])
     if pictures:
         contact_sheet(torch.stack(pictures), words, path)
 
 
 def _with_boxes(pixels: np.ndarray, boxes: Tensor) -> Tensor:
-    """The picture squeezed into a square, its surest boxes drawn, the surest on top."""
+    """The picture squeezed into a square with its boxes of highest score, the highest on top."""
     image = Image.fromarray(pixels).resize((SIDE, SIDE), Image.Resampling.BICUBIC)
     pen = ImageDraw.Draw(image)
     for colour, box in reversed([*zip(COLOURS, (boxes * (SIDE - 1)).tolist(), strict=False)]):

@@ -14,17 +14,17 @@ from equipoise.detection.features import cut_out
 from equipoise.detection.phrases import Phrases
 from equipoise.models.model import Model
 
-Name = Callable[[Pair, Tensor, Found], tuple[str, ...]]  # a pair, its picture uint8 [3, H, W] and what was found in it
+Name = Callable[[Pair, Tensor, Found], tuple[str, ...]]  # a pair, its picture uint8 [3, H, W] and its regions
 
 
 def by_label(_pair: Pair, _image: Tensor, found: Found) -> tuple[str, ...]:
-    """The detector's own names, each once, the surest first."""
+    """Names by the detector, each once, by descending score."""
     return tuple(dict.fromkeys(found.labels))
 
 
 @dataclass(frozen=True)
 class ByCaption:
-    """Noun phrases of the captions; these name the picture's things whether they were found or not."""
+    """Names by captions: their noun phrases, whether or not the detector found the things."""
 
     phrases: Phrases
     most: int
@@ -34,7 +34,7 @@ class ByCaption:
 
 
 class ByVocabulary:
-    """For each region the word that a model finds most similar to it."""
+    """Names by a model: for each region the most similar word of a vocabulary."""
 
     def __init__(self, model: Model, words: Sequence[str]):
         self.model, self.words = model, tuple(words)

@@ -1,4 +1,4 @@
-"""What reads an image or a text into token features, by name. Sizes follow the CLIP and ViT papers; the small ones
+"""Encoders: from an image or a text to token features, by name. Sizes follow the CLIP and ViT papers; the small ones
 learn on a CPU in minutes (few patches, narrow towers)."""
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from equipoise.encoders.vit import ViT
 
 
 class ImageConfig(Protocol):
-    """The settings of an image encoder; `classes` tokens are to be read out of each sample."""
+    """Settings of an image encoder with `classes` class tokens."""
 
     def build(self, image_size: int, classes: int = 1) -> ImageEncoder: ...
 
 
 class TextConfig(Protocol):
-    """The settings of a text encoder; class tokens are part of the context."""
+    """Settings of a text encoder; class tokens are part of the context."""
 
     def build(self, vocabulary: int, context: int, classes: int = 1) -> TextEncoder: ...
 

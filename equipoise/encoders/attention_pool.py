@@ -1,14 +1,14 @@
-"""CLIP's attention pool: one layer of attention whose query is the mean of all tokens, in place of a mean over places.
+"""CLIP's attention pool: one layer of attention whose query is the mean of all tokens, instead of mean pooling.
 
 Radford et al. 2021, §2.4, "transformer-style" multi-head QKV attention conditioned on the global average of the image.
 
     x = [mean(tokens), tokens] + positions        [N, 1 + L, w]
-    class = attention of x_0 to x                  [N, 1, w]; tokens, where wanted, are those of x_1 ... x_L
+    class = attention of x_0 to x                  [N, 1, w]; token features, where requested, are those of x_1 ... x_L
 
 CLIP's layer ends in a linear map to the embedding, with a bias b. Here that map is the readout's, which has one only
 for weights that come with it (`readout.image_bias`), and nothing is lost without: the weights of attention sum to one,
 so what is added to every value is added to the class, and the bias of the values does the work of b. Queries of all
-tokens give token features that live where the class does, for readouts that look at tokens.
+tokens give token features in the space of the class feature, for readouts of tokens.
 
 N pictures, L places or regions, w features, h heads.
 """
@@ -33,7 +33,7 @@ class AttentionPool(nn.Module):
         nn.init.zeros_(self.attention.qkv.bias)
 
     def forward(self, tokens: Tensor, classes_only: bool = False) -> Features:
-        """Of the places of a picture [N, L, w], in their order."""
+        """Pool the places of a picture [N, L, w], in their order."""
         x = torch.cat([tokens.mean(dim=1, keepdim=True), tokens], dim=1) + self.positions
         if classes_only:
             return Features(classes=self.attention.read(x, Even()))
@@ -42,7 +42,7 @@ class AttentionPool(nn.Module):
         return Features(classes, attended, torch.ones(attended.shape[:2], dtype=torch.bool, device=x.device))
 
     def without_positions(self, tokens: Tensor, mask: Tensor, norm: nn.Module, classes_only: bool = False) -> Features:
-        """Of tokens that are no places, some of them padding. Who has no real one is pooled from zero alone."""
+        """Pool tokens without positions, some of them padding; a sample without real tokens is pooled from zero."""
         real = mask[..., None].to(tokens.dtype)
         mean = (tokens * real).sum(dim=1, keepdim=True) / real.sum(dim=1, keepdim=True).clamp(min=1)
         layout = Packed.of(F.pad(mask, (1, 0), value=True), causal=False)

@@ -1,4 +1,4 @@
-"""Batch norm that keeps the promises of a run: whatever the number of processes, and however often a batch is passed.
+"""Batch norm whose result depends neither on the number of processes nor on how often a batch is passed.
 
 Ioffe & Szegedy 2015, "Batch Normalization", Algorithm 1; the gradient is the one of its §3.
 
@@ -29,18 +29,18 @@ OVER = (0, 2, 3)
 
 
 class BatchNorm(nn.BatchNorm2d):
-    total: Total | None = None  # where several processes hold parts of the batch
+    total: Total | None = None  # set where several processes hold parts of the batch
 
     def forward(self, x: Tensor) -> Tensor:
         if self.total is None or not self.training:
             return super().forward(x)
         y, mean, var, count = _Normalised.apply(x, self.weight, self.bias, self.eps, self.total)  # type: ignore[no-untyped-call]
         if self.track_running_stats:
-            self._remember(mean, var * (count / (count - 1)))
+            self._update_statistics(mean, var * (count / (count - 1)))
         return y
 
     @torch.no_grad()
-    def _remember(self, mean: Tensor, unbiased: Tensor) -> None:
+    def _update_statistics(self, mean: Tensor, unbiased: Tensor) -> None:
         assert self.num_batches_tracked is not None
         self.num_batches_tracked.add_(1)
         for running, new in ((self.running_mean, mean), (self.running_var, unbiased)):
@@ -51,10 +51,10 @@ class BatchNorm(nn.BatchNorm2d):
 
 @contextmanager
 def leaving_statistics(module: nn.Module) -> Iterator[None]:
-    """While in it, batches that were counted before pass without being counted again, in layers of any library.
+    """Context in which batches pass without changing running statistics, in batch norms of any library.
 
-    They still pass a layer that remembers, with a weight of 0: one that does not would save other tensors for backward,
-    which recomputing does not allow.
+    The layers still update their statistics, with a momentum of 0: a layer without would save other tensors for
+    backward, which recomputing does not allow.
     """
     parts = [(norm, norm.momentum, norm.num_batches_tracked) for norm in batch_norms(module)]
     before = [(norm, momentum, count, count.clone()) for norm, momentum, count in parts if count is not None]
@@ -63,9 +63,9 @@ def leaving_statistics(module: nn.Module) -> Iterator[None]:
     try:
         yield
     finally:
-        for norm, momentum, count, was in before:
+        for norm, momentum, count, former in before:
             norm.momentum = momentum
-            count.copy_(was)
+            count.copy_(former)
 
 
 def batch_norms(module: nn.Module) -> list[_BatchNorm]:
@@ -73,13 +73,13 @@ def batch_norms(module: nn.Module) -> list[_BatchNorm]:
 
 
 class _Normalised(torch.autograd.Function):
-    """Statistics in float32 at least, and nothing kept for backward but the input."""
+    """Normalisation with statistics in float32 at least; of the activations only the input is saved for backward."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, eps: float, total: Total) -> tuple[Tensor, ...]:
         wide = _wide(x)
-        here = torch.full((1,), x.numel() / x.shape[1], dtype=wide.dtype, device=x.device)
-        sums = total(torch.cat([wide.sum(OVER), here]))
+        local = torch.full((1,), x.numel() / x.shape[1], dtype=wide.dtype, device=x.device)
+        sums = total(torch.cat([wide.sum(OVER), local]))
         count, mean = sums[-1], sums[:-1] / sums[-1]
         var = total((wide - _spread(mean)).square().sum(OVER)) / count
         inverse = (var + eps).rsqrt()
@@ -94,10 +94,10 @@ class _Normalised(torch.autograd.Function):
     def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor | None, ...]:
         x, weight, mean, inverse, count = ctx.saved_tensors
         g, normal = _wide(upstream[0]), (_wide(x) - _spread(mean)) * _spread(inverse)
-        of_bias, of_weight = g.sum(OVER), (g * normal).sum(OVER)
-        along_bias, along_weight = ctx.total(torch.stack([of_bias, of_weight])) / count
-        dx = _spread(weight * inverse) * (g - _spread(along_bias) - normal * _spread(along_weight))
-        return dx.to(x.dtype), of_weight.to(weight.dtype), of_bias.to(weight.dtype), None, None
+        bias_grad, weight_grad = g.sum(OVER), (g * normal).sum(OVER)
+        mean_grad, mean_projection = ctx.total(torch.stack([bias_grad, weight_grad])) / count
+        dx = _spread(weight * inverse) * (g - _spread(mean_grad) - normal * _spread(mean_projection))
+        return dx.to(x.dtype), weight_grad.to(weight.dtype), bias_grad.to(weight.dtype), None, None
 
 
 def _wide(x: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""A vision transformer that looks at overlapping patches: the same weights, more tokens, finer maps.
+"""A vision transformer on overlapping patches: the same weights, more tokens, finer feature maps.
 
 Amir et al. 2021, "Deep ViT Features as Dense Visual Descriptors", §3: the patch map moves by a smaller stride, and the
 learned positions are interpolated (bicubic) to the places of the new patches. FDT's pictures are made so (Chen et al.
@@ -19,7 +19,7 @@ from equipoise.types import Features, UserError
 
 
 class FinerViT(nn.Module):
-    """`vit` with a patch every `stride` pixels, for looking and not for training."""
+    """`vit` with a patch every `stride` pixels, for inference alone."""
 
     def __init__(self, vit: ViT, stride: int):
         super().__init__()
@@ -28,7 +28,7 @@ class FinerViT(nn.Module):
             choices = ", ".join(map(str, allowed))
             raise UserError(f"a stride of {stride} does not divide patches of {vit.config.patch} px; take {choices}")
         self.vit, self.stride = vit, stride
-        self.side = (vit.image_size - vit.config.patch) // stride + 1  # patches beside each other
+        self.side = (vit.image_size - vit.config.patch) // stride + 1  # patches per row
 
     @torch.no_grad()
     def forward(self, images: Tensor) -> Features:
@@ -36,7 +36,7 @@ class FinerViT(nn.Module):
         return self.vit.encode_patches(patches + self.positions())
 
     def positions(self) -> Tensor:
-        """Of all patches [side², w], row by row."""
+        """Position embeddings of all patches [side², w], row by row."""
         learned = self.vit.positions[self.vit.classes :]
         grid = learned.unflatten(0, (self.vit.image_size // self.vit.config.patch, -1)).permute(2, 0, 1)[None]
         finer = F.interpolate(grid, (self.side, self.side), mode="bicubic", align_corners=True)

@@ -1,8 +1,8 @@
-"""What every encoder answers: `width`, `prepare` (from what people give to what `forward` reads), and `forward`, which
-gives `Features`; told `classes_only`, it may leave out those of tokens, where that saves work.
+"""The interface of encoders: `width`, `prepare` (from user input to the input of `forward`), and `forward`, which
+returns `Features`; with `classes_only` it may leave out token features, where that saves work.
 
-Most read pictures or words, prepared by the preprocessing and the tokenizer that travel with the model; an encoder that
-reads something else says so in `reads` and prepares its input itself.
+Most read pictures or words, prepared by the model's preprocessing and tokenizer; an encoder that reads something else
+says so in `reads` and prepares its input itself.
 """
 
 from __future__ import annotations
@@ -20,14 +20,16 @@ Prompts = Callable[[], Sequence[Tensor]]  # learned tokens [n, w], one set for e
 
 
 class Encoder(nn.Module):
+    """Base of all encoders."""
+
     width: int
 
     def blocks(self) -> Iterable[nn.Module]:
-        """The large parts that follow each other, each of which can be kept in slices by itself."""
+        """Large submodules in their order, each of which FSDP may shard as a unit."""
         return ()
 
     def load_pretrained(self) -> None:
-        """Start from weights trained elsewhere, where the settings ask for them."""
+        """Load pretrained weights, where the settings name some."""
 
     def recompute_activations(self, wanted: bool) -> None:
         """Trade time for memory in training, where the encoder can."""
@@ -53,13 +55,13 @@ class HasRear(Protocol):
     width: int
 
     def check_rear(self, blocks: int) -> None:
-        """Refuse, in a sentence, a number of blocks that it cannot pass them through."""
+        """Raise UserError for a number of last blocks that the encoder does not have."""
 
     def rear_norm(self) -> nn.Module:
-        """What such tokens pass and pictures do not; it belongs to whoever brings them."""
+        """Make the norm that such tokens pass and pictures do not; the caller owns it."""
 
     def rear(self, tokens: Tensor, mask: Tensor, blocks: int, norm: nn.Module, classes_only: bool = False) -> Features:
-        """Tokens [N, L, w] and which of them are real [N, L], through `norm` and the last part."""
+        """Features of tokens [N, L, w] with a mask [N, L], through `norm` and the last `blocks`."""
 
 
 @runtime_checkable
@@ -75,13 +77,13 @@ class TakesPrompts(Protocol):
 class TextEncoder(Encoder):
     reads: ClassVar[str] = "words"
 
-    def prepare(self, texts: Any, mask: Tensor | None, tokens: CaptionTokenizer) -> tuple[Tensor, Tensor]:
-        """What is given to `encode_text`, a mask where it has one, to what `forward` reads."""
-        return tokens(texts)
+    def prepare(self, texts: Any, mask: Tensor | None, tokenizer: CaptionTokenizer) -> tuple[Tensor, Tensor]:
+        """Token ids and mask, as `forward` reads them, of the input of `encode_text`."""
+        return tokenizer(texts)
 
 
 def require_single(name: str, classes: int) -> None:
-    """For an encoder that reads one vector out of a sample, refuse what wants several."""
+    """Raise UserError where a readout needs several class tokens of an encoder that has one."""
     if classes > 1:
         raise UserError(
             f"{name} gives one class token, but {classes} are wanted; choose a vit-... and a bert-... tower, "
@@ -90,6 +92,6 @@ def require_single(name: str, classes: int) -> None:
 
 
 def mean_of_real(tokens: Tensor, mask: Tensor) -> Tensor:
-    """The mean of the real tokens [N, 1, w]."""
+    """Mean over the real tokens [N, 1, w]."""
     real = mask[..., None].to(tokens.dtype)
     return (tokens * real).sum(dim=1, keepdim=True) / real.sum(dim=1, keepdim=True)

@@ -1,10 +1,10 @@
-"""How the tokens of a batch lie in memory, who attends to whom, and which tokens are read out.
+"""Layouts of a batch's tokens in memory: which tokens attend to which, and which are read out.
 
     Even      x [N, L, w]   every sample has L tokens (patches)
     Packed    x [T, w]      the real tokens of all samples, one after the other: no layer sees padding
     Padded    x [N, L, w]   the same samples with their padding, for graphs whose shapes may not depend on the data
 
-Only attention mixes tokens, so it alone asks the layout; every other layer takes tokens one by one. Packed attention
+Only attention mixes tokens, so it alone needs the layout; every other layer acts on single tokens. Packed attention
 stays within a sample. Where torch has a kernel for samples of different lengths it is used (on a GPU, in half
 precision); elsewhere queries, keys and values are padded for the time of the attention alone.
 
@@ -25,6 +25,8 @@ EVERYTHING, THE_PAST = (-1, -1), (-1, 0)  # how far a token sees to the left and
 
 
 class Layout(Protocol):
+    """What attention needs to know of a batch's tokens."""
+
     def attend(self, qkv: Tensor) -> Tensor:
         """Attention of all tokens to each other: [..., 3, h, d] to [..., h, d]."""
 
@@ -35,13 +37,15 @@ class Layout(Protocol):
         """Attention of the tokens that are read out, q [N, m, h, d], to all, kv [..., 2, h, d]."""
 
     def exchange(self, x: Tensor, prompts: Tensor) -> Tensor:
-        """The same tokens with each sample's prompts given way to these [n, w]: of a picture the last n tokens, of a
-        text those behind its class tokens or its start."""
+        """Replace each sample's prompts by these [n, w]: the last n tokens of a picture, those behind class tokens or
+        start token of a text."""
 
 
 @dataclass(frozen=True)
 class Even:
-    classes: int = 1  # the first so many tokens are read out
+    """Samples of one length."""
+
+    classes: int = 1  # number of first tokens that are read out
 
     def attend(self, qkv: Tensor) -> Tensor:
         return _attention(*qkv.unbind(-3))
@@ -58,6 +62,8 @@ class Even:
 
 @dataclass(frozen=True)
 class Packed:
+    """Samples of different lengths, packed into one sequence without padding."""
+
     mask: Tensor  # [N, L] True where a token is real; padding is on the right
     rows: Tensor  # [T] where the real tokens stand in the padded batch, N·L long
     starts: Tensor  # [N + 1] where each sample starts, and where the last one ends
@@ -66,7 +72,7 @@ class Packed:
 
     @classmethod
     def of(cls, mask: Tensor, causal: bool, classes: int = 1) -> Packed:
-        """Samples read at their first `classes` tokens or, causal ones, at their last."""
+        """Layout of samples that are read out at their first `classes` tokens or, causal ones, at their last."""
         rows = mask.flatten().nonzero()[:, 0]  # how many depends on the data, so torch.compile makes two graphs here
         ends = mask.sum(1).cumsum(0)
         starts = F.pad(ends, (1, 0))
@@ -112,13 +118,13 @@ class Packed:
         from torch.nn.attention.varlen import varlen_attn  # here, as it takes seconds
 
         attended = varlen_attn(q, k, v, starts, self.starts, longest, self.mask.shape[1], window_size=window)
-        assert isinstance(attended, Tensor)  # it gives more only when asked
+        assert isinstance(attended, Tensor)  # a tuple only where the log-sum-exp is requested
         return attended
 
 
 @dataclass(frozen=True)
 class Padded:
-    """What `Packed` answers, of samples as they come."""
+    """The same as `Packed` for samples that keep their padding."""
 
     mask: Tensor
     classes: int
@@ -157,6 +163,6 @@ def _has_kernel(x: Tensor) -> bool:
 
 
 def _attention(q: Tensor, k: Tensor, v: Tensor, **options: Any) -> Tensor:
-    """Of [N, L, h, d]."""
+    """Scaled dot-product attention of [N, L, h, d]."""
     q, k, v = (x.transpose(1, 2) for x in (q, k, v))
     return F.scaled_dot_product_attention(q, k, v, **options).transpose(1, 2)

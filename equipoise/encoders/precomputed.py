@@ -1,4 +1,4 @@
-"""Features that were computed before: passed on as they are, so that readouts, spaces and objectives train in seconds.
+"""Precomputed features instead of an encoder, so that readouts, spaces and objectives train in seconds.
 
     vectors [N, w]      one class token each, which is the only token too
     tokens [N, L, w]    the first `classes` are class tokens; with none, their mean over real tokens is
@@ -26,7 +26,7 @@ from equipoise.types import Features, UserError
 
 class Precomputed(Encoder):
     reads: ClassVar[str] = "features"
-    kind: ClassVar[str]  # of what is given instead of features, for a sentence
+    kind: ClassVar[str]  # raw input that it cannot read, for error messages
 
     @dataclass(frozen=True)
     class Config:
@@ -43,7 +43,7 @@ class Precomputed(Encoder):
                 raise UserError(f"classes must be at least 0, not {self.classes}")
 
         def require(self, part: str, classes: int) -> None:
-            """Refuse, in a sentence, to read more class tokens than the features are said to have."""
+            """Raise UserError where a readout needs more class tokens than the features have."""
             if classes > 1 and self.classes != classes:
                 raise UserError(
                     f"{classes} class tokens are wanted of precomputed features, but {part}.classes is {self.classes}; "
@@ -58,7 +58,7 @@ class Precomputed(Encoder):
         self.dropout = nn.Dropout(config.dropout)
 
     def recompute_activations(self, wanted: bool) -> None:
-        """There is nothing to save."""
+        """Do nothing: there are no activations to recompute."""
 
     def forward(self, features: Tensor, mask: Tensor | None = None, classes_only: bool = False) -> Features:
         x = self.dropout(self.norm(features))
@@ -73,7 +73,7 @@ class Precomputed(Encoder):
         return Features(classes=mean_of_real(x, mask), tokens=x, mask=mask)
 
     def checked(self, features: Any) -> Tensor:
-        """Features as `forward` reads them, or a sentence."""
+        """Features as `forward` reads them; raises UserError for other input."""
         if not isinstance(features, Tensor) or not features.is_floating_point():
             raise UserError(
                 f"this model was trained on precomputed features and cannot read {self.kind}; compute their features "
@@ -108,7 +108,7 @@ class PrecomputedText(Precomputed, TextEncoder):
             self.require("text", classes)
             return PrecomputedText(self)
 
-    def prepare(self, texts: Any, mask: Tensor | None, tokens: CaptionTokenizer) -> tuple[Tensor, Tensor]:
+    def prepare(self, texts: Any, mask: Tensor | None, tokenizer: CaptionTokenizer) -> tuple[Tensor, Tensor]:
         features = self.checked(texts)
         if mask is None:
             mask = torch.ones(len(features), 1 if features.ndim == 2 else features.shape[1], dtype=torch.bool)

@@ -61,22 +61,22 @@ class TimmImage(Pretrained, ImageEncoder):
         super().__init__()
         self.config = config
         self._adopt(_create_timm(config.model, image_size), config.frozen)
-        about: dict[str, Any] = self.model.pretrained_cfg  # type: ignore[assignment]
+        pretrained_cfg: dict[str, Any] = self.model.pretrained_cfg  # type: ignore[assignment]
         if config.weights or config.pretrained:
-            self.expects = tuple(about["mean"]), tuple(about["std"])
+            self.expects = tuple(pretrained_cfg["mean"]), tuple(pretrained_cfg["std"])
         was_training = self.training
         with torch.no_grad():
-            shown = self.eval()(torch.zeros(1, 3, image_size, image_size))
+            probe = self.eval()(torch.zeros(1, 3, image_size, image_size))
         self.train(was_training)
-        self.width = shown.classes.shape[-1]
+        self.width = probe.classes.shape[-1]
 
     def load_pretrained(self) -> None:
         if self.config.weights:
             _load(self.model, _read_weights(Path(self.config.weights)), self.config.weights)
         elif self.config.pretrained:
             timm = import_timm()
-            there = timm.create_model(self.config.model, pretrained=True, num_classes=0)
-            _load(self.model, there.state_dict(), f"timm:{self.config.model}")
+            source = timm.create_model(self.config.model, pretrained=True, num_classes=0)
+            _load(self.model, source.state_dict(), f"timm:{self.config.model}")
 
     def forward(self, images: Tensor, classes_only: bool = False) -> Features:
         model: Any = self.model
@@ -113,16 +113,16 @@ class TransformersText(Pretrained, TextEncoder):
         transformers = import_transformers()
         self.config = config
         self.pooling = config.pooling or sentence_pooling(Path(config.model))
-        about = self._about(transformers)
-        _require_room(config.model, "tokens", vocabulary, about.vocab_size)
-        _require_room(config.model, "positions", context, getattr(about, "max_position_embeddings", context))
-        model = transformers.AutoModel.from_config(about)
+        settings = self._library_config(transformers)
+        _require_room(config.model, "tokens", vocabulary, settings.vocab_size)
+        _require_room(config.model, "positions", context, getattr(settings, "max_position_embeddings", context))
+        model = transformers.AutoModel.from_config(settings)
         if getattr(model, "pooler", None) is not None:
             model.pooler = None  # a head we do not use: its weights would never get a gradient
         self._adopt(model, config.frozen)
-        self.width = about.hidden_size
+        self.width = settings.hidden_size
 
-    def _about(self, transformers: Any) -> Any:
+    def _library_config(self, transformers: Any) -> Any:
         folder = Path(self.config.model)
         if not (folder / "config.json").is_file() and not self.config.pretrained:
             raise UserError(
@@ -133,8 +133,8 @@ class TransformersText(Pretrained, TextEncoder):
 
     def load_pretrained(self) -> None:
         if self.config.pretrained:
-            there = _from(import_transformers().AutoModel, self.config.model)
-            _load(self.model, there.state_dict(), self.config.model)
+            source = _from(import_transformers().AutoModel, self.config.model)
+            _load(self.model, source.state_dict(), self.config.model)
 
     def forward(self, ids: Tensor, mask: Tensor, classes_only: bool = False) -> Features:
         x = self.model(input_ids=ids, attention_mask=mask.long()).last_hidden_state
@@ -144,7 +144,7 @@ class TransformersText(Pretrained, TextEncoder):
 
 
 def sentence_pooling(folder: Path) -> str:
-    """How a sentence-transformers folder makes one vector of the tokens; the mean where it does not say."""
+    """Pooling of a sentence-transformers folder, mean or first; the mean where it names none."""
     modules, pooling = folder / "modules.json", folder / "1_Pooling" / "config.json"
     if not modules.is_file():
         return "mean"
@@ -153,22 +153,22 @@ def sentence_pooling(folder: Path) -> str:
         modes = json.loads(pooling.read_text(encoding="utf-8"))
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UserError(f"cannot read {modules} and {pooling}: {error}") from error
-    wanted = {name.removeprefix("pooling_mode_") for name, on in modes.items() if on is True and "_mode_" in name}
+    modes_on = {name.removeprefix("pooling_mode_") for name, on in modes.items() if on is True and "_mode_" in name}
     known = {"mean_tokens": "mean", "cls_token": "first"}
-    if not set(kinds) <= set(SENTENCE_MODULES) or len(wanted & set(known)) != 1 or not wanted <= set(known):
+    if not set(kinds) <= set(SENTENCE_MODULES) or len(modes_on & set(known)) != 1 or not modes_on <= set(known):
         raise UserError(f"{folder}: only mean and first-token pooling without further layers can be read, not {modes}")
-    return known[wanted.pop()]
+    return known[modes_on.pop()]
 
 
 def timm_preprocess(name: str) -> tuple[Preprocess, int]:
-    """How a timm model's images are prepared: size, mean and std, and the shorter side before its centre is cut out."""
-    about = import_timm().get_pretrained_cfg(name)
-    if about is None:
+    """Preprocessing of a timm model's images, and their shorter side before the centre crop."""
+    cfg = import_timm().get_pretrained_cfg(name)
+    if cfg is None:
         raise UserError(f"timm says nothing of how images for {name!r} are prepared; choose one of its trained models")
-    if about.interpolation != "bicubic":
-        warnings.warn(f"timm:{name} was trained on {about.interpolation} images; they are bicubic here", stacklevel=2)
-    size = about.input_size[-1]
-    return Preprocess(size, tuple(about.mean), tuple(about.std)), int(size / about.crop_pct)
+    if cfg.interpolation != "bicubic":
+        warnings.warn(f"timm:{name} was trained on {cfg.interpolation} images; they are bicubic here", stacklevel=2)
+    size = cfg.input_size[-1]
+    return Preprocess(size, tuple(cfg.mean), tuple(cfg.std)), int(size / cfg.crop_pct)
 
 
 def import_timm() -> Any:
@@ -229,14 +229,16 @@ def _read_weights(path: Path) -> dict[str, Tensor]:
 
 
 def _load(model: nn.Module, weights: dict[str, Tensor], name: str) -> None:
-    """All of the model's weights; what `weights` has beyond them (a classifier, a pooler) is left behind."""
-    own = model.state_dict()
-    lacking = [key for key, tensor in own.items() if key not in weights or weights[key].shape != tensor.shape]
+    """Load all of the model's weights; others in `weights` (a classifier, a pooler) are ignored."""
+    expected = model.state_dict()
+    lacking = [key for key, tensor in expected.items() if key not in weights or weights[key].shape != tensor.shape]
     if lacking:
         raise UserError(f"{name} lacks weights of this model, or has them in another shape: {', '.join(lacking[:3])}")
-    model.load_state_dict({key: weights[key] for key in own})
+    model.load_state_dict({key: weights[key] for key in expected})
 
 
-def _require_room(name: str, what: str, wanted: int, there: int) -> None:
-    if wanted > there:
-        raise UserError(f"{name} has {there} {what}, but {wanted} are wanted; use its own tokenizer and a fit context")
+def _require_room(name: str, what: str, needed: int, available: int) -> None:
+    if needed > available:
+        raise UserError(
+            f"{name} has {available} {what}, but {needed} are wanted; use its own tokenizer and a fit context"
+        )

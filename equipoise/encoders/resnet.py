@@ -5,7 +5,7 @@ He et al. 2016, "Deep Residual Learning for Image Recognition" (bottlenecks); Ra
     stem        three 3 × 3 convolutions, the first of stride 2, then a 2 × 2 mean: 1/4 of the side
     bottleneck  1 × 1, 3 × 3, 1 × 1 convolutions and a shortcut; where the side is halved, a 2 × 2 mean comes before
                 the last convolution and before the shortcut's, instead of a stride (Zhang 2019)
-    pool        attention_pool.py in place of a mean over places
+    pool        attention_pool.py instead of mean pooling
 
 Four stages of widths 4w, 8w, 16w, 32w halve the side three times: a place of the last is 32 px wide. ResNet-50 has
 w = 64 and `layers` (3, 4, 6, 3). Every convolution is followed by a batch norm (`batch_norm.py`).
@@ -30,7 +30,7 @@ from equipoise.encoders.transformer import check_sizes
 from equipoise.settings.bounds import bounded
 from equipoise.types import Features, UserError
 
-PLACE = 32  # pixels of a picture to one place of the last stage, a side
+PLACE = 32  # pixels per side of one place of the last stage
 EXPANSION = 4  # a bottleneck's output over its inner width
 
 
@@ -101,7 +101,7 @@ class ResNet(ImageEncoder):
         return nn.LayerNorm(self.width)
 
     def rear(self, tokens: Tensor, mask: Tensor, blocks: int, norm: nn.Module, classes_only: bool = False) -> Features:
-        """Tokens [N, L, w] that are no places: normalised with their mean, through the attention pool alone."""
+        """Features of tokens [N, L, w] without positions: normalised with their mean, through the attention pool."""
         return self.pool.without_positions(tokens, mask, norm, classes_only)
 
 
@@ -141,5 +141,5 @@ class Bottleneck(nn.Module):
 
 
 def _counted_once(block: nn.Module) -> tuple[Any, Any]:
-    """For a checkpoint: what surrounds the block the first time, and again when it is recomputed."""
+    """Contexts for `checkpoint`: of the forward pass, and of recomputation, which must not count the batch again."""
     return nullcontext(), leaving_statistics(block)

@@ -1,4 +1,4 @@
-"""Swin: a transformer that looks at small windows of a picture and halves its side from stage to stage.
+"""Swin: a transformer with attention in small windows, whose side is halved from stage to stage.
 
 Liu et al. 2021, "Swin Transformer: Hierarchical Vision Transformer using Shifted Windows", §3 (patches, stages, shifted
 windows); Liu et al. 2022, "Swin Transformer V2", §3 (norms behind, cosine attention, `windows.py`).
@@ -38,7 +38,7 @@ class Swin(ImageEncoder):
         width: int = bounded(128, 1, 2**16)  # of the first stage; each further one is twice as wide
         layers: tuple[int, ...] = bounded((2, 2, 18, 2), 1, 1000)  # blocks of each stage
         heads: tuple[int, ...] = (4, 8, 16, 32)  # of each stage
-        window: int = 7  # places a side
+        window: int = 7  # places per side
         mlp_ratio: float = bounded(4.0, 0, 64)
         activation: str = "gelu"
 
@@ -61,7 +61,7 @@ class Swin(ImageEncoder):
         self.recompute = False
         self.patches = nn.Conv2d(3, config.width, config.patch, stride=config.patch)
         self.ln_pre = nn.LayerNorm(config.width)
-        self.parts = nn.ModuleList()  # blocks, and what merges places before each stage but the first
+        self.parts = nn.ModuleList()  # blocks, and a Merge before each stage but the first
         for stage, (side, width) in enumerate(zip(sides, widths, strict=True)):
             self.parts.extend([Merge(widths[stage - 1])] if stage else [])
             for number in range(config.layers[stage]):
@@ -114,7 +114,7 @@ class SwinBlock(nn.Module):
 
 
 class Merge(nn.Module):
-    """Half the side, twice the width."""
+    """Patch merging: half the side, twice the width."""
 
     def __init__(self, width: int):
         super().__init__()
@@ -127,7 +127,7 @@ class Merge(nn.Module):
 
 
 def _sides(config: Swin.Config, image_size: int) -> list[int]:
-    """Places a side of each stage, or a sentence."""
+    """Places per side at each stage; raises UserError where patches or windows do not fit."""
     halvings = len(config.layers) - 1
     place = config.patch * 2**halvings
     if image_size % place:
@@ -151,7 +151,7 @@ def _fit(window: int, sides: list[int]) -> bool:
 
 
 def _initialise(module: nn.Module) -> None:
-    """The authors' start: small maps, and blocks that pass their input on."""
+    """Initialise as the authors do: small maps, and blocks that pass their input on."""
     if isinstance(module, nn.Linear):
         nn.init.trunc_normal_(module.weight, std=0.02)
         if module.bias is not None:

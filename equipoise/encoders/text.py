@@ -73,8 +73,8 @@ class TextTransformer(TextEncoder):
         if length > self.context:
             raise UserError(f"texts are {length} tokens wide but the text tower has a context of {self.context}")
         x = _inserted(self.words(ids), first, [tokens.expand(ids.shape[0], -1, -1) for tokens in prompts[:1]])
-        seen = _inserted(mask, first, [mask.new_ones(mask.shape[0], count)] if count else [])
-        layout = self.lay_out(seen, self.config.causal, self.classes)
+        attended = _inserted(mask, first, [mask.new_ones(mask.shape[0], count)] if count else [])
+        layout = self.lay_out(attended, self.config.causal, self.classes)
         x = layout.pack(x + self.positions[:length])
         x = self.ln_final(self.transformer(x, layout, classes_only, prompts=prompts))
         if classes_only:
@@ -85,7 +85,7 @@ class TextTransformer(TextEncoder):
         return Features(classes=layout.read(x), tokens=words, mask=mask[:, read:])
 
     def _with_class_tokens(self, ids: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-        """Texts start with one class token; the others are put before it."""
+        """Add the further class tokens before the one that texts start with."""
         further = self.classes - 1
         if not further:
             return ids, mask
@@ -93,5 +93,5 @@ class TextTransformer(TextEncoder):
 
 
 def _inserted(x: Tensor, place: int, parts: list[Tensor]) -> Tensor:
-    """[N, L, ...] with further tokens at `place`."""
+    """Insert tokens into [N, L, ...] at `place`."""
     return torch.cat([x[:, :place], *(part.to(x.dtype) for part in parts), x[:, place:]], dim=1) if parts else x

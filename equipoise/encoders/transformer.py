@@ -42,14 +42,14 @@ def activation(name: str) -> Callable[[Tensor], Tensor]:
 
 
 def check_sizes(**sizes: float) -> None:
-    """For a tower's Config: widths, layers and the like must be there at all."""
+    """Raise UserError where a size (width, layers, heads) of a tower's Config is not positive."""
     for name, size in sizes.items():
         if size <= 0:
             raise UserError(f"{name} must be larger than 0, not {size}")
 
 
 class BareAttention(nn.Module):
-    """Without a map behind it."""
+    """Multi-head attention without an output map."""
 
     def __init__(self, width: int, heads: int):
         super().__init__()
@@ -63,7 +63,7 @@ class BareAttention(nn.Module):
         return layout.attend(qkv).flatten(-2)
 
     def read(self, x: Tensor, layout: Layout) -> Tensor:
-        """The rows of `forward` that are read out, [N, m, w]: all tokens are seen, only those see."""
+        """The rows of `forward` that are read out [N, m, w]: their queries alone, against all keys and values."""
         width, weight, bias = self.qkv.in_features, self.qkv.weight, self.qkv.bias
         q = F.linear(layout.read(x), weight[:width], bias[:width]).unflatten(-1, (self.heads, -1))
         kv = F.linear(x, weight[width:], bias[width:]).unflatten(-1, (2, self.heads, -1))
@@ -104,7 +104,7 @@ class TransformerBlock(nn.Module):
 class Transformer(nn.Module):
     """`layers` blocks over tokens in any layout; `recompute` trades time for activation memory (Chen et al. 2016).
 
-    With `classes_only` the tokens that are read out alone come back [N, m, w]: the last block computes no other.
+    With `classes_only` it returns only the tokens that are read out [N, m, w]: the last block computes no others.
     """
 
     def __init__(self, width: int, layers: int, heads: int, mlp_ratio: float = 4.0, act: str = "gelu"):
@@ -127,7 +127,7 @@ class Transformer(nn.Module):
     def forward(
         self, x: Tensor, layout: Layout, classes_only: bool = False, last: int = 0, prompts: Sequence[Tensor] = ()
     ) -> Tensor:
-        """Through all blocks, or through the `last` few. Of the `prompts` the first are in x already."""
+        """Apply all blocks, or the `last` few. The first of the `prompts` are in x already."""
         blocks = self.blocks[-last:]
         for number, block in enumerate(blocks, 1):
             if 1 < number <= len(prompts):

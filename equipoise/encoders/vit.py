@@ -24,7 +24,7 @@ from equipoise.types import Features, UserError
 
 
 class ViT(ImageEncoder):
-    prompts: Prompts | None = None  # that follow the patches
+    prompts: Prompts | None = None  # follow the patches
 
     @dataclass(frozen=True)
     class Config:
@@ -67,7 +67,7 @@ class ViT(ImageEncoder):
         self.ln_post = nn.LayerNorm(width)
 
     def _embed_patches(self, images: Tensor) -> Tensor:
-        """The convolution of stride `patch`, as one matrix product: twice as fast on a CPU and the same numbers."""
+        """Apply the convolution of stride `patch` as one matrix product: twice as fast on a CPU, the same numbers."""
         return F.linear(_cut(images, self.config.patch), self.patches.weight.flatten(1))
 
     def blocks(self) -> nn.ModuleList:
@@ -80,9 +80,9 @@ class ViT(ImageEncoder):
         return self.encode_patches(self._embed_patches(images) + self.positions[self.classes :], classes_only)
 
     def encode_patches(self, x: Tensor, classes_only: bool = False) -> Features:
-        """Embedded patches with their positions added [N, P, w], any number of them."""
+        """Features of embedded patches with their positions added [N, P, w], any number of them."""
         if self.training and self.config.patch_dropout:
-            x = _keep_some(x, 1 - self.config.patch_dropout)
+            x = _drop_patches(x, 1 - self.config.patch_dropout)
         classes = (self.class_token + self.positions[: self.classes]).expand(x.shape[0], -1, -1)
         prompts = self.prompts() if self.prompts else ()
         patches, first = x.shape[1], [tokens.to(x.dtype).expand(x.shape[0], -1, -1) for tokens in prompts[:1]]
@@ -102,7 +102,7 @@ class ViT(ImageEncoder):
         return nn.Identity()  # ln_pre is for patches and regions alike
 
     def rear(self, tokens: Tensor, mask: Tensor, blocks: int, norm: nn.Module, classes_only: bool = False) -> Features:
-        """Tokens [N, L, w] that are no patches: behind the class tokens, without positions, through the last blocks."""
+        """Features of tokens [N, L, w] that are no patches: behind class tokens, without positions, by last blocks."""
         x = self.ln_pre(norm(torch.cat([self.class_token.expand(len(tokens), -1, -1), tokens], dim=1)))
         layout = Packed.of(F.pad(mask, (self.classes, 0), value=True), causal=False, classes=self.classes)
         x = self.transformer(layout.pack(x), layout, classes_only, last=blocks)
@@ -118,7 +118,7 @@ def _cut(images: Tensor, patch: int) -> Tensor:
     return grid.permute(0, 2, 4, 1, 3, 5).reshape(n, -1, channels * patch * patch)
 
 
-def _keep_some(patches: Tensor, share: float) -> Tensor:
+def _drop_patches(patches: Tensor, share: float) -> Tensor:
     """A random subset of each image's patches [N, P, w], at least one."""
     n, count, width = patches.shape
     kept = torch.rand(n, count, device=patches.device).topk(max(1, int(count * share))).indices

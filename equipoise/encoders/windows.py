@@ -1,8 +1,8 @@
-"""Attention within square windows of a picture, by cosines, with a bias that is a function of how far apart places lie.
+"""Cosine attention within square windows of a picture, with a bias that is a function of the places' distance.
 
 Liu et al. 2022, "Swin Transformer V2: Scaling Up Capacity and Resolution", Eq. 2-4.
 
-    Sim(q_i, k_j) = cos(q_i, k_j)/τ + B(Δx, Δy)                              (2); τ ≥ 0.01, learned, one a head
+    Sim(q_i, k_j) = cos(q_i, k_j)/τ + B(Δx, Δy)                              (2); τ ≥ 0.01, learned, one per head
     B(Δx, Δy) = 16 · sigmoid(G(Δx̂, Δŷ)),   Δx̂ = sign(Δx) · log₂(1 + |Δx|·8/(M - 1))/log₂ 8        (3, 4)
 
 G is a small network (2, 512, ReLU, h), so that its weights say nothing of M. The paper has B = G and a plain logarithm;
@@ -30,21 +30,21 @@ REACH = 8.0  # the logarithm is of distances from -8 to 8, whatever the window
 
 def cut(x: Tensor, window: int) -> Tensor:
     """[N, S, S, w] to [N, W, L, w], row by row."""
-    apart = x.unflatten(2, (-1, window)).unflatten(1, (-1, window))
-    return apart.transpose(2, 3).flatten(3, 4).flatten(1, 2)
+    blocks = x.unflatten(2, (-1, window)).unflatten(1, (-1, window))
+    return blocks.transpose(2, 3).flatten(3, 4).flatten(1, 2)
 
 
 def join(x: Tensor, window: int) -> Tensor:
     """[N, W, L, w] to [N, S, S, w], as it was before `cut`."""
-    beside = math.isqrt(x.shape[1])
-    return x.unflatten(2, (window, window)).unflatten(1, (beside, beside)).transpose(2, 3).flatten(3, 4).flatten(1, 2)
+    per_row = math.isqrt(x.shape[1])
+    return x.unflatten(2, (window, window)).unflatten(1, (per_row, per_row)).transpose(2, 3).flatten(3, 4).flatten(1, 2)
 
 
 def neighbours(side: int, window: int, shift: int) -> Tensor:
-    """Which places of a window see each other [W, L, L], where a picture was rolled by `shift` to the upper left: what
-    came round from the other edge is no neighbour of the rest (Liu et al. 2021, Fig. 4)."""
-    came_round = torch.arange(side) >= side - shift
-    corner = 2 * came_round[:, None].long() + came_round  # of four, [S, S]
+    """Mask of the pairs of places in a window that attend to each other [W, L, L], for a picture rolled by `shift` to
+    the upper left: places wrapped round from the other edge are no neighbours of the rest (Liu et al. 2021, Fig. 4)."""
+    wrapped = torch.arange(side) >= side - shift
+    corner = 2 * wrapped[:, None].long() + wrapped  # of four, [S, S]
     of_window = cut(corner[None, ..., None], window)[0, ..., 0]
     return of_window[:, :, None] == of_window[:, None, :]
 
@@ -61,16 +61,16 @@ class WindowAttention(nn.Module):
         self.position_bias = PositionBias(window, heads)
         self.out = nn.Linear(width, width)
 
-    def forward(self, x: Tensor, seen: Tensor | None = None) -> Tensor:
-        """Of windows [N, W, L, w]; `seen` [W, L, L] says who sees whom in each, where not all do."""
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
+        """Attention in windows [N, W, L, w]; `mask` [W, L, L] names the pairs that attend, None: all."""
         bias = torch.cat([self.q_bias, torch.zeros_like(self.q_bias), self.v_bias])
         qkv = F.linear(x, self.qkv.weight, bias).unflatten(-1, (3, self.heads, -1))
         q, k, v = qkv.permute(3, 0, 1, 4, 2, 5).flatten(2, 3)  # windows beside heads: one bias for all pictures
         scale = self.log_scale.clamp(max=math.log(MOST_SCALE)).exp().repeat(x.shape[1])
         q, k = F.normalize(q, dim=-1) * scale[:, None, None], F.normalize(k, dim=-1)
         added = self.position_bias().expand(x.shape[1], -1, -1, -1)
-        if seen is not None:
-            added = added.masked_fill(~seen[:, None], -math.inf)
+        if mask is not None:
+            added = added.masked_fill(~mask[:, None], -math.inf)
         added = added.flatten(0, 1)[None].to(q.dtype)
         attended = F.scaled_dot_product_attention(q, k, v, attn_mask=added, scale=1.0)
         return self.out(attended.unflatten(1, (-1, self.heads)).transpose(2, 3).flatten(-2))
@@ -89,9 +89,9 @@ class PositionBias(nn.Module):
         self.farthest = max(1, window - 1)
         along = torch.arange(1 - window, window)
         places = torch.cartesian_prod(torch.arange(window), torch.arange(window))
-        apart = places[:, None] - places[None] + window - 1
+        offsets = places[:, None] - places[None] + window - 1
         self.register_buffer("distances", torch.cartesian_prod(along, along), persistent=False)
-        self.register_buffer("pairs", apart[..., 0] * len(along) + apart[..., 1], persistent=False)
+        self.register_buffer("pairs", offsets[..., 0] * len(along) + offsets[..., 1], persistent=False)
 
     def forward(self) -> Tensor:
         x = self.distances.to(self.hidden.weight.dtype) * (REACH / self.farthest)

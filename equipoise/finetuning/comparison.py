@@ -1,4 +1,5 @@
-"""What fine-tuning changed: the same numbers of the start model, of the end, and of the place chosen between them."""
+"""Comparison of fine-tuned weights with the start model: the same metrics of the start, of the end, and of the share
+of the way that was chosen."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ START, TUNED, CHOSEN = "start", "tuned", "chosen"
 SHOWN = ("mean_recall", "image_to_text_R@1", "text_to_image_R@1", "acc1",
          "image_to_text_alignment", "text_to_image_alignment", "uniformity", "modality_gap")  # fmt: skip
 
-OF_SHIFTS = "acc1_"  # accuracies on shifted sets, by their names
+SHIFT_PREFIX = "acc1_"  # of accuracies on shifted sets
 
 Numbers = Mapping[str, float]
 
@@ -21,12 +22,12 @@ Numbers = Mapping[str, float]
 class Comparison:
     start: str  # the start model, as it was named
     method: str
-    metric: str  # that chooses
+    metric: str  # by which the share is chosen
     before: float  # of the start model on validation data
     shares: tuple[float, ...]  # of the end
     scores: tuple[float, ...]  # of the weights at these shares, on validation data
     numbers: Mapping[str, Mapping[str, Numbers]]  # data -> model -> metric -> value
-    left_out: str = ""  # why the data of the start model are not among them
+    left_out: str = ""  # why the start model's own data were not measured
 
     @property
     def chosen(self) -> float:
@@ -42,26 +43,26 @@ class Comparison:
         return self.after > self.before
 
     def metrics(self) -> dict[str, float]:
-        told = {"before": self.before, "after": self.after, "share": self.chosen}
-        return {f"finetuning/{name}": value for name, value in told.items()}
+        values = {"before": self.before, "after": self.after, "share": self.chosen}
+        return {f"finetuning/{name}": value for name, value in values.items()}
 
     def rows(self, data: str) -> list[tuple[str, list[str]]]:
-        """Of one table: a metric's name and its values, model by model, as they are printed."""
+        """Rows of the table of one data set: a metric's name and its printed values, one per model."""
         models = self.numbers[data].values()
-        shifts = (name for numbers in models for name in numbers if name.startswith(OF_SHIFTS))
-        found = [name for name in dict.fromkeys((*SHOWN, *shifts)) if all(name in numbers for numbers in models)]
-        return [(_label(name), [metric(name).show(numbers[name]) for numbers in models]) for name in found]
+        shifts = (name for numbers in models for name in numbers if name.startswith(SHIFT_PREFIX))
+        names = [name for name in dict.fromkeys((*SHOWN, *shifts)) if all(name in numbers for numbers in models)]
+        return [(_label(name), [metric(name).show(numbers[name]) for numbers in models]) for name in names]
 
     def columns(self, data: str) -> list[str]:
         names = {START: "start", TUNED: "tuned", CHOSEN: f"kept, α = {self.chosen:g}"}
         return [names[model] for model in self.numbers[data]]
 
     def sentence(self) -> str:
-        said = f"{metric(self.metric).short} on validation data: {self.before:.4g} at the start, {self.after:.4g} now"
-        return said if self.shares == (1.0,) else f"{said}, at α = {self.chosen:g} of the way from start to end"
+        text = f"{metric(self.metric).short} on validation data: {self.before:.4g} at the start, {self.after:.4g} now"
+        return text if self.shares == (1.0,) else f"{text}, at α = {self.chosen:g} of the way from start to end"
 
     def refusal(self, folder: str) -> str:
-        """Where nothing is better than the start: what was tried, what is left, what to change."""
+        """Error message where nothing is better than the start: what was tried, what is left, what to change."""
         places = "at the end" if self.shares == (1.0,) else f"at the best of {len(self.shares)} places on the way"
         return (
             f"fine-tuning did not help: {metric(self.metric).short} on validation data was {self.before:.4g} at the "
@@ -73,9 +74,9 @@ class Comparison:
         return {**asdict(self), "chosen": self.chosen, "after": self.after, "is_better": self.is_better}
 
     @classmethod
-    def from_json(cls, told: Mapping[str, Any]) -> Comparison:
-        given = {name: told[name] for name in cls.__dataclass_fields__}
-        return cls(**{**given, "shares": tuple(told["shares"]), "scores": tuple(told["scores"])})
+    def from_json(cls, stored: Mapping[str, Any]) -> Comparison:
+        values = {name: stored[name] for name in cls.__dataclass_fields__}
+        return cls(**{**values, "shares": tuple(stored["shares"]), "scores": tuple(stored["scores"])})
 
 
 def _label(name: str) -> str:

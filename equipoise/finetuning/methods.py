@@ -1,4 +1,4 @@
-"""Ways of fine-tuning: which settings each puts over those of the model it starts from."""
+"""Fine-tuning methods; each overrides settings of the start model."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Method:
-    """Its settings are `recipes/finetune/NAME.toml`."""
+    """A method; its settings are `recipes/finetune/NAME.toml`."""
 
     summary: str
-    trains: bool = True  # else it measures, or shifts, alone
+    trains: bool = True  # False: it only measures, or only shifts
     shifts: bool = False  # moves images and texts towards each other
 
 

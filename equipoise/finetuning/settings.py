@@ -1,4 +1,4 @@
-"""Where a run that fine-tunes started, and how its end is chosen."""
+"""Settings of a fine-tuning run: its start model, and how the share of the way to its end is chosen."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ TENTHS = tuple(number / 10 for number in range(11))
 
 @dataclass(frozen=True)
 class Finetuning:
-    start: str = ""  # the model that the run started from, as it was named; "": the run starts from nothing
+    start: str = ""  # the start model, as it was named; "": the run trains from scratch
     method: str = ""  # that gave its settings
     tau: float = 0.0  # the temperature to start with, as 1/exp(t); 0 keeps that of the start model
     wise: bool = True  # at the end, look for the best place between start and end (`wise_ft.py`)
@@ -26,7 +26,7 @@ class Finetuning:
 
     @property
     def tried(self) -> tuple[float, ...]:
-        """Shares of the end to score, from the start on."""
+        """Shares of the end to score, in ascending order."""
         return tuple(sorted(set(self.shares))) if self.wise else (1.0,)
 
     @property

@@ -1,4 +1,4 @@
-"""Weights between a start and an end: WiSE-FT.
+"""WiSE-FT: interpolation between the weights of a start and of an end.
 
 Wortsman et al. 2022, "Robust fine-tuning of zero-shot models", Eq. 1 and Fig. 1.
 
@@ -7,7 +7,7 @@ Wortsman et al. 2022, "Robust fine-tuning of zero-shot models", Eq. 1 and Fig. 1
 
 θ₀, θ₁ the weights of the model before and after. The authors keep α = 0.5 where there is nothing to choose it on; here
 it is chosen on validation data. Counters (of batch norm) are those of the end, and so are the heads and the bias that
-an objective trains with: they take no part in what a model answers. `Average` is the same idea along one run.
+an objective trains with: points do not depend on them. `EMA` is the same idea along one run.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from equipoise.types import UserError
 
 
 def interpolate_weights(start: Mapping[str, Tensor], end: Mapping[str, Tensor], share: float) -> dict[str, Tensor]:
-    """θ at `share` of the way, under the names of both."""
+    """State dict θ(α) at α = `share`."""
     if set(start) != set(end):
-        other = sorted(set(start) ^ set(end))
-        raise UserError(f"weights of two different models cannot be mixed: they differ in {', '.join(other[:3])}")
+        unshared = sorted(set(start) ^ set(end))
+        raise UserError(f"weights of two different models cannot be mixed: they differ in {', '.join(unshared[:3])}")
     return {
         name: torch.lerp(start[name], last, share) if last.is_floating_point() and not is_training_only(name) else last
         for name, last in end.items()

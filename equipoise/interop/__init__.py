@@ -1,4 +1,4 @@
-"""Weights in and out: models of open_clip and transformers read as ours, ours written as theirs and as ONNX."""
+"""Import and export: models of open_clip and transformers read as ours, ours written as theirs and as ONNX."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from equipoise.interop.export import left_out, write_open_clip, write_transformers
-from equipoise.interop.foreign_model import Foreign, ImportRequest
+from equipoise.interop.foreign_model import ForeignModel, ImportRequest
 from equipoise.interop.load import is_foreign, read_foreign
 from equipoise.interop.onnx import write_onnx
 from equipoise.models.model import Model
@@ -17,4 +17,4 @@ EXPORTS: dict[str, Callable[[Model, Path], None]] = {
     "onnx": write_onnx,
 }
 
-__all__ = ["EXPORTS", "Foreign", "ImportRequest", "is_foreign", "left_out", "read_foreign"]
+__all__ = ["EXPORTS", "ForeignModel", "ImportRequest", "is_foreign", "left_out", "read_foreign"]

@@ -1,4 +1,4 @@
-"""A plain CLIP of ours as a folder of open_clip, or of transformers. Nothing is uploaded.
+"""Export of a plain CLIP as a folder of open_clip or of transformers. Nothing is uploaded.
 
 Both folders are complete: weights (safetensors), settings, preprocessing, tokenizer. A tokenizer that is not CLIP's own
 travels with its files, which open_clip finds by `hf_tokenizer_name`.
@@ -15,13 +15,13 @@ from torch import Tensor
 
 from equipoise.data.tokenizer import CaptionTokenizer
 from equipoise.encoders import ViT
-from equipoise.interop.key_mapping import Names, to_theirs
+from equipoise.interop.key_mapping import KeyMap, to_theirs
 from equipoise.interop.load import IMAGES, OPEN_CLIP, OPEN_CLIP_WEIGHTS, TRANSFORMERS, TRANSFORMERS_WEIGHTS
 from equipoise.interop.open_clip import config as open_clip_config
 from equipoise.interop.open_clip import keys as open_clip_keys
 from equipoise.interop.plain_clip import PlainCLIP
 from equipoise.interop.strict_fields import Fields
-from equipoise.interop.tokenizer import is_clips
+from equipoise.interop.tokenizer import is_clip_tokenizer
 from equipoise.interop.transformers import config as transformers_config
 from equipoise.interop.transformers import keys as transformers_keys
 from equipoise.models.model import Model
@@ -30,59 +30,59 @@ POOL_BIAS = "visual.attnpool.c_proj.bias"
 
 
 def write_open_clip(model: Model, folder: Path) -> None:
-    plain, tokens = PlainCLIP.of(model, "open_clip"), model.tokenizer
-    own = "" if is_clips(tokens) else folder.name
-    config = open_clip_config.write_config(plain, tokens.end, own)
-    names = open_clip_keys.names_for(plain.image)
+    plain, tokenizer = PlainCLIP.of(model, "open_clip"), model.tokenizer
+    hf_name = "" if is_clip_tokenizer(tokenizer) else folder.name
+    config = open_clip_config.write_config(plain, tokenizer.end, hf_name)
+    key_map = open_clip_keys.key_map_for(plain.image)
     needed = {} if isinstance(plain.image, ViT.Config) else {POOL_BIAS: torch.zeros(plain.dim)}  # ours may have none
     _write_json(folder / OPEN_CLIP, config)
-    _write_weights(folder / OPEN_CLIP_WEIGHTS[0], {**needed, **_tensors(model, names)})
-    _write_tokeniser(folder, tokens)
+    _write_weights(folder / OPEN_CLIP_WEIGHTS[0], {**needed, **_tensors(model, key_map)})
+    _write_tokenizer(folder, tokenizer)
 
 
 def write_transformers(model: Model, folder: Path) -> None:
-    plain, tokens = PlainCLIP.of(model, "transformers"), model.tokenizer
-    config, images = transformers_config.write_config(plain, tokens.start, tokens.end, tokens.pad)
+    plain, tokenizer = PlainCLIP.of(model, "transformers"), model.tokenizer
+    config, images = transformers_config.write_config(plain, tokenizer.start, tokenizer.end, tokenizer.pad)
     _write_json(folder / TRANSFORMERS, config)
     _write_json(folder / IMAGES, images)
-    _write_weights(folder / TRANSFORMERS_WEIGHTS[0], _tensors(model, transformers_keys.NAMES))
-    _write_tokeniser(folder, tokens)
+    _write_weights(folder / TRANSFORMERS_WEIGHTS[0], _tensors(model, transformers_keys.KEY_MAP))
+    _write_tokenizer(folder, tokenizer)
 
 
 def left_out(model: Model) -> list[str]:
-    """Parts that serve training alone, which other libraries' files have no room for."""
+    """Parts of the model that an export leaves out, for only training needs them."""
     parts = [f"head {name}" for name in model.heads]
     return [*parts, *(["the map of regions"] if model.regions is not None else [])]
 
 
-def _tensors(model: Model, names: Names) -> dict[str, Tensor]:
-    return to_theirs({name: tensor.detach().cpu() for name, tensor in model.state_dict().items()}, names)
+def _tensors(model: Model, key_map: KeyMap) -> dict[str, Tensor]:
+    return to_theirs({key: tensor.detach().cpu() for key, tensor in model.state_dict().items()}, key_map)
 
 
 def _write_weights(path: Path, tensors: dict[str, Tensor]) -> None:
-    save_file(tensors, path, {"format": "pt"})  # a word that transformers asks for
-    path.chmod(path.parent.stat().st_mode & 0o666)  # safetensors keeps its files to their owner
+    save_file(tensors, path, {"format": "pt"})  # transformers requires it
+    path.chmod(path.parent.stat().st_mode & 0o666)  # safetensors makes files that only their owner can read
 
 
-def _write_tokeniser(folder: Path, tokens: CaptionTokenizer) -> None:
-    """tokenizer.json says everything; transformers' CLIP classes want vocab.json and merges.txt too."""
-    tokens.save(folder)
-    about, clips = tokens.description(), is_clips(tokens)
-    pieces = about["model"]["vocab"]
-    spelled = {number: piece for piece, number in pieces.items()}
-    spelled |= {added["id"]: added["content"] for added in about["added_tokens"]}
-    if "merges" in about["model"]:
-        merges = (" ".join(merge) if isinstance(merge, list) else merge for merge in about["model"]["merges"])
+def _write_tokenizer(folder: Path, tokenizer: CaptionTokenizer) -> None:
+    """Write tokenizer.json, which is complete, and vocab.json and merges.txt, which transformers' CLIP classes need."""
+    tokenizer.save(folder)
+    description, is_clip = tokenizer.description(), is_clip_tokenizer(tokenizer)
+    pieces = description["model"]["vocab"]
+    piece_of = {number: piece for piece, number in pieces.items()}
+    piece_of |= {added["id"]: added["content"] for added in description["added_tokens"]}
+    if "merges" in description["model"]:
+        merges = (" ".join(merge) if isinstance(merge, list) else merge for merge in description["model"]["merges"])
         _write_json(folder / "vocab.json", pieces)
         (folder / "merges.txt").write_text("\n".join(["#version: 0.2", *merges]) + "\n", encoding="utf-8")
-    end = spelled[tokens.end]
+    end = piece_of[tokenizer.end]
     settings = {
-        "tokenizer_class": "CLIPTokenizer" if clips else "PreTrainedTokenizerFast",
-        "model_max_length": tokens.context,
-        "bos_token": spelled[tokens.start],
+        "tokenizer_class": "CLIPTokenizer" if is_clip else "PreTrainedTokenizerFast",
+        "model_max_length": tokenizer.context,
+        "bos_token": piece_of[tokenizer.start],
         "eos_token": end,
-        "pad_token": spelled[tokens.pad] if tokens.pad else end,  # CLIP's way where a vocabulary has none
-        "unk_token": about["model"].get("unk_token") or end,
+        "pad_token": piece_of[tokenizer.pad] if tokenizer.pad else end,  # CLIP's way where a vocabulary has none
+        "unk_token": description["model"].get("unk_token") or end,
         "split_special_tokens": True,  # one that is spelled out in a caption is plain text
     }
     _write_json(folder / "tokenizer_config.json", settings)

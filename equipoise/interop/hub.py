@@ -1,4 +1,4 @@
-"""A model of the Hugging Face hub, fetched only where a name says so: hf-hub:ORG/NAME."""
+"""Models of the Hugging Face hub, downloaded only where a name says so: hf-hub:ORG/NAME."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from pathlib import Path
 from equipoise.types import UserError
 
 HUB = "hf-hub:"
-WANTED = ("*.json", "*.txt", "*.safetensors")
+PATTERNS = ("*.json", "*.txt", "*.safetensors")
 PICKLES = ("*.bin",)
 
 
-def fetched(name: str) -> Path:
-    """The folder of the model, downloaded unless it was before; pickles only where there are no safetensors."""
+def download(name: str) -> Path:
+    """Folder of the model, downloaded unless it is cached; pickles only where there are no safetensors."""
     model = name.removeprefix(HUB)
     try:
         from huggingface_hub import snapshot_download
@@ -22,9 +22,9 @@ def fetched(name: str) -> Path:
             f"{name} needs huggingface_hub; pip install 'equipoise[hub]', or give a local folder"
         ) from error
     try:
-        folder = Path(snapshot_download(model, allow_patterns=list(WANTED)))
+        folder = Path(snapshot_download(model, allow_patterns=list(PATTERNS)))
         if not any(folder.glob("*.safetensors")):
-            folder = Path(snapshot_download(model, allow_patterns=[*WANTED, *PICKLES]))
+            folder = Path(snapshot_download(model, allow_patterns=[*PATTERNS, *PICKLES]))
     except (OSError, HfHubHTTPError, HFValidationError, LocalEntryNotFoundError) as error:
         reason = str(error).strip().splitlines()[0]
         raise UserError(

@@ -1,8 +1,8 @@
-"""What weights alone say of their model: sizes, from the shapes of tensors; and open_clip's names for such models.
+"""Configs from weights alone: sizes from the shapes of tensors, and open_clip's names of such models.
 
-Two things no tensor says. How many heads: CLIP's are 64 wide. Which activation: OpenAI's weights, known by the entries
-their files have beside the weights, were trained with QuickGELU; of others it must be said, for a wrong guess gives
-vectors that look right and are not.
+Two things no tensor says. The number of heads: CLIP's are 64 wide. The activation: OpenAI's weights, known by the
+entries their files have beside the weights, were trained with QuickGELU; for other weights it must be given, for a
+wrong guess gives vectors that look right and are not.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import math
 import re
 from typing import Any
 
-from equipoise.interop.key_mapping import State
+from equipoise.interop.key_mapping import StateDict
 from equipoise.interop.open_clip.keys import CLASS
 from equipoise.interop.strict_fields import Fields
 from equipoise.types import UserError
@@ -47,11 +47,12 @@ def named_config(name: str) -> Fields:
     }
 
 
-def is_openai(state: State) -> bool:
-    return all(name in state for name in OPENAI)
+def is_openai(state: StateDict) -> bool:
+    """Whether the file has the entries beside the weights that OpenAI's own have."""
+    return all(key in state for key in OPENAI)
 
 
-def inferred_config(state: State, where: str) -> Fields:
+def inferred_config(state: StateDict, where: str) -> Fields:
     """The `model_cfg` that these tensors fit, without QuickGELU."""
     try:
         return _inferred(state)
@@ -66,7 +67,7 @@ def likely_name(config: Fields) -> str:
     return next((name for name in NAMED if _sizes(named_config(name)) == _sizes(config)), "")
 
 
-def _inferred(state: State) -> Fields:
+def _inferred(state: StateDict) -> Fields:
     words = state["ln_final.weight"].shape[0]
     text = {
         "context_length": state["positional_embedding"].shape[0],
@@ -80,22 +81,22 @@ def _inferred(state: State) -> Fields:
     return {"embed_dim": state["text_projection"].shape[1], **bias, "vision_cfg": vision, "text_cfg": text}
 
 
-def _vit(state: State) -> Fields:
+def _vit(state: StateDict) -> Fields:
     width, _, _, patch = state["visual.conv1.weight"].shape
     grid = math.isqrt(state["visual.positional_embedding"].shape[0] - 1)
     layers = _count(state, r"^visual\.transformer\.resblocks\.(\d+)\.")
     return {"image_size": grid * patch, "layers": layers, "width": width, "patch_size": patch}
 
 
-def _resnet(state: State) -> Fields:
+def _resnet(state: StateDict) -> Fields:
     grid = math.isqrt(state["visual.attnpool.positional_embedding"].shape[0] - 1)
     layers = [_count(state, rf"^visual\.layer{stage}\.(\d+)\.") for stage in range(1, 5)]
     width = state["visual.layer1.0.conv1.weight"].shape[0]
     return {"image_size": 32 * grid, "layers": layers, "width": width, "patch_size": None}
 
 
-def _count(state: State, pattern: str) -> int:
-    numbers = [int(found[1]) for name in state if (found := re.match(pattern, name))]
+def _count(state: StateDict, pattern: str) -> int:
+    numbers = [int(match[1]) for key in state if (match := re.match(pattern, key))]
     return max(numbers, default=-1) + 1
 
 

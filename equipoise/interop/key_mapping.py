@@ -1,9 +1,9 @@
-"""Names of tensors here and in another library, one row a tensor, read in both directions.
+"""State-dict keys of ours and of another library, one rule per tensor, read in both directions.
 
     "image_encoder.transformer.blocks.*.ln_1.weight": KeyRule(("visual.transformer.resblocks.*.ln_1.weight",))
 
-`*` is the number of a block, the first number of a name. Some tensors are laid out in another way too: transposed, or
-cut into several. Every way is undone exactly: no number is ever changed, so a round trip is the same bit for bit.
+`*` is the number of a block, the first number of a key. Some tensors have another layout too: transposed, or split into
+several. Every conversion is undone exactly: no number is ever changed, so a round trip is the same bit for bit.
 """
 
 from __future__ import annotations
@@ -16,83 +16,86 @@ import torch
 from torch import Tensor
 
 NUMBER = re.compile(r"(?<=\.)\d+(?=\.)")
-State = Mapping[str, Tensor]
+StateDict = Mapping[str, Tensor]
 
 
 @dataclass(frozen=True)
-class Way:
-    """How a tensor of ours lies in another library."""
+class Conversion:
+    """How a tensor of ours is laid out in another library, there and back."""
 
-    apart: Callable[[Tensor], Sequence[Tensor]]
-    together: Callable[[Sequence[Tensor]], Tensor]
+    split: Callable[[Tensor], Sequence[Tensor]]
+    merge: Callable[[Sequence[Tensor]], Tensor]
 
 
-SAME = Way(lambda ours: (ours,), lambda theirs: theirs[0])
-TRANSPOSED = Way(lambda ours: (ours.T,), lambda theirs: theirs[0].T)
-ONE_ROW = Way(lambda ours: (ours[0],), lambda theirs: theirs[0][None])  # [1, w] and [w]
-THIRDS = Way(
+SAME = Conversion(lambda ours: (ours,), lambda theirs: theirs[0])
+TRANSPOSED = Conversion(lambda ours: (ours.T,), lambda theirs: theirs[0].T)
+ONE_ROW = Conversion(lambda ours: (ours[0],), lambda theirs: theirs[0][None])  # [1, w] and [w]
+THIRDS = Conversion(
     lambda ours: [part.clone() for part in ours.chunk(3)], lambda theirs: torch.cat(list(theirs))
 )  # queries, keys, values
 
 
 @dataclass(frozen=True)
 class KeyRule:
+    """Keys of a tensor of ours in another library, and its layout there."""
+
     theirs: tuple[str, ...]
-    way: Way = SAME
+    conversion: Conversion = SAME
 
 
-Names = Mapping[str, KeyRule]  # by our name
+KeyMap = Mapping[str, KeyRule]  # by our key
 
 
-def same(*pairs: tuple[str, str]) -> dict[str, KeyRule]:
-    """Rows of tensors that differ in their names alone."""
+def renamed(*pairs: tuple[str, str]) -> dict[str, KeyRule]:
+    """Rules of tensors that differ in their keys alone."""
     return {ours: KeyRule((theirs,)) for ours, theirs in pairs}
 
 
-def to_theirs(state: State, names: Names) -> dict[str, Tensor]:
-    """Our tensors under their names; those that have none there are left out."""
-    made: dict[str, Tensor] = {}
-    for name, tensor in state.items():
-        template, number = _template(name)
-        if template in names:
-            row = names[template]
-            parts = (part.contiguous() for part in row.way.apart(tensor))
-            made |= {_filled(theirs, number): part for theirs, part in zip(row.theirs, parts, strict=True)}
-    return made
+def to_theirs(state: StateDict, key_map: KeyMap) -> dict[str, Tensor]:
+    """Our tensors under their keys; those that have none there are left out."""
+    theirs: dict[str, Tensor] = {}
+    for key, tensor in state.items():
+        template, number = _template(key)
+        if template in key_map:
+            rule = key_map[template]
+            parts = (part.contiguous() for part in rule.conversion.split(tensor))
+            theirs |= {_filled(their_key, number): part for their_key, part in zip(rule.theirs, parts, strict=True)}
+    return theirs
 
 
-def to_ours(state: State, names: Names) -> dict[str, Tensor]:
-    """Their tensors under our names; a tensor of ours some part of which is missing is left out."""
-    made = {}
-    rows_by_part = {part: (ours, row) for ours, row in names.items() for part in row.theirs}
-    for name in state:
-        template, number = _template(name)
-        if template not in rows_by_part:
+def to_ours(state: StateDict, key_map: KeyMap) -> dict[str, Tensor]:
+    """Their tensors under our keys; a tensor of ours some part of which is missing is left out."""
+    ours = {}
+    rule_of = {their_key: (our_key, rule) for our_key, rule in key_map.items() for their_key in rule.theirs}
+    for key in state:
+        template, number = _template(key)
+        if template not in rule_of:
             continue
-        ours, row = rows_by_part[template]
-        parts = [state.get(_filled(part, number)) for part in row.theirs]
-        whole = [part for part in parts if part is not None]
-        if len(whole) == len(parts):
-            made[_filled(ours, number)] = row.way.together(whole).contiguous()
-    return made
+        our_key, rule = rule_of[template]
+        parts = [state.get(_filled(their_key, number)) for their_key in rule.theirs]
+        complete = [part for part in parts if part is not None]
+        if len(complete) == len(parts):
+            ours[_filled(our_key, number)] = rule.conversion.merge(complete).contiguous()
+    return ours
 
 
 def listed(problems: Sequence[str]) -> str:
-    """Every problem, those of several blocks that differ in the block's number alone said once: `blocks.{0,1}.x`."""
+    """All problems in one line; those of several blocks that differ in the number alone as one: `blocks.{0,1}.x`."""
     numbers: dict[str, list[str]] = {}
     for problem in problems:
         template, number = _template(problem)
         numbers.setdefault(template, []).append(number)
-    said = (
-        _filled(template, found[0] if len(found) == 1 else "{" + ",".join(found) + "}")
-        for template, found in numbers.items()
+    joined = (
+        _filled(template, blocks[0] if len(blocks) == 1 else "{" + ",".join(blocks) + "}")
+        for template, blocks in numbers.items()
     )
-    return "; ".join(said)
+    return "; ".join(joined)
 
 
-def _template(name: str) -> tuple[str, str]:
-    found = NUMBER.search(name)
-    return (NUMBER.sub("*", name, count=1), found[0]) if found else (name, "")
+def _template(key: str) -> tuple[str, str]:
+    """The key with `*` for its block's number, and the number."""
+    match = NUMBER.search(key)
+    return (NUMBER.sub("*", key, count=1), match[0]) if match else (key, "")
 
 
 def _filled(template: str, number: str) -> str:

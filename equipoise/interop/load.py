@@ -1,11 +1,11 @@
-"""What lies at a path that another library wrote: an open_clip folder, a transformers folder, or weights alone.
+"""Reading models of other libraries: an open_clip folder, a transformers folder, or weights alone.
 
     open_clip_config.json    settings and preprocessing of open_clip, weights and perhaps a tokenizer beside it
     config.json              of transformers' CLIPModel, with preprocessor_config.json and a tokenizer
     a file                   weights; the settings are those of --model, or what OpenAI's own files say
     hf-hub:ORG/NAME          one of the folders, fetched first
 
-Everything that decides a model's vectors is read from there, or asked for; nothing of it is guessed in silence.
+Everything that decides a model's vectors is read from there or must be given; nothing is guessed in silence.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from dataclasses import replace
 from pathlib import Path
 
 from equipoise.interop.checkpoint import read_checkpoint
-from equipoise.interop.foreign_model import Foreign, ImportRequest
-from equipoise.interop.hub import HUB, fetched
+from equipoise.interop.foreign_model import ForeignModel, ImportRequest
+from equipoise.interop.hub import HUB, download
 from equipoise.interop.infer_config import QUICK, inferred_config, is_openai, likely_name, named_config
-from equipoise.interop.key_mapping import State
+from equipoise.interop.key_mapping import StateDict
 from equipoise.interop.open_clip import config as open_clip_config
 from equipoise.interop.open_clip import keys as open_clip_keys
 from equipoise.interop.plain_clip import PlainCLIP
 from equipoise.interop.strict_fields import Fields, read_json
-from equipoise.interop.tokenizer import find_tokens, require_fit
+from equipoise.interop.tokenizer import find_tokenizer, require_tokenizer_fits
 from equipoise.interop.transformers import config as transformers_config
 from equipoise.interop.transformers import keys as transformers_keys
 from equipoise.models.folder import CONFIG
@@ -52,15 +52,16 @@ def is_foreign(path: str | Path) -> bool:
     return path.is_file() or (theirs and not (path / CONFIG).is_file())
 
 
-def read_foreign(path: str | Path, asked: ImportRequest | None = None) -> Foreign:
-    asked = asked or ImportRequest()
-    place = fetched(str(path)) if str(path).startswith(HUB) else Path(path)
+def read_foreign(path: str | Path, request: ImportRequest | None = None) -> ForeignModel:
+    """Read a folder, a file or a hub name; raises UserError where it is no plain CLIP."""
+    request = request or ImportRequest()
+    place = download(str(path)) if str(path).startswith(HUB) else Path(path)
     if place.is_file():
-        return _file(place, asked)
+        return _file(place, request)
     if (place / OPEN_CLIP).is_file():
-        return _open_clip(place, _weights(place, OPEN_CLIP_WEIGHTS), asked)
+        return _open_clip(place, _weights(place, OPEN_CLIP_WEIGHTS), request)
     if (place / TRANSFORMERS).is_file():
-        return _transformers(place, asked)
+        return _transformers(place, request)
     hint = "" if place.is_dir() else " (there is no such folder)"
     raise UserError(
         f"no model in {place}{hint}: give a folder with {OPEN_CLIP} or {TRANSFORMERS}, or a file of weights "
@@ -68,53 +69,55 @@ def read_foreign(path: str | Path, asked: ImportRequest | None = None) -> Foreig
     )
 
 
-def _open_clip(folder: Path, weights: Path, asked: ImportRequest) -> Foreign:
-    if asked.model:
-        raise UserError(f"{folder / OPEN_CLIP} says what the model is; leave out --model {asked.model}")
-    plain, named = open_clip_config.read_config(read_json(folder / OPEN_CLIP), str(folder / OPEN_CLIP))
-    plain = _prepared(plain, asked)
-    tokens = find_tokens(folder, asked.tokenizer, plain.context, clips=not named.own)
-    require_fit(tokens, plain.vocabulary, named.end, str(folder))
+def _open_clip(folder: Path, weights: Path, request: ImportRequest) -> ForeignModel:
+    if request.model:
+        raise UserError(f"{folder / OPEN_CLIP} says what the model is; leave out --model {request.model}")
+    plain, text = open_clip_config.read_config(read_json(folder / OPEN_CLIP), str(folder / OPEN_CLIP))
+    plain = _prepared(plain, request)
+    tokenizer = find_tokenizer(folder, request.tokenizer, plain.context, is_clip=not text.has_own_tokenizer)
+    require_tokenizer_fits(tokenizer, plain.vocabulary, text.end, str(folder))
     state = _state(weights, open_clip_keys.NOT_WEIGHTS)
-    return Foreign(str(weights), plain, tokens, open_clip_keys.names_for(plain.image), state)
+    return ForeignModel(str(weights), plain, tokenizer, open_clip_keys.key_map_for(plain.image), state)
 
 
-def _transformers(folder: Path, asked: ImportRequest) -> Foreign:
-    if asked.model:
-        raise UserError(f"{folder / TRANSFORMERS} says what the model is; leave out --model {asked.model}")
+def _transformers(folder: Path, request: ImportRequest) -> ForeignModel:
+    if request.model:
+        raise UserError(f"{folder / TRANSFORMERS} says what the model is; leave out --model {request.model}")
     config = read_json(folder / TRANSFORMERS)
     kind = config.get("model_type", "nothing")
     if kind != "clip":
         raise UserError(f"{folder / TRANSFORMERS}: this is a model of type {kind}, but only clip can be read")
-    plain, end = transformers_config.read_config(config, None if asked.preprocess else _images(folder), str(folder))
-    plain = _prepared(plain, asked)
-    tokens = find_tokens(folder, asked.tokenizer, plain.context, clips=False)
-    require_fit(tokens, plain.vocabulary, end, str(folder))
+    plain, end = transformers_config.read_config(config, None if request.preprocess else _images(folder), str(folder))
+    plain = _prepared(plain, request)
+    tokenizer = find_tokenizer(folder, request.tokenizer, plain.context, is_clip=False)
+    require_tokenizer_fits(tokenizer, plain.vocabulary, end, str(folder))
     weights = _weights(folder, TRANSFORMERS_WEIGHTS)
     state = _state(weights, transformers_keys.NOT_WEIGHTS)
-    return Foreign(str(weights), plain, tokens, transformers_keys.NAMES, state)
+    return ForeignModel(str(weights), plain, tokenizer, transformers_keys.KEY_MAP, state)
 
 
-def _file(path: Path, asked: ImportRequest) -> Foreign:
-    """Weights alone, or those of the folder they lie in."""
-    if not asked.model and path.name in OPEN_CLIP_WEIGHTS and (path.parent / OPEN_CLIP).is_file():
-        return _open_clip(path.parent, path, asked)
+def _file(path: Path, request: ImportRequest) -> ForeignModel:
+    """A file of weights; its folder is read where it is one of a library's folders."""
+    if not request.model and path.name in OPEN_CLIP_WEIGHTS and (path.parent / OPEN_CLIP).is_file():
+        return _open_clip(path.parent, path, request)
     if path.name in TRANSFORMERS_WEIGHTS and (path.parent / TRANSFORMERS).is_file():
-        return _transformers(path.parent, asked)
+        return _transformers(path.parent, request)
     if path.suffix not in WEIGHTS:
         raise UserError(f"{path}: weights are in a file that ends in {', '.join(WEIGHTS)}; give one, or a folder")
     state = read_checkpoint(path)
-    names = open_clip_keys.names_of(state, str(path))
-    config = _settings_of(state, asked.model, path)
-    plain, named = open_clip_config.read_config(config, asked.model or str(path))
-    plain = _prepared(plain, asked)
-    tokens = find_tokens(None, asked.tokenizer, plain.context, clips=not (named.own or asked.tokenizer))
-    require_fit(tokens, plain.vocabulary, named.end, str(path))
-    weights = {name: tensor for name, tensor in state.items() if name not in open_clip_keys.NOT_WEIGHTS}
-    return Foreign(str(path), plain, tokens, names, weights)
+    key_map = open_clip_keys.infer_key_map(state, str(path))
+    config = _config_of(state, request.model, path)
+    plain, text = open_clip_config.read_config(config, request.model or str(path))
+    plain = _prepared(plain, request)
+    tokenizer = find_tokenizer(
+        None, request.tokenizer, plain.context, is_clip=not (text.has_own_tokenizer or request.tokenizer)
+    )
+    require_tokenizer_fits(tokenizer, plain.vocabulary, text.end, str(path))
+    weights = {key: tensor for key, tensor in state.items() if key not in open_clip_keys.NOT_WEIGHTS}
+    return ForeignModel(str(path), plain, tokenizer, key_map, weights)
 
 
-def _settings_of(state: State, model: str, path: Path) -> Fields:
+def _config_of(state: StateDict, model: str, path: Path) -> Fields:
     openai = is_openai(state)
     if not model:
         config = inferred_config(state, str(path))
@@ -133,18 +136,20 @@ def _settings_of(state: State, model: str, path: Path) -> Fields:
     return config
 
 
-def _prepared(plain: PlainCLIP, asked: ImportRequest) -> PlainCLIP:
-    if not asked.preprocess:
+def _prepared(plain: PlainCLIP, request: ImportRequest) -> PlainCLIP:
+    if not request.preprocess:
         return plain
-    fields = read_json(Path(asked.preprocess))
-    return replace(plain, preprocess=open_clip_config.read_preprocess(fields, plain.preprocess.size, asked.preprocess))
+    fields = read_json(Path(request.preprocess))
+    return replace(
+        plain, preprocess=open_clip_config.read_preprocess(fields, plain.preprocess.size, request.preprocess)
+    )
 
 
 def _images(folder: Path) -> Fields:
     if (folder / IMAGES).is_file():
         return read_json(folder / IMAGES)
-    if (folder / PROCESSOR).is_file() and "image_processor" in (whole := read_json(folder / PROCESSOR)):
-        return dict(whole["image_processor"])
+    if (folder / PROCESSOR).is_file() and "image_processor" in (fields := read_json(folder / PROCESSOR)):
+        return dict(fields["image_processor"])
     raise UserError(
         f"{folder} does not say how images are prepared: {IMAGES} is missing; add it, or give --preprocess FILE"
     )
@@ -157,5 +162,5 @@ def _weights(folder: Path, names: tuple[str, ...]) -> Path:
     raise UserError(f"{folder} holds no weights: none of {', '.join(names)} is there")
 
 
-def _state(path: Path, not_weights: tuple[str, ...]) -> State:
-    return {name: tensor for name, tensor in read_checkpoint(path).items() if name not in not_weights}
+def _state(path: Path, not_weights: tuple[str, ...]) -> StateDict:
+    return {key: tensor for key, tensor in read_checkpoint(path).items() if key not in not_weights}

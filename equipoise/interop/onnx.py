@@ -1,12 +1,12 @@
-"""Both towers as ONNX programs, from what an encoder reads to points of the space, with any number of samples at once.
+"""Export of both towers as ONNX programs, from encoder inputs to points of the space, for any number of samples.
 
     image.onnx    pixel_values [N, 3, H, W], prepared as preprocess.json says   ->  image_embeds [N, d]
     text.onnx     input_ids and attention_mask [N, L], as tokenizer.json gives  ->  text_embeds [N, d]
 
-The names are those that exports of other CLIPs have. Every model whose towers are ours can be written, in whatever
-space, if it is read out at class tokens: a code book's sparsemax takes as many steps as the data want, which no graph
-can. What was written is run by onnxruntime, where that is installed, and compared with the model itself on random input
-before it is handed over.
+Inputs and outputs have the names that exports of other CLIPs have. Every model whose towers are ours can be written, in
+any space, if it is read out at class tokens: a code book's sparsemax takes as many steps as the data need, which no
+graph can. The programs are run by onnxruntime, where that is installed, and compared with the model itself on random
+input before they are handed over.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def write_onnx(model: Model, folder: Path) -> None:
 
 
 def _require_graph(model: Model) -> None:
-    """Refuse, in a sentence, what cannot be written down as one graph."""
+    """Raise UserError for a model that cannot be written as one graph."""
     if model.image_readout.reads_tokens:
         readout = type(model.image_readout).__name__
         raise UserError(f"ONNX is written of models read out at class tokens, but the readout is a {readout}")
@@ -94,24 +94,24 @@ def _require_package() -> None:
 
 
 def _images(model: Model, count: int) -> tuple[Tensor, ...]:
-    size, make = model.preprocess.size, torch.Generator().manual_seed(count)
-    return (torch.randn(count, 3, size, size, generator=make),)
+    size, generator = model.preprocess.size, torch.Generator().manual_seed(count)
+    return (torch.randn(count, 3, size, size, generator=generator),)
 
 
 def _texts(model: Model, count: int) -> tuple[Tensor, ...]:
-    """Of different lengths, the longest shorter than the context where that leaves room."""
-    tokens, make = model.tokenizer, torch.Generator().manual_seed(count)
-    width = max(3, tokens.context - count)
-    lengths = torch.randint(3, width + 1, (count,), generator=make)
-    ids = torch.randint(tokens.size, (count, width), generator=make)
-    ids[:, 0], ids[torch.arange(count), lengths - 1] = tokens.start, tokens.end
+    """Random texts of different lengths, the longest shorter than the context where possible."""
+    tokenizer, generator = model.tokenizer, torch.Generator().manual_seed(count)
+    width = max(3, tokenizer.context - count)
+    lengths = torch.randint(3, width + 1, (count,), generator=generator)
+    ids = torch.randint(tokenizer.size, (count, width), generator=generator)
+    ids[:, 0], ids[torch.arange(count), lengths - 1] = tokenizer.start, tokenizer.end
     mask = torch.arange(width) < lengths[:, None]
-    return ids.where(mask, torch.tensor(tokens.pad)), mask.long()
+    return ids.where(mask, torch.tensor(tokenizer.pad)), mask.long()
 
 
 @contextmanager
 def _padded(model: Model) -> Iterator[None]:
-    """While in it, texts keep their padding: a graph cannot leave out what it does not know."""
+    """Context in which texts keep their padding: shapes of a graph cannot depend on the data."""
     encoder = model.text_encoder
     assert isinstance(encoder, TextTransformer)
     encoder.lay_out = Padded.of
@@ -124,7 +124,7 @@ def _padded(model: Model) -> Iterator[None]:
 def _export(tower: nn.Module, inputs: tuple[Tensor, ...], path: Path, names: tuple[str, ...], axes: Any) -> None:
     output = OUTPUTS[path.name]
     with warnings.catch_warnings(), torch.no_grad():
-        warnings.simplefilter("ignore")  # of the tracer: what it warns of is checked below
+        warnings.simplefilter("ignore")  # of the tracer: the result is checked below
         torch.onnx.export(
             tower.eval(),
             inputs,
@@ -144,9 +144,9 @@ def _check(path: Path, names: tuple[str, ...], inputs: tuple[Tensor, ...], tower
         warnings.warn(f"{path.name} was not checked, for onnxruntime is not installed", stacklevel=3)
         return
     session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
-    given = {name: tensor.numpy() for name, tensor in zip(names, inputs, strict=True)}
+    feed = {name: tensor.numpy() for name, tensor in zip(names, inputs, strict=True)}
     with torch.no_grad():
         expected = tower.eval()(*inputs)
-    error = float((torch.from_numpy(session.run(None, given)[0]) - expected).abs().max())
+    error = float((torch.from_numpy(session.run(None, feed)[0]) - expected).abs().max())
     if not error <= TOLERANCE:
         raise UserError(f"{path.name} gives other vectors than the model, {error:.1e} apart; nothing was written")

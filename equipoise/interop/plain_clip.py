@@ -1,7 +1,7 @@
-"""A plain CLIP: what open_clip and transformers can say of a model, and the settings of ours that say the same.
+"""A plain CLIP: what configs of open_clip and transformers can describe, and the equivalent settings of ours.
 
 Radford et al. 2021: a ViT or a ResNet with one class token, a causal text transformer read at its end token, one linear
-map a tower, the unit sphere. What is more than that no other library's file can hold, and is refused in a sentence.
+map per tower, the unit sphere. Other libraries' files can hold no more than that: other models raise UserError.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from typing import Any
 from equipoise.data.preprocess import Preprocess
 from equipoise.data.tokenizer import NoTokenizer
 from equipoise.encoders import IMAGE_ENCODERS, TEXT_ENCODERS, ResNet, TextTransformer, ViT
-from equipoise.interop.key_mapping import State
+from equipoise.interop.key_mapping import StateDict
 from equipoise.models.model import Model
 from equipoise.readouts import ClassToken
 from equipoise.spaces import Sphere
 from equipoise.types import UserError
 
-CLIPS_BOUND = 100.0  # on exp(t); weights that went beyond it are not brought back
+CLIPS_BOUND = 100.0  # on exp(t); weights beyond it are not clamped
 ROUNDING = 1e-3
 
 
@@ -36,7 +36,7 @@ class PlainCLIP:
 
     @classmethod
     def of(cls, model: Model, format: str) -> PlainCLIP:
-        """What there is to say of a model of ours; one that is more than a plain CLIP is refused."""
+        """Describe a model of ours; raises UserError for one that is more than a plain CLIP."""
         image, text, readout = model.image_encoder, model.text_encoder, model.image_readout
         reasons = {
             f"its space is a {type(model.space).__name__}": type(model.space) is not Sphere,
@@ -49,9 +49,9 @@ class PlainCLIP:
             "its points are shifted": model.shift is not None,
             "its towers have prompts": model.prompts is not None,
         }
-        if found := [reason for reason, holds in reasons.items() if holds]:
+        if present := [reason for reason, holds in reasons.items() if holds]:
             raise UserError(
-                f"{format} has no words for this model: {', '.join(found)}; keep it as it is, or export it --to onnx"
+                f"{format} has no words for this model: {', '.join(present)}; keep it as it is, or export it --to onnx"
             )
         assert isinstance(image, (ViT, ResNet))
         assert isinstance(text, TextTransformer)
@@ -67,8 +67,8 @@ class PlainCLIP:
             None if model.logit_bias is None else model.logit_bias.item(),
         )
 
-    def settings(self, name: str, state: State) -> dict[str, Any]:
-        """The table of a run that builds this model; `state` says how far its temperature went."""
+    def settings(self, name: str, state: StateDict) -> dict[str, Any]:
+        """Settings of a run that builds this model; `state` holds its logit scale."""
         form = {"name": "sigmoid", "bias": self.bias, "learned": True}
         return {
             "name": name,
@@ -80,7 +80,7 @@ class PlainCLIP:
             "text": _chosen(self.text, TEXT_ENCODERS, "causal-b"),
             "readout": {"name": "class_token", "image_bias": self.image_bias},
             "space": {"name": "sphere", "dim": self.dim},
-            "temperature": _temperature(state),
+            "temperature": _logit_scale(state),
             "objective": {"name": "clip"} if self.bias is None else {"name": "clip", "form": form},
         }
 
@@ -89,16 +89,16 @@ PREPROCESS = ("size", "mean", "std")
 
 
 def _chosen(
-    config: ViT.Config | ResNet.Config | TextTransformer.Config, options: Mapping[str, Any], kin: str
+    config: ViT.Config | ResNet.Config | TextTransformer.Config, presets: Mapping[str, Any], fallback: str
 ) -> dict[str, Any]:
-    """A component's settings under the name of the preset that they are, else under that of one of its kind."""
+    """Settings of an encoder under the name of the preset they equal, else under that of the `fallback` preset."""
     values = {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(config).items()}
-    return {"name": next((name for name, option in options.items() if option == config), kin), **values}
+    return {"name": next((name for name, preset in presets.items() if preset == config), fallback), **values}
 
 
-def _temperature(state: State) -> dict[str, float]:
-    found = state.get("logit_scale")
-    if found is None or found.numel() != 1:
-        return {}  # which is said when the weights are loaded
-    scale = float(found.double().exp())
-    return {"init": float(found), **({"max_scale": scale} if scale > CLIPS_BOUND + ROUNDING else {})}
+def _logit_scale(state: StateDict) -> dict[str, float]:
+    log_scale = state.get("logit_scale")
+    if log_scale is None or log_scale.numel() != 1:
+        return {}  # an error when the weights are loaded
+    scale = float(log_scale.double().exp())
+    return {"init": float(log_scale), **({"max_scale": scale} if scale > CLIPS_BOUND + ROUNDING else {})}

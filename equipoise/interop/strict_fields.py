@@ -1,6 +1,6 @@
-"""A table of another library's settings, read strictly: every key is understood, or refused in a sentence.
+"""Strict reading of another library's config: every field is understood, or raises UserError.
 
-A key that is passed over in silence is how a model comes to give other vectors than its author's.
+Fields that are ignored in silence are how a model comes to give other vectors than its author's.
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ def read_json(path: Path) -> Fields:
     return table
 
 
-def take(
-    given: Any,
+def read_fields(
+    config: Any,
     where: str,
     defaults: Mapping[str, Any],
     only: Mapping[str, tuple[Any, ...]],
     without_effect: Collection[str] = (),
 ) -> Fields:
-    """The values of `defaults`' keys, all of the default's own type. Keys of `only` may have these values and no
-    others; those `without_effect` are passed over; any other is refused."""
-    if not isinstance(given, Mapping):
-        raise UserError(f"{where} must be a table of settings, not {given!r}")
-    for name, value in given.items():
+    """Values of the fields in `defaults`, each of its default's type. Fields in `only` may have these values and no
+    others; those `without_effect` are ignored; any other raises UserError."""
+    if not isinstance(config, Mapping):
+        raise UserError(f"{where} must be a table of settings, not {config!r}")
+    for name, value in config.items():
         if name in only and value not in only[name]:
             raise UserError(f"{where}: {name} is {value!r}, but only {_shown(only[name])} can be read")
         if name not in only and name not in defaults and name not in without_effect:
             raise UserError(f"{where}: the key {name!r} is unknown; {suggestion(name, [*defaults, *only])}")
-    return {name: _typed(given.get(name, default), default, f"{where}: {name}") for name, default in defaults.items()}
+    return {name: _typed(config.get(name, default), default, f"{where}: {name}") for name, default in defaults.items()}
 
 
 def _typed(value: Any, default: Any, where: str) -> Any:
@@ -56,19 +56,19 @@ def _typed(value: Any, default: Any, where: str) -> Any:
     return value
 
 
-def whole(value: Any, where: str) -> int:
-    """A number of things, which must be there."""
+def positive_int(value: Any, where: str) -> int:
+    """`value`, which must be a positive whole number."""
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
         raise UserError(f"{where} must be a whole number from 1 on, not {value!r}")
     return value
 
 
-def side(size: Any, where: str) -> int:
-    """Of a square: one number, or twice the same."""
+def square_side(size: Any, where: str) -> int:
+    """Side of a square size: one number, or the same number twice."""
     sides = size if isinstance(size, list) else [size]
-    if any(each != sides[0] for each in sides):
+    if any(other != sides[0] for other in sides):
         raise UserError(f"{where} is {size!r}, but only squares can be read")
-    return whole(sides[0] if sides else None, where)
+    return positive_int(sides[0] if sides else None, where)
 
 
 def _kind(default: Any) -> str:

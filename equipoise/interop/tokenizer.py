@@ -1,4 +1,4 @@
-"""Which tokenizer belongs to weights: the files beside them, CLIP's own vocabulary, or one that is named.
+"""The tokenizer of imported weights: the files beside them, CLIP's own vocabulary, or one that is named.
 
 CLIP's vocabulary is no part of this package. It comes with the model's folder, with an installed open_clip (whose files
 are read without importing it), or by --tokenizer.
@@ -20,51 +20,53 @@ CLIP_DIGEST = "ca43ac56fe977959"  # of CLIP's pieces and merges, as `_digest` co
 FILES = ("tokenizer.json", "vocab.json")
 
 
-def find_tokens(folder: Path | None, named: str, context: int, clips: bool) -> CaptionTokenizer:
-    """The tokenizer `named`, that of the folder, or CLIP's; `clips` where the model's settings mean CLIP's own."""
+def find_tokenizer(folder: Path | None, named: str, context: int, is_clip: bool) -> CaptionTokenizer:
+    """The tokenizer `named`, that of the folder, or CLIP's; `is_clip` where the model's config means CLIP's own."""
     if named:
-        tokens = CaptionTokenizer.load(named, context)
+        tokenizer = CaptionTokenizer.load(named, context)
     elif folder is not None and any((folder / name).is_file() for name in FILES):
-        tokens = CaptionTokenizer.load(folder, context)
-    elif clips:
-        return CaptionTokenizer.load(_clips_file(), context)
+        tokenizer = CaptionTokenizer.load(folder, context)
+    elif is_clip:
+        return CaptionTokenizer.load(_clip_vocabulary_file(), context)
     else:
         raise UserError(
             "the model's settings name a tokenizer of its own, which is not beside it; give it with --tokenizer"
         )
-    if clips and not is_clips(tokens):
+    if is_clip and not is_clip_tokenizer(tokenizer):
         raise UserError(
             f"{named or folder}: this tokenizer is not CLIP's, which the model's settings ask for; give CLIP's own "
             f"with --tokenizer ({CLIP_FILE}, or vocab.json beside merges.txt)"
         )
-    return tokens
+    return tokenizer
 
 
-def require_fit(tokens: CaptionTokenizer, vocabulary: int, end: int, where: str) -> None:
-    if tokens.size != vocabulary:
+def require_tokenizer_fits(tokenizer: CaptionTokenizer, vocabulary: int, end: int, where: str) -> None:
+    """Raise UserError where vocabulary or end token are not those of the text tower."""
+    if tokenizer.size != vocabulary:
         raise UserError(
-            f"{where}: the text tower knows {vocabulary} tokens, but the tokenizer has {tokens.size}; give the one it "
-            "was trained with (--tokenizer)"
+            f"{where}: the text tower knows {vocabulary} tokens, but the tokenizer has {tokenizer.size}; give the one "
+            "it was trained with (--tokenizer)"
         )
-    if tokens.end != end:
+    if tokenizer.end != end:
         raise UserError(
-            f"{where}: texts are read at token {end}, but the tokenizer ends them with {tokens.end}; give the one it "
-            "was trained with (--tokenizer)"
+            f"{where}: texts are read at token {end}, but the tokenizer ends them with {tokenizer.end}; give the one "
+            "it was trained with (--tokenizer)"
         )
 
 
-def is_clips(tokens: CaptionTokenizer) -> bool:
-    return tokens.size == CLIP_SIZE and _digest(tokens) == CLIP_DIGEST
+def is_clip_tokenizer(tokenizer: CaptionTokenizer) -> bool:
+    """Whether pieces and merges are those of CLIP's own vocabulary."""
+    return tokenizer.size == CLIP_SIZE and _digest(tokenizer) == CLIP_DIGEST
 
 
-def _digest(tokens: CaptionTokenizer) -> str:
-    model = tokens.description()["model"]
+def _digest(tokenizer: CaptionTokenizer) -> str:
+    model = tokenizer.description()["model"]
     merges = [" ".join(merge) if isinstance(merge, list) else merge for merge in model.get("merges", [])]
     text = json.dumps([model["vocab"], merges], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def _clips_file() -> Path:
+def _clip_vocabulary_file() -> Path:
     spec = find_spec("open_clip")
     for place in (spec.submodule_search_locations or []) if spec else []:
         if (Path(place) / CLIP_FILE).is_file():

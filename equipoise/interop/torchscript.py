@@ -1,8 +1,8 @@
-"""The tensors of a TorchScript archive, such as OpenAI's own CLIP files; its programs stay unread.
+"""Tensors of a TorchScript archive, such as OpenAI's own CLIP files; its programs are not read.
 
 An archive is a zip file: `data.pkl` pickles the modules as objects with attributes, `data/0`, `data/1`, ... hold the
 numbers, `code/` the programs. The pickle is read with a list of the names it may use: those of tensors, and modules,
-which become empty shells. Anything else it names is refused, so there is nothing it could call.
+which become `ModuleShell`s. Any other name raises UserError, so there is nothing it could call.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ STORAGES = {
 LISTS = ("build_intlist", "build_tensorlist", "build_doublelist", "build_boollist", "restore_type_tag")
 
 
-class Shell:
-    """A module without its program: what `data.pkl` says of its attributes."""
+class ModuleShell:
+    """A module without its program: its attributes as `data.pkl` has them."""
 
     def __setstate__(self, state: Any) -> None:
         self.attributes = state if isinstance(state, dict) else {}
@@ -51,7 +51,7 @@ def read_torchscript(path: Path) -> dict[str, Tensor]:
         with zipfile.ZipFile(path) as archive:
             root = next(name for name in archive.namelist() if name.endswith("/data.pkl")).removesuffix("data.pkl")
             with archive.open(f"{root}data.pkl") as stream:
-                shell = _Reader(stream, lambda key: archive.read(f"{root}data/{key}")).load()
+                shell = _TensorUnpickler(stream, lambda key: archive.read(f"{root}data/{key}")).load()
     except UserError as error:
         raise UserError(f"{path} is refused: {error}; nothing of it was run") from None
     except Exception:  # whatever a damaged archive or pickle leads to
@@ -62,20 +62,20 @@ def read_torchscript(path: Path) -> dict[str, Tensor]:
 def _tensors(value: Any, name: str) -> Iterator[tuple[str, Tensor]]:
     if isinstance(value, Tensor):
         yield name, value
-    elif isinstance(value, Shell):
+    elif isinstance(value, ModuleShell):
         for attribute, inner in value.attributes.items():
             if attribute != "attn_mask":  # made from the context alone
                 yield from _tensors(inner, f"{name}.{attribute}" if name else attribute)
 
 
-class _Reader(pickle.Unpickler):
+class _TensorUnpickler(pickle.Unpickler):
     def __init__(self, stream: Any, read: Callable[[str], bytes]):
         super().__init__(stream)
         self.read_numbers = read
 
     def find_class(self, module: str, name: str) -> Any:
         if module.startswith("__torch__"):
-            return Shell
+            return ModuleShell
         if (module, name) == ("torch._utils", "_rebuild_tensor_v2"):
             return _rebuilt
         if (module, name) == ("collections", "OrderedDict"):

@@ -75,7 +75,7 @@ def load_foreign(path: str | Path, request: ImportRequest | None = None) -> tupl
     name = re.sub(r"\W+", "-", Path(path).name.partition(".")[0]).strip("-") or "imported"
     loaded = load_settings(foreign.plain.settings(name, foreign.state), foreign.where)
     with torch.device("meta"):  # shapes alone: the numbers are those of the file
-        model = build_model(loaded.run, foreign.tokens)
+        model = build_model(loaded.run, foreign.tokenizer)
     foreign.fill(model)
     return model.eval(), loaded
 

@@ -22,7 +22,7 @@ from small_clip import (
 
 import equipoise as eq
 from equipoise.interop.checkpoint import read_checkpoint
-from equipoise.interop.tokenizer import CLIP_FILE, is_clips
+from equipoise.interop.tokenizer import CLIP_FILE, is_clip_tokenizer
 from equipoise.types import UserError
 
 
@@ -222,7 +222,7 @@ def test_openais_weights_are_known_by_their_entries_and_have_quick_gelu(open_cli
     assert_same_points(ours, peer)
     ids = open_clip.tokenizer.SimpleTokenizer()(CAPTIONS)
     assert torch.equal(ours.tokens(CAPTIONS, pad_to_context=True)[0], ids)
-    assert is_clips(ours.tokens)
+    assert is_clip_tokenizer(ours.tokens)
     with pytest.raises(UserError, match="whose models have QuickGELU, but ViT-B-32 has none; give ViT-B-32-quickgelu"):
         eq.load(tmp_path / "openai.pt", model="ViT-B-32")
     with pytest.raises(UserError, match=r"nothing was loaded: .*visual\.conv1\.weight is 128×3×16×16, not 768×3×32×32"):
@@ -236,18 +236,18 @@ def test_openais_weights_are_known_by_their_entries_and_have_quick_gelu(open_cli
 
 def test_clips_vocabulary_is_asked_for_where_it_is_not(monkeypatch, tmp_path: Path, open_clip):
     monkeypatch.setattr("equipoise.interop.tokenizer.find_spec", lambda name: None)
-    from equipoise.interop.tokenizer import find_tokens
+    from equipoise.interop.tokenizer import find_tokenizer
 
     with pytest.raises(UserError, match=r"need CLIP's vocabulary.*give --tokenizer PATH"):
-        find_tokens(None, "", 77, clips=True)
-    ours = find_tokens(None, open_clip.tokenizer.default_bpe(), 77, clips=True)
+        find_tokenizer(None, "", 77, is_clip=True)
+    ours = find_tokenizer(None, open_clip.tokenizer.default_bpe(), 77, is_clip=True)
     assert torch.equal(ours(CAPTIONS, pad_to_context=True)[0], open_clip.tokenizer.SimpleTokenizer()(CAPTIONS))
     with gzip.open(open_clip.tokenizer.default_bpe()) as file:
         lines = file.read().split(b"\n")
     lines[3], lines[4] = lines[4], lines[3]
     (tmp_path / CLIP_FILE).write_bytes(gzip.compress(b"\n".join(lines)))
     with pytest.raises(UserError, match="this tokenizer is not CLIP's"):
-        find_tokens(None, str(tmp_path / CLIP_FILE), 77, clips=True)
+        find_tokenizer(None, str(tmp_path / CLIP_FILE), 77, is_clip=True)
 
 
 def test_a_name_of_the_hub_without_a_network_is_one_sentence(monkeypatch):

@@ -46,9 +46,9 @@ def test_transformers_own_size(transformers, tmp_path: Path):
     peer = disturbed(transformers.CLIPModel(transformers.CLIPConfig())).eval()
     peer.save_pretrained(tmp_path / "theirs")
     transformers.CLIPImageProcessor().save_pretrained(tmp_path / "theirs")
-    from equipoise.interop.tokenizer import _clips_file
+    from equipoise.interop.tokenizer import _clip_vocabulary_file
 
-    asked = ImportRequest(tokenizer=str(_clips_file()))
+    asked = ImportRequest(tokenizer=str(_clip_vocabulary_file()))
     import_model(str(tmp_path / "theirs"), tmp_path / "ours", asked)
     assert_same_points(eq.load(tmp_path / "ours"), peer)
     export_model(str(tmp_path / "ours"), "transformers", tmp_path / "back")

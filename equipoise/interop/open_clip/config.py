@@ -3,7 +3,7 @@
     {"model_cfg": {"embed_dim": 512, "quick_gelu": true, "vision_cfg": {...}, "text_cfg": {...}},
      "preprocess_cfg": {"mean": [...], ...}}
 
-QuickGELU is one word for both towers; a ResNet's image tower has ReLUs whatever it says.
+`quick_gelu` is one field for both towers; a ResNet's image tower has ReLUs whatever it says.
 """
 
 from __future__ import annotations
@@ -14,27 +14,29 @@ from equipoise.data.preprocess import Preprocess
 from equipoise.encoders import ResNet, TextTransformer, ViT
 from equipoise.interop.open_clip import fields
 from equipoise.interop.plain_clip import PlainCLIP
-from equipoise.interop.strict_fields import Fields, side, take, whole
+from equipoise.interop.strict_fields import Fields, positive_int, read_fields, square_side
 from equipoise.types import UserError
 
 
-class Named:
-    """What a configuration says of the tokenizer."""
+class TokenizerFields:
+    """Fields of a `text_cfg` that concern the tokenizer."""
 
     def __init__(self, text: Fields):
-        self.own = bool(text["hf_tokenizer_name"])  # not CLIP's, but one whose files belong to the model
+        self.has_own_tokenizer = bool(text["hf_tokenizer_name"])  # not CLIP's, but one whose files belong to the model
         self.end = text["eos_id"] if text["pool_type"] == "eos" else text["vocab_size"] - 1
 
 
-def read_config(config: Fields, where: str) -> tuple[PlainCLIP, Named]:
-    """A whole open_clip_config.json, or its `model_cfg` alone."""
+def read_config(config: Fields, where: str) -> tuple[PlainCLIP, TokenizerFields]:
+    """Read an open_clip_config.json, or its `model_cfg` alone."""
     if "model_cfg" not in config:
         config = {"model_cfg": config}
-    parts = take(config, where, fields.PARTS, {})
-    model = take(parts["model_cfg"], f"{where}: model_cfg", fields.MODEL, fields.MODEL_ONLY, fields.MODEL_UNUSED)
-    vision = take(model["vision_cfg"], f"{where}: vision_cfg", fields.VISION, fields.VISION_ONLY, fields.VISION_UNUSED)
-    text = take(model["text_cfg"], f"{where}: text_cfg", fields.TEXT, fields.TEXT_ONLY, fields.TEXT_UNUSED)
-    size = side(vision["image_size"] or 224, f"{where}: vision_cfg: image_size")
+    parts = read_fields(config, where, fields.PARTS, {})
+    model = read_fields(parts["model_cfg"], f"{where}: model_cfg", fields.MODEL, fields.MODEL_ONLY, fields.MODEL_UNUSED)
+    vision = read_fields(
+        model["vision_cfg"], f"{where}: vision_cfg", fields.VISION, fields.VISION_ONLY, fields.VISION_UNUSED
+    )
+    text = read_fields(model["text_cfg"], f"{where}: text_cfg", fields.TEXT, fields.TEXT_ONLY, fields.TEXT_UNUSED)
+    size = square_side(vision["image_size"] or 224, f"{where}: vision_cfg: image_size")
     image = _image(vision, model["quick_gelu"], f"{where}: vision_cfg")
     plain = PlainCLIP(
         image,
@@ -45,18 +47,18 @@ def read_config(config: Fields, where: str) -> tuple[PlainCLIP, Named]:
             mlp_ratio=text["mlp_ratio"],
             activation=_activation(model["quick_gelu"], text["act_kwargs"], f"{where}: text_cfg"),
         ),
-        whole(model["embed_dim"], f"{where}: embed_dim"),
+        positive_int(model["embed_dim"], f"{where}: embed_dim"),
         text["vocab_size"],
         text["context_length"],
         read_preprocess(parts["preprocess_cfg"] or {}, size, where),
         image_bias=isinstance(image, ResNet.Config),
         bias=model["init_logit_bias"],
     )
-    return plain, Named(text)
+    return plain, TokenizerFields(text)
 
 
 def read_preprocess(fields: Fields, size: int, where: str) -> Preprocess:
-    """A `preprocess_cfg`; the size is the tower's, where it does not say."""
+    """Read a `preprocess_cfg`; the size is the image tower's where it has none."""
     try:
         read = Preprocess.from_json({"size": size, **fields})
     except (TypeError, ValueError) as error:
@@ -66,8 +68,8 @@ def read_preprocess(fields: Fields, size: int, where: str) -> Preprocess:
     return read
 
 
-def write_config(plain: PlainCLIP, end: int, own_tokeniser: str) -> Fields:
-    """An open_clip_config.json; `own_tokeniser` is a name where it is not CLIP's."""
+def write_config(plain: PlainCLIP, end: int, own_tokenizer: str) -> Fields:
+    """Fields of an open_clip_config.json; `own_tokenizer` is its name where it is not CLIP's."""
     image, text = plain.image, plain.text
     acts = [text.activation] + ([image.activation] if isinstance(image, ViT.Config) else [])
     if "relu" in acts or ("quick_gelu" in acts and len(set(acts)) > 1):
@@ -87,7 +89,7 @@ def write_config(plain: PlainCLIP, end: int, own_tokeniser: str) -> Fields:
         vision |= {"head_width": 32 * image.width // image.heads}
     words: Fields = {"context_length": plain.context, "vocab_size": plain.vocabulary, "width": text.width}
     words |= {"heads": text.heads, "layers": text.layers, "mlp_ratio": text.mlp_ratio, **_act_kwargs(text.activation)}
-    words |= {"hf_tokenizer_name": own_tokeniser} if own_tokeniser else {}
+    words |= {"hf_tokenizer_name": own_tokenizer} if own_tokenizer else {}
     words |= {} if end == highest else {"pool_type": "eos", "eos_id": end}
     model: Fields = {"embed_dim": plain.dim, "quick_gelu": quick, "vision_cfg": vision, "text_cfg": words}
     model |= {} if plain.bias is None else {"init_logit_bias": plain.bias}
@@ -97,7 +99,7 @@ def write_config(plain: PlainCLIP, end: int, own_tokeniser: str) -> Fields:
 def _image(vision: Fields, quick: bool, where: str) -> ViT.Config | ResNet.Config:
     layers, width, head = vision["layers"], vision["width"], vision["head_width"]
     for count in layers if isinstance(layers, list) else [12 if layers is None else layers]:
-        whole(count, f"{where}: layers")
+        positive_int(count, f"{where}: layers")
     if isinstance(layers, list):
         if len(layers) != 4:
             raise UserError(f"{where}: layers is {layers}, but a ResNet has four stages")
@@ -105,7 +107,7 @@ def _image(vision: Fields, quick: bool, where: str) -> ViT.Config | ResNet.Confi
             raise UserError(f"{where}: a ResNet has neither patches to drop nor other activations than ReLU")
         return ResNet.Config(tuple(layers), width, 32 * width // head)  # type: ignore[arg-type]
     return ViT.Config(
-        patch=side(vision["patch_size"] or 16, f"{where}: patch_size"),
+        patch=square_side(vision["patch_size"] or 16, f"{where}: patch_size"),
         width=width,
         layers=12 if layers is None else layers,
         heads=width // head,

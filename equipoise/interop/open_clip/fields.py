@@ -1,4 +1,4 @@
-"""The keys of open_clip's settings: those that are read, with its defaults; those that must have one value, for our
+"""The fields of open_clip's configs: those that are read, with its defaults; those that must have one value, for our
 towers know no other; those that have no effect then."""
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MODEL_ONLY: dict[str, tuple[Any, ...]] = {
     "multimodal_cfg": OFF,
     "output_dict": OFF,
 }
-MODEL_UNUSED = ("init_logit_scale",)  # the weights say where it went
+MODEL_UNUSED = ("init_logit_scale",)  # its trained value is among the weights
 
 BLOCKS_ONLY: dict[str, tuple[Any, ...]] = {
     "ls_init_value": OFF,

@@ -1,4 +1,4 @@
-"""The tensors of a plain CLIP in open_clip and in OpenAI's own code, for ViTs and for ResNets."""
+"""State-dict keys of a plain CLIP in open_clip and in OpenAI's own code, for ViTs and for ResNets."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from torch import Tensor
 
 from equipoise.encoders import ResNet, ViT
-from equipoise.interop.key_mapping import ONE_ROW, THIRDS, TRANSPOSED, KeyRule, Names, State, same, to_ours
+from equipoise.interop.key_mapping import ONE_ROW, THIRDS, TRANSPOSED, KeyMap, KeyRule, StateDict, renamed, to_ours
 from equipoise.types import UserError
 
 NOT_WEIGHTS = ("attn_mask", "input_resolution", "context_length", "vocab_size")  # in OpenAI's files, beside the weights
-CLASS, POOL = "visual.class_embedding", "visual.attnpool.c_proj.weight"  # what tells a ViT and a ResNet
+CLASS, POOL = "visual.class_embedding", "visual.attnpool.c_proj.weight"  # keys of a ViT and of a ResNet alone
 BOTH = ("weight", "bias")
 STATISTICS = (*BOTH, "running_mean", "running_var", "num_batches_tracked")
 BLOCK = (
@@ -50,7 +50,7 @@ def _stem() -> Iterator[tuple[str, str]]:
         yield from _norm(f"image_encoder.stem.bn{number}", f"visual.bn{number}", STATISTICS)
 
 
-TEXT: Names = same(
+TEXT: KeyMap = renamed(
     ("text_encoder.words.weight", "token_embedding.weight"),
     ("text_encoder.positions", "positional_embedding"),
     ("text_readout.projection", "text_projection"),
@@ -59,10 +59,10 @@ TEXT: Names = same(
     *_norm("text_encoder.ln_final", "ln_final"),
     *_blocks("text_encoder", ""),
 )
-VIT: Names = {
+VIT: KeyMap = {
     **TEXT,
     "image_encoder.class_token": KeyRule((CLASS,), ONE_ROW),
-    **same(
+    **renamed(
         ("image_encoder.patches.weight", "visual.conv1.weight"),
         ("image_encoder.positions", "visual.positional_embedding"),
         ("image_readout.projection", "visual.proj"),
@@ -71,9 +71,9 @@ VIT: Names = {
         *_blocks("image_encoder", "visual."),
     ),
 }
-RESNET: Names = {
+RESNET: KeyMap = {
     **TEXT,
-    **same(
+    **renamed(
         ("image_encoder.pool.positions", "visual.attnpool.positional_embedding"),
         ("image_readout.bias", "visual.attnpool.c_proj.bias"),
         *_stem(),
@@ -89,12 +89,12 @@ RESNET: Names = {
 }
 
 
-def names_for(image: ViT.Config | ResNet.Config) -> Names:
+def key_map_for(image: ViT.Config | ResNet.Config) -> KeyMap:
     return VIT if isinstance(image, ViT.Config) else RESNET
 
 
-def names_of(state: State, where: str = "the given state") -> Names:
-    """By what is there: a ViT's names, or a ResNet's."""
+def infer_key_map(state: StateDict, where: str = "the given state") -> KeyMap:
+    """Keys of a ViT or of a ResNet, whichever the state dict has; raises UserError where it has neither."""
     if "visual.conv1.weight" in state and CLASS in state:
         return VIT
     if "visual.conv1.weight" in state and POOL in state:
@@ -105,6 +105,6 @@ def names_of(state: State, where: str = "the given state") -> Names:
     )
 
 
-def from_open_clip(state: State) -> dict[str, Tensor]:
-    """A plain CLIP's state dict under our names."""
-    return to_ours(state, names_of(state))
+def from_open_clip(state: StateDict) -> dict[str, Tensor]:
+    """State dict of a plain CLIP under our keys."""
+    return to_ours(state, infer_key_map(state))

@@ -1,7 +1,7 @@
 """transformers' config.json and preprocessor_config.json of a `CLIPModel`, to a plain CLIP and back.
 
-Old files carry a hundred settings that have nothing to do with CLIP (how to generate text, names of labels): these are
-known by name and passed over. `text_config_dict`, where it is not null, takes the place of `text_config`, as there.
+Old files carry a hundred fields that have nothing to do with CLIP (how to generate text, names of labels): these are
+known by name and ignored. `text_config_dict`, where it is not null, takes the place of `text_config`, as there.
 The end token is `eos_token_id`; 2 is how old files say "the highest id".
 """
 
@@ -12,7 +12,7 @@ from typing import Any
 from equipoise.data.preprocess import Preprocess
 from equipoise.encoders import ResNet, TextTransformer, ViT
 from equipoise.interop.plain_clip import PlainCLIP
-from equipoise.interop.strict_fields import Fields, side, take, whole
+from equipoise.interop.strict_fields import Fields, positive_int, read_fields, square_side
 from equipoise.interop.transformers import fields
 from equipoise.types import UserError
 
@@ -21,15 +21,17 @@ ACTIVATIONS = {"quick_gelu": "quick_gelu", "gelu": "gelu", "gelu_pytorch_tanh": 
 
 
 def read_config(config: Fields, images: Fields | None, where: str) -> tuple[PlainCLIP, int]:
-    """Both files, the second where it is to be had; and the id of the end token."""
-    model = take(config, where, fields.MODEL, fields.MODEL_ONLY, fields.UNUSED)
-    text = take(_tower(model, "text_config"), f"{where}: text_config", fields.TEXT, fields.TEXT_ONLY, fields.UNUSED)
-    vision = take(
+    """Read both files, the second unless it is None; returns the id of the end token too."""
+    model = read_fields(config, where, fields.MODEL, fields.MODEL_ONLY, fields.UNUSED)
+    text = read_fields(
+        _tower(model, "text_config"), f"{where}: text_config", fields.TEXT, fields.TEXT_ONLY, fields.UNUSED
+    )
+    vision = read_fields(
         _tower(model, "vision_config"), f"{where}: vision_config", fields.VISION, fields.VISION_ONLY, fields.UNUSED
     )
-    size = side(vision["image_size"] or 224, f"{where}: image_size")
+    size = square_side(vision["image_size"] or 224, f"{where}: image_size")
     plain = PlainCLIP(
-        ViT.Config(patch=side(vision["patch_size"] or 32, f"{where}: patch_size"), **_shared(vision, where)),
+        ViT.Config(patch=square_side(vision["patch_size"] or 32, f"{where}: patch_size"), **_shared(vision, where)),
         TextTransformer.Config(**_shared(text, where)),
         model["projection_dim"],
         text["vocab_size"],
@@ -39,20 +41,20 @@ def read_config(config: Fields, images: Fields | None, where: str) -> tuple[Plai
     return plain, plain.vocabulary - 1 if text["eos_token_id"] == HIGHEST else text["eos_token_id"]
 
 
-def read_images(given: Fields, size: int, where: str) -> Preprocess:
+def read_images(images: Fields, size: int, where: str) -> Preprocess:
     where = f"{where}: preprocessor_config.json"
-    given = take(given, where, fields.IMAGES, fields.IMAGES_ONLY, fields.IMAGES_UNUSED)
-    resized, cropped = _edge(given["size"], "shortest_edge"), _edge(given["crop_size"], "height", "width")
+    images = read_fields(images, where, fields.IMAGES, fields.IMAGES_ONLY, fields.IMAGES_UNUSED)
+    resized, cropped = _edge(images["size"], "shortest_edge"), _edge(images["crop_size"], "height", "width")
     if (resized, cropped) != (size, size):
         raise UserError(
-            f"{where}: size is {given['size']!r} and crop_size {given['crop_size']!r}, but the image tower sees "
+            f"{where}: size is {images['size']!r} and crop_size {images['crop_size']!r}, but the image tower sees "
             f"{size} px, and only a shorter side and a square crop of as many can be read"
         )
-    return Preprocess(size, tuple(given["image_mean"]), tuple(given["image_std"]))
+    return Preprocess(size, tuple(images["image_mean"]), tuple(images["image_std"]))
 
 
 def write_config(plain: PlainCLIP, start: int, end: int, pad: int) -> tuple[Fields, Fields]:
-    """config.json and preprocessor_config.json."""
+    """Fields of config.json and of preprocessor_config.json."""
     image, text = plain.image, plain.text
     if isinstance(image, ResNet.Config):
         raise UserError("transformers has no words for this model: its CLIP has no ResNet; export it --to open_clip")
@@ -81,7 +83,7 @@ def _tower(model: Fields, name: str) -> Fields:
 
 
 def _shared(tower: Fields, where: str) -> dict[str, Any]:
-    """What both towers have."""
+    """Settings that both towers have."""
     width, hidden = tower["hidden_size"], tower["intermediate_size"]
     if tower["hidden_act"] not in ACTIVATIONS:
         known = ", ".join(ACTIVATIONS)
@@ -92,7 +94,7 @@ def _shared(tower: Fields, where: str) -> dict[str, Any]:
     return {
         "width": width,
         "layers": tower["num_hidden_layers"],
-        "heads": whole(tower["num_attention_heads"], f"{where}: num_attention_heads"),
+        "heads": positive_int(tower["num_attention_heads"], f"{where}: num_attention_heads"),
         "mlp_ratio": ratio,
         "activation": ACTIVATIONS[tower["hidden_act"]],
     }
@@ -112,7 +114,7 @@ def _written(tower: ViT.Config | TextTransformer.Config) -> Fields:
 
 
 def _edge(size: Any, *names: str) -> Any:
-    """One number, where a size is one: the shorter side, or that of a square."""
+    """The one number of a size: its shorter side, or that of a square; None where it is neither."""
     if not isinstance(size, dict):
         return size
     return size[names[0]] if set(size) == set(names) and len(set(size.values())) == 1 else None

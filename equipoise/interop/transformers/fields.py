@@ -1,5 +1,5 @@
-"""The keys of a transformers CLIPModel's settings: those that are read, with its defaults; those that must have one
-value, for our towers know no other; and those of whatever model, which say nothing of a CLIP's vectors."""
+"""The fields of a transformers CLIPModel's config: those that are read, with its defaults; those that must have one
+value, for our towers know no other; and those of any model, on which a CLIP's vectors do not depend."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""The tensors of transformers' `CLIPModel`: maps are transposed, queries, keys and values are apart."""
+"""State-dict keys of transformers' `CLIPModel`: maps are transposed; queries, keys and values are separate tensors."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from equipoise.interop.key_mapping import ONE_ROW, THIRDS, TRANSPOSED, KeyRule, Names, same
+from equipoise.interop.key_mapping import ONE_ROW, THIRDS, TRANSPOSED, KeyMap, KeyRule, renamed
 
 NOT_WEIGHTS = ("text_model.embeddings.position_ids", "vision_model.embeddings.position_ids")  # written by older ones
 BOTH = ("weight", "bias")
@@ -18,22 +18,25 @@ BLOCK = (
 
 
 def _blocks(ours: str, theirs: str) -> dict[str, KeyRule]:
-    here, there = f"{ours}.transformer.blocks.*", f"{theirs}.encoder.layers.*"
-    apart = {
-        f"{here}.attention.qkv.{kind}": KeyRule(
-            tuple(f"{there}.self_attn.{part}_proj.{kind}" for part in "qkv"), THIRDS
+    our_block, their_block = f"{ours}.transformer.blocks.*", f"{theirs}.encoder.layers.*"
+    split = {
+        f"{our_block}.attention.qkv.{kind}": KeyRule(
+            tuple(f"{their_block}.self_attn.{part}_proj.{kind}" for part in "qkv"), THIRDS
         )
         for kind in BOTH
     }
-    return {**same(*(pair for part in BLOCK for pair in _pairs(f"{here}.{part[0]}", f"{there}.{part[1]}"))), **apart}
+    return {
+        **renamed(*(pair for part in BLOCK for pair in _pairs(f"{our_block}.{part[0]}", f"{their_block}.{part[1]}"))),
+        **split,
+    }
 
 
 def _pairs(ours: str, theirs: str) -> Iterator[tuple[str, str]]:
     return ((f"{ours}.{kind}", f"{theirs}.{kind}") for kind in BOTH)
 
 
-NAMES: Names = {
-    **same(
+KEY_MAP: KeyMap = {
+    **renamed(
         ("image_encoder.patches.weight", "vision_model.embeddings.patch_embedding.weight"),
         ("image_encoder.positions", "vision_model.embeddings.position_embedding.weight"),
         ("text_encoder.words.weight", "text_model.embeddings.token_embedding.weight"),
