@@ -6,7 +6,7 @@ import math
 
 import pytest
 import torch
-from test_fused import CASES, DTYPES, LIBRARY, TILES, random_points
+from test_triton_infonce import CASES, DTYPES, LIBRARY, TILES, random_points
 from torch import Tensor
 
 from equipoise.forms import Sigmoid
