@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from equipoise.kernels import contrast
     from equipoise.models.logit_scale import Temperature
     from equipoise.models.model import Model
-    from equipoise.ops import sparsemax
+    from equipoise.ops.sparsemax import sparsemax
     from equipoise.spaces import Euclidean, ProductSphere, Sphere, geodesic_mix
     from equipoise.targets import Duplicates, Guide, OneHot, Smoothed, Softened
     from equipoise.types import Batch, Embeddings, Loss, UserError

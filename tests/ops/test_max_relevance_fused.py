@@ -9,8 +9,8 @@ import torch
 from entmax import sparsemax as reference
 
 from equipoise.ops import max_relevance as relevance
-from equipoise.ops import sparsemax
 from equipoise.ops.max_relevance_fused import best_tokens, gathered_sums, thresholds
+from equipoise.ops.sparsemax import sparsemax
 
 pytest.importorskip("triton", reason="Triton is not installed: the fused kernels are NOT tested")
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
