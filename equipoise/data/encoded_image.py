@@ -60,9 +60,9 @@ class EncodedImage:
     def crops(self, boxes: Sequence[Box], size: int) -> list[Tensor]:
         """uint8 [3, size, size] per box: its pixels resized, bicubic and antialiased, as torchvision's crop is.
 
-        The image is decoded once for all boxes that may be read at the same reduction, which is nearly always all of
-        them. A JPEG decoded smaller has other pixels than one decoded whole and shrunk, so boxes of unlike sizes
-        cannot share a decode without changing their crops.
+        The image is decoded once for all boxes that may be read at the same reduction. A JPEG decoded smaller has
+        other pixels than one decoded whole and shrunk, so boxes that may be read at unlike reductions cannot share a
+        decode without changing their crops.
         """
         decoded: dict[int, tuple[np.ndarray, int]] = {}
         crops = []
