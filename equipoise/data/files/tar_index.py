@@ -33,7 +33,7 @@ def entries(path: Path) -> Iterator[Entry]:
     """All entries in their order, folders left out."""
     with path.open("rb") as file:
         length = os.fstat(file.fileno()).st_size
-        _refuse_other_formats(file, path, length)
+        _require_tar(file, path, length)
         offset, notes = 0, dict[str, str]()
         while header := _header(file, path, offset, length):
             kind, content = header[156:157], offset + BLOCK
@@ -93,7 +93,7 @@ def _name(header: bytes, notes: dict[str, str]) -> str:
 
 
 def _notes(file: BinaryIO, path: Path, kind: bytes, offset: int, size: int) -> dict[str, str]:
-    """What an entry of this kind says of the next one."""
+    """What a long name or PAX records say of the next entry."""
     if size > LONGEST_NOTE:
         raise _damaged(path, f"the header at byte {offset - BLOCK:,} has notes of {size:,} bytes")
     file.seek(offset)
@@ -112,7 +112,7 @@ def _notes(file: BinaryIO, path: Path, kind: bytes, offset: int, size: int) -> d
     return found
 
 
-def _refuse_other_formats(file: BinaryIO, path: Path, length: int) -> None:
+def _require_tar(file: BinaryIO, path: Path, length: int) -> None:
     if not length:
         raise UserError(f"{path}: this shard is empty, 0 bytes; fetch it again")
     start = file.read(8)
