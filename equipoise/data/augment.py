@@ -59,7 +59,7 @@ class Augment:
         return max(self.flip, self.jitter, self.grey, self.blur) > 0
 
     def __call__(self, images: Tensor, draws: Draws) -> Tensor:
-        """[N, 3, H, W] in [0, 1] to the same, each by its own row of chances."""
+        """Augments images [N, 3, H, W] in [0, 1], each by its own row of draws."""
         mirrored, jittered, grey, blurred, width, *amounts = draws.each.to(images).unbind(1)
         images = _where(mirrored < self.flip, images.flip(-1), images)
         changed = self._jittered(images, draws.order, amounts) if self.jitter else images
@@ -83,7 +83,7 @@ class Augment:
 
 @dataclass(frozen=True)
 class Draws:
-    """All the chance there is in the augmentation of a batch; a picture's row is its own."""
+    """All random numbers behind the augmentation of a batch; one row per picture."""
 
     order: tuple[int, ...]  # of brightness, contrast, saturation and hue
     each: Tensor  # [N, CHANCES] in [0, 1)
@@ -94,7 +94,7 @@ class Draws:
         return cls(tuple(order), torch.rand(size, CHANCES, generator=generator, dtype=torch.double))
 
     def backwards(self) -> Draws:
-        """Of the batch read backwards."""
+        """The draws of the batch in reverse order."""
         return Draws(self.order, self.each.flip(0))
 
     def part(self, rows: slice) -> Draws:
@@ -102,7 +102,7 @@ class Draws:
 
 
 def luminance(images: Tensor) -> Tensor:
-    """[N, 1, H, W]"""
+    """Luminance of images, [N, 1, H, W]."""
     return (images * images.new_tensor(LUMINANCE).view(3, 1, 1)).sum(1, keepdim=True)
 
 

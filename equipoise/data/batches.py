@@ -1,7 +1,7 @@
-"""Records to batches: pick, draw one caption, augment, tokenise. Batch k is a pure function of the seed and k.
+"""Records to batches: pick, draw one caption, crop, tokenize. Batch k is a pure function of the seed and k.
 
-So it does not matter who makes it: this process, another one, or a process that makes a part of it (`share`). What a
-source cuts itself travels as 8-bit pixels and is normalised on the device where it is used.
+So it does not matter who makes it: this process, another one, or a process that makes a part of it (`share`). Crops of
+records travel as 8-bit pixels and are normalised on the device where they are used.
 """
 
 from __future__ import annotations
@@ -40,16 +40,16 @@ from equipoise.types import Batch, UserError
 
 CROP = "crop"  # the first view of a picture, beside `IMAGE_VIEW2`
 PICTURES = (IMAGE_VIEW2, IMAGE_PARTNER)
-TOLD = 5  # bad records that are named while training; all of them are counted
+NAMED = 5  # bad records that are named while training; all of them are counted
 
 
 @dataclass(frozen=True)
 class LoaderBatch:
-    """A batch as its maker leaves it."""
+    """A batch as it leaves the loader, before it is moved to the device and normalised."""
 
     batch: Batch  # images still uint8 where the source cut them, and without what is common to all
     position: int
-    faults: tuple[Fault, ...] = ()  # of records that others stand in for
+    faults: tuple[Fault, ...] = ()  # of records that were replaced by others
     shortened: int = 0  # captions longer than the context
     looks: Mapping[str, Draws | None] = field(default_factory=dict)  # how the crop, and its further view, are augmented
 
@@ -97,7 +97,7 @@ class Batches:
     def starting_at(self, position: int, workers: int | None = None) -> Iterator[Batch]:
         """Batches without end from `position` on, made ahead by a thread or by `workers` processes."""
         workers = self.workers if workers is None else workers
-        make = self._make_elsewhere if workers else self._make_here
+        make = self._make_in_worker if workers else self._make_in_thread
         with closing(prefetch(make, position, workers, self.timeout)) as stream:
             for made in stream:
                 self.tokens.truncated += made.shortened
@@ -115,7 +115,7 @@ class Batches:
         crops = self._crops(indices, chances, device)
         pairs = crops.pairs or [self.source.pair(index) for index in crops.indices]
         captions = [_drawn(pair, draw) for pair, draw in zip(pairs, draws, strict=True)]
-        batch = self._put_together(crops, pairs, captions)
+        batch = self._assembled(crops, pairs, captions)
         further = dict(zip(names[1:], crops.pixels[1:], strict=True)) | self._partners(whole, position, device)
         batch = replace(batch, side={**batch.side, **further})
         batch = self._with_words(batch, captions, [pair.key for pair in pairs], position)
@@ -124,15 +124,15 @@ class Batches:
         return LoaderBatch(batch, position, crops.faults, looks=looks)
 
     def _partners(self, whole: list[int], position: int, device: torch.device | str) -> dict[str, Tensor]:
-        """Pictures of the batch read backwards, cut as they are at their own places; those of a batch that is here as a
-        whole are here already (`_received`)."""
-        if IMAGE_PARTNER not in self.views or self._all_here:
+        """Crops of the batch in reverse order, cut as at their own places; of a batch that is made as a whole,
+        `_received` reverses the crops themselves."""
+        if IMAGE_PARTNER not in self.views or self._is_whole:
             return {}
         chances = crop_draws(len(whole), generator(self.seed, CROP, position)).flip(0)[self.part]
         return {IMAGE_PARTNER: self._crops(whole[::-1][self.part], [chances], device).pixels[0]}
 
     @property
-    def _all_here(self) -> bool:
+    def _is_whole(self) -> bool:
         return self.part == slice(0, self.order.batch_size)
 
     def _look(self, name: str, position: int, size: int, mirrored: bool = False) -> Draws | None:
@@ -156,16 +156,16 @@ class Batches:
     def _boxes(self, chance: Tensor, places: Sequence[int], sizes: Tensor) -> Tensor:
         return self.preprocess.boxes(sizes, chance[list(places)])
 
-    def _make_here(self, position: int) -> LoaderBatch:
+    def _make_in_thread(self, position: int) -> LoaderBatch:
         return self.make(position, self.device)
 
-    def _make_elsewhere(self, position: int) -> LoaderBatch:
-        """In a process of its own, which neither has the device nor shares the count of shortened captions."""
+    def _make_in_worker(self, position: int) -> LoaderBatch:
+        """Makes a batch in a worker, which neither has the device nor shares the count of shortened captions."""
         before = self.tokens.truncated
         made = self.make(position, "cpu")
         return replace(made, shortened=self.tokens.truncated - before)
 
-    def _put_together(self, crops: Crops, pairs: Sequence[Pair], captions: Sequence[str]) -> Batch:
+    def _assembled(self, crops: Crops, pairs: Sequence[Pair], captions: Sequence[str]) -> Batch:
         ids, mask = self.tokens(captions, [pair.key for pair in pairs])
         side = side_data(self.source, pairs, captions, crops.indices)
         side |= tag_data(self.source, pairs, crops.indices, self.tokens)
@@ -179,23 +179,23 @@ class Batches:
         return batch if chance.hiding is None else with_hidden(batch, self.tokens, chance.hiding)
 
     def _received(self, made: LoaderBatch) -> Batch:
-        """Moved to the device, normalised, augmented, and its bad records counted."""
-        told = len(self.bad.faults)
-        for number, fault in enumerate(self.bad.add(len(made.batch), made.faults), start=told + 1):
-            if number <= TOLD:
-                more = "; further ones are counted in silence" if number == TOLD else ""
+        """The batch moved to the device, normalised and augmented, its bad records counted."""
+        named = len(self.bad.faults)
+        for number, fault in enumerate(self.bad.add(len(made.batch), made.faults), start=named + 1):
+            if number <= NAMED:
+                more = "; further ones are counted in silence" if number == NAMED else ""
                 warnings.warn(f"skipped {fault}{more}", stacklevel=2)
         batch = made.batch.map(lambda tensor: tensor.to(self.device))
         images = self._seen(batch.images, made, CROP)
         seen = {name: self._seen(batch.side[name], made, name) for name in PICTURES if name in batch.side}
-        if IMAGE_PARTNER in self.views and self._all_here:
+        if IMAGE_PARTNER in self.views and self._is_whole:
             seen[IMAGE_PARTNER] = images.flip(0)
-        said = self.prompts.at(made.position) if self.prompts else {}
-        common = {name: tensor.to(self.device) for name, tensor in said.items()}
+        prompts = self.prompts.at(made.position) if self.prompts else {}
+        common = {name: tensor.to(self.device) for name, tensor in prompts.items()}
         return replace(batch, images=images, side={**batch.side, **seen}, common=common)
 
     def _seen(self, images: Tensor, made: LoaderBatch, name: str) -> Tensor:
-        """What the encoder sees of a crop."""
+        """A crop as the encoder sees it: normalised and augmented."""
         images = self.preprocess.normalised(images) if images.dtype == torch.uint8 else images
         look = made.looks.get(name)
         return images if look is None else self.preprocess.redrawn(images, partial(self.augment, draws=look))

@@ -25,7 +25,7 @@ def contact_sheet(images: Tensor, captions: Sequence[Sequence[str]], path: Path 
     if len(images) != len(captions) or not len(images):
         raise UserError(f"a contact sheet needs as many images as caption lists, not {len(images)} and {len(captions)}")
     font = ImageFont.load_default(size=FONT_SIZE)
-    texts = [_lines(said, font) for said in captions]
+    texts = [_lines(texts, font) for texts in captions]
     rows = [range(start, min(start + columns, len(images))) for start in range(0, len(images), columns)]
     tile = CELL * images.shape[2] // images.shape[3]
     heights = [tile + GAP + LINE * max(len(texts[i]) for i in row) + GAP for row in rows]

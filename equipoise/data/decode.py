@@ -1,7 +1,7 @@
 """Any picture file, or a Pillow image, becomes plain 8-bit RGB: the one place that knows about image modes.
 
 Turned upright by its EXIF note, laid over white where it is transparent, first frame of several. Grey, palette, CMYK
-and 16-bit pictures are converted. Whatever cannot be read is named in one sentence.
+and 16-bit pictures are converted. Whatever cannot be read raises UserError, with its name.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def to_tensor(image: Image.Image) -> Tensor:
 
 
 def check_pixels(height: int, width: int, name: str) -> None:
-    """Refuses a picture whose header promises more pixels than a sane one has."""
+    """Raises UserError for a picture whose header promises more pixels than a sane one has."""
     if width * height > (Image.MAX_IMAGE_PIXELS or float("inf")):
         raise UserError(_too_large(name))
 

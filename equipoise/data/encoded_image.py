@@ -33,7 +33,7 @@ Box = tuple[float, float, float, float]
 
 @dataclass(frozen=True)
 class EncodedImage:
-    """The bytes of an image file whose header was read; pixels are decoded when they are asked for."""
+    """The bytes of an image file whose header was read; pixels are decoded on demand."""
 
     data: bytes
     place: str  # named when something is wrong
@@ -43,7 +43,7 @@ class EncodedImage:
     header: jpeg.JpegHeader | None = None  # of a JPEG that can go the quick way
 
     def pixels(self) -> np.ndarray:
-        """uint8 [H, W, 3], upright."""
+        """The whole image, uint8 [H, W, 3], upright."""
         return self.reduced(1)[0]
 
     def reduced(self, reduction: int) -> tuple[np.ndarray, int]:
@@ -60,9 +60,9 @@ class EncodedImage:
     def crops(self, boxes: Sequence[Box], size: int) -> list[Tensor]:
         """uint8 [3, size, size] per box: its pixels resized, bicubic and antialiased, as torchvision's crop is.
 
-        The image is decoded once for all boxes that may be read at the same reduction, which is nearly always all of
-        them. A JPEG decoded smaller has other pixels than one decoded whole and shrunk, so boxes of unlike sizes
-        cannot share a decode without changing their crops.
+        The image is decoded once for all boxes that may be read at the same reduction. A JPEG decoded smaller has
+        other pixels than one decoded whole and shrunk, so boxes that may be read at unlike reductions cannot share a
+        decode without changing their crops.
         """
         decoded: dict[int, tuple[np.ndarray, int]] = {}
         crops = []
@@ -98,7 +98,7 @@ def _resized_part(pixels: np.ndarray, reduction: int, box: Box, size: int) -> Te
 
 
 def encoded(data: bytes, place: str) -> EncodedImage:
-    """Reads the header. A picture without end, or none at all, is a BadRecord that names `place`."""
+    """Reads the header. Raises BadRecord, which names `place`, for too large an image or none at all."""
     if not data:
         raise BadRecord(place, "the image is empty, 0 bytes")
     header = jpeg.read_header(data)
@@ -131,7 +131,7 @@ def _orientation(data: bytes) -> int:
 
 
 def _bad(place: str, error: Exception) -> BadRecord:
-    """Damaged files make decoders raise anything; our own sentences already name the place."""
+    """The BadRecord for any error of a decoder, which may raise anything; our own messages already name the place."""
     if isinstance(error, UserError):
         return BadRecord(place, str(error).removeprefix(f"{place}: "))
     if isinstance(error, Image.DecompressionBombError):

@@ -73,7 +73,7 @@ class FewShotData:
             raise UserError(f'a shifted set may not be called "{SHIFTED}", as their mean is; give it another name')
         if self.shifted_by and not isinstance(self.of, Scenes.Config):
             raise UserError("shifted_by names shifts of scenes, which data.of is not; write tables [data.shifts.NAME]")
-        self._test_sets()  # so that a shift that is none is refused
+        self._test_sets()  # raises UserError for a shift that is none
 
     def build(self, split: str) -> ClassSet:
         source = _labelled("data.of", self.of, split)
@@ -109,10 +109,10 @@ class FewShotData:
                     f'the class "{name}" has {len(images)} training images, fewer than data.shots = {self.shots}; '
                     "lower it, or add images"
                 )
-        return sorted(index for name, images in own.items() for index in _some(images, self.shots, self.seed, name))
+        return sorted(index for name, images in own.items() for index in _draw(images, self.shots, self.seed, name))
 
 
-def _some(images: Sequence[int], count: int, seed: int, name: str) -> list[int]:
+def _draw(images: Sequence[int], count: int, seed: int, name: str) -> list[int]:
     order = torch.randperm(len(images), generator=generator(seed, "shots", name)).tolist()
     return [images[place] for place in (order[:count] if count else order)]
 

@@ -11,7 +11,7 @@ CHUNK = 512  # images drawn at once
 
 
 class ImageCache:
-    """uint8 images of one size in CPU memory, drawn when first asked for."""
+    """uint8 images of one size in CPU memory, drawn at the first request."""
 
     def __init__(self, length: int, size: int) -> None:
         self.pixels = torch.empty(length, 3, size, size, dtype=torch.uint8)
@@ -22,7 +22,7 @@ class ImageCache:
         return length * 3 * size * size
 
     def images(self, indices: Sequence[int], draw: Callable[[Sequence[int]], Tensor]) -> Tensor:
-        """The images asked for, after `draw` has made those not seen before."""
+        """The requested images, after `draw` has made those not cached yet."""
         wanted = torch.as_tensor(indices, dtype=torch.long)
         for missing in wanted[~self.filled[wanted]].unique().split(CHUNK):
             self.pixels[missing] = draw(missing.tolist()).cpu()

@@ -14,7 +14,7 @@ from types import ModuleType
 import numpy as np
 
 START = b"\xff\xd8\xff"
-PLAIN = ("YCbCr", "Gray", "RGB")  # colour spaces; CMYK and its kin are left to Pillow, which knows their inversions
+PLAIN = ("YCbCr", "Gray", "RGB")  # colour spaces; CMYK and the like are left to Pillow, which knows their inversions
 REDUCTIONS = (8, 4, 2)
 
 

@@ -1,7 +1,7 @@
-"""Things made ahead of their use, in order: by a thread, or by other processes.
+"""Items made ahead of their use, in order: by a thread, or by worker processes.
 
-`make(number)` must be a pure function, so that it does not matter who calls it. A user's mistake is raised where the
-thing would have been used, and a maker that stalls or dies ends in one sentence.
+`make(number)` must be a pure function, so that it does not matter who calls it. A UserError is raised where the item
+would have been used; a maker that stalls or dies raises one too.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from torch.utils.data import DataLoader, Dataset, Sampler
 from equipoise.types import UserError
 
 T = TypeVar("T")
-AHEAD = 2  # things that each process makes ahead
-GRACE = 120  # seconds that a process goes on after it was told to end
-PATIENCE = 5.0  # seconds given to a thread to finish what nobody will use
+AHEAD = 2  # items that each process makes ahead
+GRACE = 120  # seconds that a process goes on after it got a signal to end
+PATIENCE = 5.0  # seconds given to a thread to finish an item that will not be used
 
 
 @dataclass(frozen=True)
@@ -47,17 +47,17 @@ def prefetch(make: Callable[[int], T], start: int, workers: int = 0, timeout: fl
             yield made
 
 
-WORKER_ERRORS = (RuntimeError, ConnectionError, EOFError)  # as which the death of such a process may be told
+WORKER_ERRORS = (RuntimeError, ConnectionError, EOFError)  # what the death of a worker may raise
 
 
 def lost_worker(error: Exception) -> str | None:
-    """A sentence if the error says that a process which makes things has died, which may be told anywhere."""
+    """The message for an error that means the death of a worker, None for any other; it may be raised anywhere."""
     broken_pipe = isinstance(error, ConnectionError | EOFError)  # it died while its batch was on the way
     if not broken_pipe and not str(error).startswith("DataLoader worker"):
         return None
-    said = (str(error) or type(error).__name__).splitlines()[0].removeprefix("DataLoader ").rstrip(". ")
+    message = (str(error) or type(error).__name__).splitlines()[0].removeprefix("DataLoader ").rstrip(". ")
     return (
-        f"a process that reads data died ({said}), often "
+        f"a process that reads data died ({message}), often "
         "for want of memory; use fewer training.workers or a smaller batch, and resume the run"
     )
 
@@ -114,35 +114,42 @@ def _by_processes(make: Callable[[int], T], start: int, workers: int, timeout: f
     except WORKER_ERRORS as error:
         if str(error).startswith("DataLoader timed out"):
             raise _stalled(timeout) from None
-        if sentence := lost_worker(error):
-            raise UserError(sentence) from None
+        if message := lost_worker(error):
+            raise UserError(message) from None
         raise
     finally:
-        # now, not when the last reference goes, which may be in a process forked later; torch has no public way
-        made._shutdown_workers()
-        for worker in made._workers:
-            worker.kill()  # a stalled one; the others have ended
+        _end_workers(made)
+
+
+def _end_workers(iterator: Any) -> None:
+    """Ends the workers of a DataLoader's iterator. The one place that uses private members of torch's DataLoader.
+
+    Now, not when the last reference goes, which may be in a process forked later; torch has no public way.
+    """
+    iterator._shutdown_workers()
+    for worker in iterator._workers:
+        worker.kill()  # a stalled one; the others have ended
 
 
 def _begin_worker(_: int) -> None:
-    sys.excepthook = _say_nothing_of_a_lost_run
+    sys.excepthook = _ignore_a_lost_run
     _outlast_signals()
 
 
 def _outlast_signals() -> None:
-    """A signal to the whole group (Ctrl-C, a cluster's notice) asks the run to save: its readers must not go first."""
+    """Keeps a worker alive when a signal to the whole group (Ctrl-C, a cluster's notice) makes the run save."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, lambda *_: signal.alarm(GRACE))
 
 
-def _say_nothing_of_a_lost_run(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    """The thread that hands a reader's tensors over prints where the run hung up on it; the run itself says why."""
+def _ignore_a_lost_run(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """Hides the traceback of the thread that sends tensors to a run that has ended; the run itself says why."""
     if not issubclass(kind, (ConnectionError, EOFError)):
         sys.__excepthook__(kind, error, trace)
 
 
 class _Numbered(Dataset[Any], Generic[T]):
-    """What DataLoader wants to see: things by number."""
+    """`make` as a DataLoader's dataset: items by number."""
 
     def __init__(self, make: Callable[[int], T]):
         self.make = make

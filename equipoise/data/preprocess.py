@@ -87,7 +87,7 @@ class Preprocess:
 
     @classmethod
     def from_json(cls, fields: Mapping[str, Any]) -> Preprocess:
-        """Reads a `preprocess_cfg`; what is missing has open_clip's defaults, what we cannot honour is refused."""
+        """Reads a `preprocess_cfg`; missing fields have open_clip's defaults, unsupported ones raise UserError."""
         for name, value in fields.items():
             if name not in OPEN_CLIP_FIELDS:
                 raise UserError(f"preprocess_cfg: {name!r} is unknown; the fields are {', '.join(OPEN_CLIP_FIELDS)}.")
@@ -147,7 +147,7 @@ def random_crops(
 
 
 def crop_draws(n: int, generator: torch.Generator) -> Tensor:
-    """[n, 4, tries] uniform numbers, all the chance there is in n crops; each row is one crop's own."""
+    """[n, 4, tries] uniform numbers, all that decides n crops; one row per crop."""
     draws = torch.rand(4, n, CROP_TRIES, generator=generator, device=generator.device, dtype=torch.double)
     return draws.transpose(0, 1)
 

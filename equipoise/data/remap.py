@@ -41,18 +41,17 @@ class RemappedSource:
     def __init__(self, source: Source, images: Sequence[int], texts: Sequence[int]):
         self.source = cast(Any, source)
         self.image_numbers, self.text_numbers = list(images), list(texts)
-        cropping, labelled, features = can_crop(source), is_labelled(source), has_features(source)
-        self.max_bad: float | None = self.source.max_bad if cropping else None
-        self.open = self._open if cropping else None
+        self.max_bad = source.max_bad if can_crop(source) else None
+        self.open = self._open if can_crop(source) else None
         self.relevance = self._relevance if is_judged(source) else None
-        self.class_names: tuple[str, ...] | None = self.source.class_names if labelled else None
-        self.templates: tuple[str, ...] | None = self.source.templates if labelled else None
+        self.class_names = source.class_names if is_labelled(source) else None
+        self.templates = source.templates if is_labelled(source) else None
         self.has_regions = has_regions(source)
         self.batch = self._batch if makes_batches(source) else None
-        self.image_width: int | None = self.source.image_width if features else None
-        self.text_width: int | None = self.source.text_width if features else None
-        self.image_features = self._image_features if features else None
-        self.text_features = self._text_features if features else None
+        self.image_width = source.image_width if has_features(source) else None
+        self.text_width = source.text_width if has_features(source) else None
+        self.image_features = self._image_features if has_features(source) else None
+        self.text_features = self._text_features if has_features(source) else None
 
     def __len__(self) -> int:
         return len(self.image_numbers)

@@ -1,6 +1,6 @@
 """Crop and resize a whole batch at once: Pillow's antialiased bicubic as two batched matrix products.
 
-Resizing is separable and linear, so each image is `rows @ image @ columns.T`, with one small weight matrix an axis.
+Resizing is separable and linear, so each image is `rows @ image @ columns.T`, with one small weight matrix per axis.
 Each output pixel is a weighted mean of the input pixels within the kernel's support of its centre; when an image
 shrinks the kernel is stretched by the same factor (that is the antialiasing). A box may have fractional edges; as in
 Pillow, pixels of the image beyond the box still count, so resampling a box equals resizing the whole, then cropping.

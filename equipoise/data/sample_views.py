@@ -1,10 +1,10 @@
 """Further views of a sample, made where an objective asks for them: pure functions of the seed and the position.
 
     image_view2   another crop of the picture
-    image_partner the picture that stands there in the batch read backwards, as it is cut and coloured at its own place
+    image_partner the image at that place of the reversed batch, cropped and augmented as at its own place
     text_view2    the caption with two words exchanged, or with some left out (Wei & Zou 2019, "EDA", §2)
     masked_words  some words of the caption hidden, to be guessed (Devlin et al. 2019, BERT, §3.1)
-    class_prompts what is said of every class: one view of the whole batch (`class_prompts.py`)
+    class_prompts a prompt for every class: one view of the whole batch (`class_prompts.py`)
 
 All but the last travel in `Batch.side`: image_view2, image_partner [N, 3, H, W]; text_view2, text_view2_mask [N, L];
 hidden [N, L], True where a word is to be guessed, and answers [N, L], the words as they were. `masked_words` changes
@@ -49,9 +49,9 @@ MASK, OTHER = 0.8, 0.1  # of the hidden ones become the mask token, another word
 
 @dataclass(frozen=True)
 class WordChances:
-    """All the chance there is in the views of a batch's captions; a caption's row is its own."""
+    """All random numbers behind the views of a batch's captions; one row per caption."""
 
-    changes: list[int]  # one number a caption; none where no changed captions are wanted
+    changes: list[int]  # one number per caption; none where no changed captions are wanted
     hiding: Tensor | None  # [N, 3, context] uniform numbers, where words are to be hidden
 
     @classmethod
@@ -67,7 +67,7 @@ class WordChances:
 
 
 def possible_views(views: Sequence[str], source: Source) -> tuple[str, ...]:
-    """The views, if there can be such views of this source's samples."""
+    """The views; raises UserError for one that this source's samples cannot have."""
     if unknown := set(views) - set(VIEWS):
         raise UserError(f"there is no view {', '.join(sorted(unknown))} of a sample; the views are {', '.join(VIEWS)}")
     if views and makes_batches(source):
@@ -86,16 +86,16 @@ def possible_views(views: Sequence[str], source: Source) -> tuple[str, ...]:
 def with_changed(
     batch: Batch, captions: Sequence[str], keys: Sequence[str], tokens: CaptionTokenizer, seeds: Sequence[int]
 ) -> Batch:
-    """With a changed caption beside each."""
+    """Adds a changed caption to each sample."""
     before = tokens.truncated
-    said = [changed(caption, seed) for caption, seed in zip(captions, seeds, strict=True)]
-    ids, mask = tokens(said, keys)
+    others = [changed(caption, seed) for caption, seed in zip(captions, seeds, strict=True)]
+    ids, mask = tokens(others, keys)
     tokens.truncated = before  # captions count once
     return replace(batch, side={**batch.side, TEXT_VIEW2: ids, TEXT_VIEW2_MASK: mask})
 
 
 def with_hidden(batch: Batch, tokens: CaptionTokenizer, draws: Tensor) -> Batch:
-    """With some words of its captions hidden."""
+    """Hides some words of the captions."""
     seen, hidden = hidden_words(batch.tokens, batch.mask, tokens, draws)
     return replace(batch, tokens=seen, side={**batch.side, HIDDEN: hidden, ANSWERS: batch.tokens})
 
@@ -114,7 +114,7 @@ def changed(caption: str, seed: int) -> str:
 
 
 def mask_draws(count: int, tokens: CaptionTokenizer, generator: Generator) -> Tensor:
-    """[count, 3, context] uniform numbers, all the chance there is in what is hidden; each row is one caption's own."""
+    """[count, 3, context] uniform numbers, all that decides what is hidden; one row per caption."""
     return torch.rand(count, 3, tokens.context, generator=generator, dtype=torch.double)
 
 

@@ -37,7 +37,7 @@ def write_shards(
     progress: Progress | None = None,
     image_format: str = "jpg",
 ) -> list[Path]:
-    """Writes the shards that are not there yet; gives the paths of all."""
+    """Writes the shards that are not there yet; returns the paths of all."""
     if per_shard < 1 or size < 1:
         raise UserError(f"shards need at least 1 record and 1 pixel, not per_shard {per_shard} and size {size}")
     if image_format not in FORMATS:

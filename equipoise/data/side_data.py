@@ -1,6 +1,6 @@
-"""What a batch knows of its samples beyond image and text: `Batch.side`, by name, one row a sample.
+"""What a batch knows of its samples beyond image and text: `Batch.side`, by name, one row per sample.
 
-    caption, key, label   fingerprints: equal numbers mean equal words; a sample without a label is like no other
+    caption, key, label   fingerprints: equal numbers mean equal words; a sample without a label has a number of its own
     regions, region_mask  features of parts of the image [N, R, w] and which of the R are real [N, R]
     tags, tags_mask       the names of these parts, joined by commas, as token ids [N, context]
     has_regions, has_tags bool [N], False where nothing is known of a sample: a guide leaves its row alone
@@ -52,5 +52,5 @@ def tag_data(
 
 
 def fingerprints(texts: Iterable[str]) -> Tensor:
-    """One whole number a text [N], the same in every process and on every day."""
+    """One whole number per text [N], the same in every process and on every day."""
     return torch.tensor([keyed_int(text, signed=True) for text in texts])

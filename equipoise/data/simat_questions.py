@@ -48,7 +48,7 @@ class Oracle:
 
 @dataclass(frozen=True)
 class Transformations:
-    """What is asked, of which database, and who judges."""
+    """The transformations of SIMAT, the database they are looked up in, and the oracle that judges."""
 
     asked: tuple[Transformation, ...]
     keys: tuple[str, ...]  # of the pictures of the database, in its order
@@ -78,11 +78,11 @@ class Transformations:
         return tuple(dict.fromkeys(one.field for one in self.asked))
 
     def of(self, split: str) -> tuple[Transformation, ...]:
-        """Those of dev or of test."""
+        """The transformations of one split, dev or test."""
         return tuple(one for one in self.asked if one.split == split)
 
 
 def counted(asked: Sequence[Transformation]) -> tuple[Transformation, ...]:
-    """With `alike` filled in, as norm2 of the published table is: over both splits together."""
+    """The transformations with `alike` filled in as in norm2 of the published table: over both splits together."""
     often = Counter(one.value for one in asked)
     return tuple(replace(one, alike=often[one.value]) for one in asked)

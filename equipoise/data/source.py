@@ -32,13 +32,13 @@ IMAGE_MASK = "image_mask"  # in a batch's `side`: bool [N, P], True where a toke
 REGIONS, REGION_MASK = "regions", "region_mask"  # there too: [N, R, w] features of parts of an image, bool [N, R]
 TAGS, TAGS_MASK = "tags", "tags_mask"  # and their names as token ids [N, L], bool [N, L]
 IMAGE_VIEW2 = "image_view2"  # there too, where an objective asks: [N, 3, H, W] another crop (data/sample_views.py)
-IMAGE_PARTNER = "image_partner"  # and the picture that stands there in the batch read backwards [N, 3, H, W]
+IMAGE_PARTNER = "image_partner"  # and the image at that place of the reversed batch [N, 3, H, W]
 IMAGE_MIXED = "image_mixed"  # what an objective makes of both
 PIXELS = (IMAGE_VIEW2, IMAGE_PARTNER, IMAGE_MIXED)  # too much to send around
 TEXT_VIEW2, TEXT_VIEW2_MASK = "text_view2", "text_view2_mask"  # a changed caption [N, L], bool [N, L]
 MASKED_WORDS = "masked_words"  # a view as well, of words that are hidden: bool [N, L], and what they were [N, L]
 HIDDEN, ANSWERS = "hidden", "answers"
-# in a batch's `common`, where an objective asks for the view: token ids [C, L] of what is said of every class, bool
+# in a batch's `common`, where an objective asks for the view: token ids [C, L] of every class's prompt, bool
 # [C, L], and the classes' names [C] as fingerprints, equal to `label` in `side` for samples of a class
 # (data/side_data.py)
 CLASS_PROMPTS, CLASS_PROMPTS_MASK, CLASSES = "class_prompts", "class_prompts_mask", "classes"
@@ -53,7 +53,7 @@ class Pair:
     captions: tuple[str, ...]
     label: str | None = None
     tags: tuple[str, ...] = ()
-    boxes: tuple[tuple[float, float, float, float], ...] = ()  # x0, y0, x1, y1 in [0, 1], one a tag
+    boxes: tuple[tuple[float, float, float, float], ...] = ()  # x0, y0, x1, y1 in [0, 1], one per tag
     truth: Mapping[str, Any] = field(default_factory=dict)  # what is known of the pair beyond its captions, JSON-able
 
 

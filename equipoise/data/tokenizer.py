@@ -3,8 +3,8 @@
 A tokenizer is learned from the captions at hand or read from files, and is saved with the model as one
 `tokenizer.json` that holds everything, the context too: `tokenizers` alone reads it and gives the same ids.
 
-No caption is lost in silence: one that is too long is cut and counted (or refused, if `strict`), an empty one is an
-error. Special tokens spelled out in a caption are plain text, so no caption can pretend to end early.
+No caption is lost in silence: one that is too long is cut and counted (or raises UserError, if `strict`), an empty one
+is an error. Special tokens spelled out in a caption are plain text, so no caption can pretend to end early.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class CaptionTokenizer:
                 raise UserError(f"tokens.kind is {self.kind!r} and tokens.file is {self.file!r}; each needs the other.")
 
         def beside(self, classes: int, prompts: int = 0) -> CaptionTokenizer.Config:
-            """The same with the room that class tokens leave, of which a caption's start token is one, and prompts."""
+            """The settings with the context that class tokens (a caption's start token is one) and prompts leave."""
             further = classes - 1 + prompts
             room = self.context - further
             if further and self.kind != "none" and room < FEWEST:
@@ -84,7 +84,7 @@ class CaptionTokenizer:
         self.pad = _first_known(tokenizer, PADS) or 0
         self.mask_id = _first_known(tokenizer, MASKS)
         self.size = max(tokenizer.get_vocab().values()) + 1
-        self._tokeniser = tokenizer
+        self._tokenizer = tokenizer
 
     @classmethod
     def train(cls, captions: Iterable[str], config: Config) -> CaptionTokenizer:
@@ -97,9 +97,9 @@ class CaptionTokenizer:
     @classmethod
     def load(cls, path: str | Path, context: int | None = None) -> CaptionTokenizer:
         """A tokenizer from a file or folder (see Config.file); without `context`, the file's own or CLIP's 77."""
-        from equipoise.data.tokenizer_files import read_tokeniser
+        from equipoise.data.tokenizer_files import read_tokenizer
 
-        tokenizer = read_tokeniser(path)
+        tokenizer = read_tokenizer(path)
         own = (tokenizer.truncation or {}).get("max_length", CLIP_CONTEXT)
         return cls(tokenizer, own if context is None else context)
 
@@ -112,29 +112,29 @@ class CaptionTokenizer:
         return made.with_mask() if config.mask else made
 
     def within(self, context: int) -> CaptionTokenizer:
-        """The same with another context."""
-        return CaptionTokenizer(self._tokeniser, context)
+        """A tokenizer with another context, otherwise the same."""
+        return CaptionTokenizer(self._tokenizer, context)
 
     def with_mask(self) -> CaptionTokenizer:
-        """The same with a mask token, behind all others where there was none."""
+        """A tokenizer with a mask token, behind all others where there was none."""
         if self.mask_id is None:
-            self._tokeniser.add_special_tokens([MASKS[-1]])
-        return CaptionTokenizer(self._tokeniser, self.context)
+            self._tokenizer.add_special_tokens([MASKS[-1]])
+        return CaptionTokenizer(self._tokenizer, self.context)
 
     def save(self, folder: str | Path) -> None:
         """Writes `tokenizer.json` into the folder; `CaptionTokenizer.load(folder)` gives the same ids."""
-        whole = type(self._tokeniser).from_str(self._tokeniser.to_str())
+        whole = type(self._tokenizer).from_str(self._tokenizer.to_str())
         whole.enable_truncation(self.context)
         whole.enable_padding(pad_id=self.pad, pad_token=whole.id_to_token(self.pad))
         write_text(Path(folder) / "tokenizer.json", whole.to_str(pretty=True))
 
     def description(self) -> dict[str, Any]:
         """What `tokenizer.json` holds: pieces, merges, how text is cut."""
-        return json.loads(self._tokeniser.to_str())
+        return json.loads(self._tokenizer.to_str())
 
     def __reduce__(self) -> tuple[Any, ...]:
         """How it travels to another process, where `tokenizers` would forget that special tokens are plain text."""
-        return _from_text, (self._tokeniser.to_str(), self.context)
+        return _from_text, (self._tokenizer.to_str(), self.context)
 
     def __call__(
         self,
@@ -150,7 +150,7 @@ class CaptionTokenizer:
         for caption, name in zip(captions, names, strict=True):
             _check(caption, name)
         rows = []
-        encodings = self._tokeniser.encode_batch_fast(captions, add_special_tokens=False)
+        encodings = self._tokenizer.encode_batch_fast(captions, add_special_tokens=False)
         for encoding, caption, name in zip(encodings, captions, names, strict=True):
             rows.append(self._row(encoding.ids, caption, name, strict))
         longest = max(map(len, rows), default=1)
@@ -163,7 +163,7 @@ class CaptionTokenizer:
         return [
             [None, *_words(encoding, caption)[: self.context - 2], None]
             for encoding, caption in zip(
-                self._tokeniser.encode_batch(captions, add_special_tokens=False), captions, strict=True
+                self._tokenizer.encode_batch(captions, add_special_tokens=False), captions, strict=True
             )
         ]
 
@@ -192,7 +192,7 @@ class CaptionTokenizer:
 
 
 class NoTokenizer(CaptionTokenizer):
-    """In the place of a tokenizer where a model reads no words. Leaves no file."""
+    """Stands for the tokenizer of a model that reads no words. Leaves no file."""
 
     def __init__(self) -> None:
         self.size = self.context = self.truncated = 0
@@ -214,8 +214,8 @@ def _words(encoding: Encoding, caption: str) -> list[str | None]:
         first, last = spans.get(word, (start, stop))
         spans[word] = min(first, start), max(last, stop)
     texts = {word: caption[start:stop].strip().lower() for word, (start, stop) in spans.items()}
-    said = {word: text if any(map(str.isalnum, text)) else None for word, text in texts.items()}
-    return [said[word] for word in encoding.word_ids]
+    words = {word: text if any(map(str.isalnum, text)) else None for word, text in texts.items()}
+    return [words[word] for word in encoding.word_ids]
 
 
 def _from_text(tokenizer: str, context: int) -> CaptionTokenizer:

@@ -20,9 +20,9 @@ from equipoise.data.tokenizer_training import (
     SEPARATOR,
     START,
     UNKNOWN,
-    bert_tokeniser,
+    bert_tokenizer,
     clip_pieces,
-    clip_tokeniser,
+    clip_tokenizer,
 )
 from equipoise.types import UserError
 
@@ -30,7 +30,7 @@ CLIP_SIZE = 49408
 WHOLE, CLIP_VOCABULARY, CLIP_MERGES, BERT_VOCABULARY = "tokenizer.json", "vocab.json", "merges.txt", "vocab.txt"
 
 
-def read_tokeniser(path: str | Path) -> Tokenizer:
+def read_tokenizer(path: str | Path) -> Tokenizer:
     """A tokenizer from a file, or from a folder that holds one."""
     file = _find(Path(path))
     try:
@@ -62,19 +62,19 @@ def _read_clip(folder: Path) -> Tokenizer:
         if not file.is_file():
             raise UserError(f"{file}: this file is missing; CLIP's tokenizer needs it beside {other.name}.")
     _check_specials(json.loads(vocabulary.read_text(encoding="utf-8")), (START, END), vocabulary)
-    return clip_tokeniser(*models.BPE.read_file(str(vocabulary), str(merges)))
+    return clip_tokenizer(*models.BPE.read_file(str(vocabulary), str(merges)))
 
 
 def _read_merges(file: Path) -> Tokenizer:
     _, *lines = gzip.decompress(file.read_bytes()).decode("utf-8").split("\n")  # the first names a version
     pairs = [line.split() for line in lines[: CLIP_SIZE - len(CLIP_ALPHABET) - len((START, END))]]
-    return clip_tokeniser(*clip_pieces([(left, right) for left, right in pairs]))
+    return clip_tokenizer(*clip_pieces([(left, right) for left, right in pairs]))
 
 
 def _read_bert(file: Path) -> Tokenizer:
     pieces = models.WordPiece.read_file(str(file))
     _check_specials(pieces, (CLASS, SEPARATOR, UNKNOWN), file)
-    return bert_tokeniser(pieces)
+    return bert_tokenizer(pieces)
 
 
 def _check_specials(pieces: dict[str, int], specials: tuple[str, ...], file: Path) -> None:

@@ -43,7 +43,7 @@ def train_bpe(captions: Iterable[str], vocabulary: int) -> Tokenizer:
     )
     trained = _train_on_words(_count_words(_clip_like(models.BPE()), captions), models.BPE(), trainer)
     merges = [(left, right) for left, right in json.loads(trained.to_str())["model"]["merges"]]
-    return clip_tokeniser(*clip_pieces(merges))
+    return clip_tokenizer(*clip_pieces(merges))
 
 
 def train_wordpiece(captions: Iterable[str], vocabulary: int) -> Tokenizer:
@@ -65,16 +65,16 @@ def train_wordpiece(captions: Iterable[str], vocabulary: int) -> Tokenizer:
         show_progress=False,
     )
     words = Counter({word: count for word, count in words.items() if known.issuperset(_letters(word))})
-    return bert_tokeniser(_train_on_words(words, models.WordPiece(), trainer).get_vocab())
+    return bert_tokenizer(_train_on_words(words, models.WordPiece(), trainer).get_vocab())
 
 
 def clip_pieces(merges: Sequence[tuple[str, str]]) -> tuple[dict[str, int], Sequence[tuple[str, str]]]:
-    """The numbers of the pieces that merges make, in CLIP's order; and the merges, for `clip_tokeniser`."""
+    """The numbers of the pieces that merges make, in CLIP's order; and the merges, for `clip_tokenizer`."""
     pieces = [*CLIP_ALPHABET, *(left + right for left, right in merges), START, END]
     return {piece: number for number, piece in enumerate(pieces)}, merges
 
 
-def clip_tokeniser(pieces: dict[str, int], merges: Sequence[tuple[str, str]]) -> Tokenizer:
+def clip_tokenizer(pieces: dict[str, int], merges: Sequence[tuple[str, str]]) -> Tokenizer:
     """CLIP's tokenizer from the contents of its vocab.json and merges.txt."""
     tokenizer = _clip_like(models.BPE(pieces, list(merges), end_of_word_suffix=WORD_END))
     tokenizer.add_special_tokens([START, END])
@@ -82,7 +82,7 @@ def clip_tokeniser(pieces: dict[str, int], merges: Sequence[tuple[str, str]]) ->
     return tokenizer
 
 
-def bert_tokeniser(pieces: dict[str, int]) -> Tokenizer:
+def bert_tokenizer(pieces: dict[str, int]) -> Tokenizer:
     """BERT's tokenizer from its vocabulary; one that has capital letters keeps case, as cased BERTs do."""
     lowercase = all(piece == piece.lower() for piece in pieces if piece not in BERT_SPECIALS)
     model = models.WordPiece(pieces, unk_token=UNKNOWN, continuing_subword_prefix=CONTINUED)

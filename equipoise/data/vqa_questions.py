@@ -26,7 +26,7 @@ class Question:
     image: int | str  # image_id
     text: str
     kind: str  # answer_type
-    answers: tuple[str, ...]  # one a person
+    answers: tuple[str, ...]  # one per person
     topic: str = ""  # question_type: what it is about, where that is known
 
 
@@ -37,12 +37,12 @@ def image_places(questions: Sequence[Question], keys: Sequence[str], where: str)
     for one in questions:
         there = known.get(one.image, ()) or known.get(_number(str(one.image)), ())
         if len(there) != 1:
-            said = (
+            reason = (
                 f"none of the {len(keys):,} that the data has and that can be read; give data with it"
                 if not there
                 else f"two of the data's, {keys[there[0]]} and {keys[there[1]]}; leave one out"
             )
-            raise UserError(f"{where}: question {one.number} is about picture {one.image}, which is {said}")
+            raise UserError(f"{where}: question {one.number} is about picture {one.image}, which is {reason}")
         places.append(there[0])
     return places
 

@@ -87,7 +87,7 @@ def test_a_record_without_words_is_named(tiny: Loaded, tokens: CaptionTokenizer)
 
 
 def test_a_caption_longer_than_the_context_is_cut_warned_of_and_counted(tiny: Loaded, tokens: CaptionTokenizer) -> None:
-    short = CaptionTokenizer(tokens._tokeniser, context=6)
+    short = CaptionTokenizer(tokens._tokenizer, context=6)
     notes = of_notes(tiny, short, ("a red fish",), ("a fish and " * 20,))
     with pytest.warns(UserWarning, match=r"The caption of note-1 .* but the context is 6; its end is cut off"):
         batch = notes.batch(0)

@@ -33,9 +33,7 @@ def save_learned(folder: Path) -> None:
 
 def test_another_process_learns_the_same_file(tmp_path):
     save_learned(tmp_path / "here")
-    code = (
-        "import pathlib, sys; from test_tokenizer_training import save_learned as save; save(pathlib.Path(sys.argv[1]))"
-    )
+    code = "import pathlib, sys, test_tokenizer_training as own; own.save_learned(pathlib.Path(sys.argv[1]))"
     subprocess.run([sys.executable, "-c", code, tmp_path / "there"], check=True, cwd=Path(__file__).parent)
     for kind in KINDS:
         here, there = (tmp_path / place / kind / "tokenizer.json" for place in ("here", "there"))

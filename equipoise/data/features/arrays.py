@@ -4,7 +4,7 @@
     .safetensors   tensors, mapped into memory and not read; words in a .json of the same name beside it
     .parquet       columns: lists of numbers become arrays, lists of lists one axis more; words as text columns
 
-Nothing is unpickled: an npz that holds Python objects is refused.
+Nothing is unpickled: an npz that holds Python objects raises UserError.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 class Arrays:
     path: Path
     tensors: dict[str, Tensor]
-    words: dict[str, list[Any]] = field(default_factory=dict)  # text, or one list of texts a row
+    words: dict[str, list[Any]] = field(default_factory=dict)  # text, or one list of texts per row
 
     def names(self) -> list[str]:
         return [*self.tensors, *self.words]
 
 
 def read_arrays(path: Path, wanted: Iterable[str]) -> Arrays:
-    """Those of the `wanted` arrays that the file holds."""
+    """Reads those of the `wanted` arrays that the file holds."""
     if path.suffix not in READERS:
         raise UserError(f"{path}: features are read from {', '.join(READERS)} files; convert this one")
     if not path.is_file():

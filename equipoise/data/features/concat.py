@@ -11,7 +11,7 @@ from torch import Tensor
 from equipoise.data.features.feature_file import Rows
 
 
-class Gathering:
+class ConcatRows:
     def __init__(self, blocks: Sequence[Rows]):
         self.blocks = blocks
         self.width = blocks[0].values.shape[-1]
@@ -37,7 +37,7 @@ class Gathering:
             assert block.mask is not None
             length = block.values.shape[1]
             mask[places, :length] = block.mask[rows]
-            # what stands in a padded place is nobody's business, and may be NaN
+            # padding may hold anything, NaN too
             values[places, :length] = block.values[rows].float().where(block.mask[rows][..., None], 0.0)
         if mask is None:
             return values, None

@@ -1,12 +1,12 @@
 """One file of features, understood and checked. N images, M texts, w wide, P or L tokens:
 
     image  [N, w] vectors, or [N, P, w] tokens
-    text   [N, w] one an image · [N, k, w] k an image · [M, w] with image_of_text [M]
+    text   [N, w] one per image · [N, k, w] k per image · [M, w] with image_of_text [M]
            and with one axis more, [..., L, w], where text_mask or text_lengths say that these are tokens
 
 `NAME_mask` (bool, one value a token) or `NAME_lengths` (one number an image or text) tell real tokens from padding;
 an image's may be left out where all are real. `keys` [N], `captions` (as the texts, without w) and `label` [N] are
-free to be there. A number that is not finite is refused with its file, array and row.
+free to be there. A number that is not finite raises UserError with its file, array and row.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ def _mask(arrays: Arrays, name: str, values: Tensor) -> Tensor:
 
 
 def _not_finite(rows: Tensor, mask: Tensor | None) -> Iterator[int]:
-    """Rows with a NaN or an infinity in a real place, looked at a few at a time for they may fill a disk."""
+    """Rows with a NaN or an infinity in a real place, read a few at a time, for the file may be larger than memory."""
     step = max(1, CHECKED_AT_ONCE // max(1, rows[0].numel()))
     for start in range(0, len(rows), step):
         good = rows[start : start + step].isfinite().all(dim=-1)

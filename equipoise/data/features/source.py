@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from equipoise.data.features.arrays import READERS
-from equipoise.data.features.concat import Gathering
+from equipoise.data.features.concat import ConcatRows
 from equipoise.data.features.feature_file import FeatureFile, Rows, read_part
 from equipoise.data.side_data import fingerprints, names
 from equipoise.data.source import IMAGE_MASK, Pair
@@ -75,8 +75,8 @@ class FeatureFiles:
         self._labels: list[str | None] = []
         for part in self._parts:
             self._labels += part.labels or [None] * len(part)
-        said = [part.captions for part in self._parts if part.captions is not None]
-        self._captions = [text for texts in said for text in texts] if len(said) == len(self._parts) else None
+        captions = [part.captions for part in self._parts if part.captions is not None]
+        self._captions = [text for texts in captions for text in texts] if len(captions) == len(self._parts) else None
 
     def __len__(self) -> int:
         return len(self._images)
@@ -121,8 +121,8 @@ class FeatureFiles:
             mask = torch.ones(len(rows), 1, dtype=torch.bool) if mask is None else mask
         else:
             assert self._captions is not None
-            said = [self._captions[row] for row in rows.tolist()]
-            texts, mask = tokens(said, [self._keys[index] for index in indices])
+            captions = [self._captions[row] for row in rows.tolist()]
+            texts, mask = tokens(captions, [self._keys[index] for index in indices])
         side = names([self._keys[index] for index in indices], [self._labels[index] for index in indices])
         side |= {} if image_mask is None else {IMAGE_MASK: image_mask}
         if self._captions is not None:
@@ -133,7 +133,7 @@ class FeatureFiles:
 
     def _vectors(self, images: Tensor, texts: Tensor) -> dict[str, Tensor]:
         if images.ndim != 2 or self._texts is None or texts.ndim != 2:
-            raise UserError(f"{self._parts[0].path}: only files of one vector an image and a text can guide targets")
+            raise UserError(f"{self._parts[0].path}: only files of one vector per image and text can guide targets")
         return {"image_vectors": images, "text_vectors": texts}
 
     def _rows_of(self, index: int) -> list[int]:
@@ -151,7 +151,7 @@ def _files(path: Path) -> list[Path]:
     return files
 
 
-def _joined(parts: Sequence[FeatureFile], blocks: Sequence[Rows], name: str) -> Gathering:
+def _joined(parts: Sequence[FeatureFile], blocks: Sequence[Rows], name: str) -> ConcatRows:
     for part, block in zip(parts, blocks, strict=True):
         shape, first = block.values.shape, blocks[0].values.shape
         if len(shape) != len(first) or shape[-1] != first[-1]:
@@ -159,4 +159,4 @@ def _joined(parts: Sequence[FeatureFile], blocks: Sequence[Rows], name: str) -> 
                 f"{part.path}: array {name!r} has the shape {list(shape)}, but that of {parts[0].path} is "
                 f"{list(first)}; files of one split must agree in width and kind"
             )
-    return Gathering(blocks)
+    return ConcatRows(blocks)

@@ -23,7 +23,7 @@ def read_text(data: bytes, what: str) -> str:
 
 
 def read_captions(data: bytes) -> list[str]:
-    """One caption a line; empty lines do not count."""
+    """Reads one caption per line; empty lines do not count."""
     return checked(read_text(data, "caption").splitlines(), "caption")
 
 

@@ -97,7 +97,7 @@ def _look_at(records: Records, index: int, found: Findings, count_tokens: CountT
 
 
 def spread(values: Sequence[int]) -> dict[str, float]:
-    """Where values lie: their mean and some quantiles."""
+    """The mean and some quantiles of the values."""
     if not values:
         return {}
     numbers = np.quantile(values, list(QUANTILES.values()), method="nearest").tolist()

@@ -1,4 +1,4 @@
-"""Pictures in one folder a class: `ROOT/CLASS/picture.jpg`, as ImageNet is kept. A split is a folder of such folders.
+"""Pictures in one folder per class: `ROOT/CLASS/picture.jpg`, as ImageNet is kept. A split is a folder of such folders.
 
 The label is the name of the folder, underscores read as spaces; captions are the templates filled with it.
 """

@@ -64,7 +64,7 @@ class LabelledPictures(Pictures):
 
 
 def decodable(records: Records) -> Records:
-    """The records whose images can be decoded: in evaluation nothing may stand in for another."""
+    """The records whose images can be decoded: in evaluation no record may replace another."""
     faults, kept = [], []
     for index in range(len(records)):
         try:

@@ -2,7 +2,7 @@
 
     [data]
     name = "mixture"
-    weights = [2, 1]                 one a part, in their order; by size where they are not given
+    weights = [2, 1]                 one per part, in their order; by size where they are not given
 
     [data.parts.photos]
     name = "shards"
@@ -112,7 +112,7 @@ class Mixture:
         return pixels.to(device)
 
     def _by_source(self, indices: Sequence[int]) -> list[tuple[Pictures, list[int], list[int]]]:
-        """Each source with the places of its records among those asked for, and their numbers in it."""
+        """Each source with the places of its records among `indices`, and their numbers in it."""
         owners, records = self._source[list(indices)], self._record[list(indices)]
         found = []
         for number, source in enumerate(self.sources):

@@ -38,7 +38,7 @@ class Prepare:
 
 
 def prepare(records: Records, folder: Path, settings: Prepare, progress: Callable[[int], None]) -> list[Path]:
-    """Writes the shards that are not there yet; gives the paths of all."""
+    """Writes the shards that are not there yet; returns the paths of all."""
     claim(folder, _note(records, settings))
     paths = []
     for number, start in enumerate(range(0, len(records), settings.per_shard)):

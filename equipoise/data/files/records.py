@@ -45,7 +45,7 @@ class Records(Protocol):
 
 
 class Subset:
-    """Some of the records."""
+    """The records with the numbers `chosen`."""
 
     def __init__(self, records: Records, chosen: np.ndarray, faults: Sequence[Fault] | None = None):
         self.records, self.chosen = records, chosen

@@ -37,7 +37,7 @@ class RegionFolder(Protocol):
     width: int  # numbers of a region
 
     def regions(self, keys: Sequence[str]) -> tuple[Tensor, Tensor]:
-        """Features [N, R, w] and which are real [N, R]; R is the same whoever asks."""
+        """Features [N, R, w] and which are real [N, R]; R is the same for all keys."""
         ...
 
     def tags(self, key: str) -> tuple[str, ...]: ...
@@ -115,19 +115,19 @@ class RegionFiles:
 
 
 def require_regions(found: RegionFolder, keys: Sequence[str]) -> None:
-    """Says how many records lack regions or tags; that all of them do is a mistake."""
+    """Warns how many records lack regions or tags; raises UserError if all of them do."""
     without_regions = sum(not found.count(key) for key in keys)
     without_tags = sum(not found.tags(key) for key in keys)
     if without_regions == without_tags == len(keys):
         raise UserError(f"{found.home} has no regions of this data (of {keys[0]}, for instance); give its own folder")
     for what, count in (("regions", without_regions), ("tags", without_tags)):
         if count:
-            said = f"{count:,} of {len(keys):,} records have no {what} in {found.home}"
-            warnings.warn(f"{said}; where {what} guide a target, their rows stay one-hot", stacklevel=4)
+            message = f"{count:,} of {len(keys):,} records have no {what} in {found.home}"
+            warnings.warn(f"{message}; where {what} guide a target, their rows stay one-hot", stacklevel=4)
 
 
 def same_width(found: Sequence[RegionFolder]) -> None:
-    """Refuses regions that cannot be put in one batch."""
+    """Raises UserError for regions of unlike widths, which cannot be put in one batch."""
     if len(widths := {part.width for part in found if part.most}) > 1:
         folders = " and ".join(part.home for part in found)
         raise UserError(f"the regions of {folders} are {_listed(widths)} numbers wide; all must be of one width")

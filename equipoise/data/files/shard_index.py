@@ -57,7 +57,7 @@ class Shard:
 
 
 def open_shard(path: Path, check: Check, kept_in: Path | None = None) -> Shard:
-    """The shard, indexed; records that `check` refuses are faults. The index is kept in a folder if one is given."""
+    """Indexes a shard; records for which `check` raises BadText are faults. Stores the index in `kept_in`."""
     with _opened(path) as handle:
         stamp = handle.stamp
     store = None if kept_in is None else kept_in / f"{path.name}.{stamp[0]}.{stamp[1]}.json"

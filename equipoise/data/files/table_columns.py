@@ -1,4 +1,4 @@
-"""Some columns of a table, row by row: CSV and TSV by the standard library, Parquet by pyarrow."""
+"""Columns of a table, row by row: CSV and TSV by the standard library, Parquet by pyarrow."""
 
 from __future__ import annotations
 

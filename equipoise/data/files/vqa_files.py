@@ -4,7 +4,7 @@
     annotations   {"annotations": [{"question_id", "image_id", "answer_type", "answers": [{"answer"}, ...]}, ...]}
 
 Goyal et al. 2017, "Making the V in VQA Matter". What else the files hold (licence, confidences, ...) is left
-alone, but for question_type. An annotation without a question is too; a question without an annotation is refused.
+alone, but for question_type. So is an annotation without a question; a question without one raises UserError.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ FORM = "in VQA's form (docs/vqa.md)"
 def read_questions(questions: Path, annotations: Path) -> list[Question]:
     """All questions, in their order."""
     wanted = f"a file of questions {FORM}"
-    asked = entries(
+    listed = entries(
         read_json(questions, wanted), "questions", ("question_id", "image_id", "question"), questions, wanted
     )
     answered = _by_question(annotations)
-    if not asked:
+    if not listed:
         raise UserError(f"{questions} has no questions; give {wanted}")
     seen: set[int | str] = set()
-    for one in asked:
+    for one in listed:
         number = one["question_id"]
         if not isinstance(number, (int, str)) or number in seen:
             raise UserError(f"{questions}: the question_id {number} is there twice or is no number; give each its own")
         seen.add(number)
-    return [_question(one, answered, questions, annotations) for one in asked]
+    return [_question(one, answered, questions, annotations) for one in listed]
 
 
 def _by_question(path: Path) -> dict[Any, dict[str, Any]]:
@@ -84,7 +84,7 @@ def _answers(given: Any, place: str) -> tuple[str, ...]:
 
 
 def write_questions(asked: Sequence[Question], questions: Path, annotations: Path) -> None:
-    """The two files that `read_questions` reads."""
+    """Writes the two files that `read_questions` reads."""
     tables: dict[Path, dict[str, Any]] = {
         questions: {
             "task_type": "Open-Ended",

@@ -4,7 +4,7 @@
     name = "shards"
     train = "laion/{00000..00099}.tar"
 
-A `.txt` holds one caption a line. With `caption_key` captions come from the `.json` instead. Other things in the
+A `.txt` holds one caption per line. With `caption_key` captions come from the `.json` instead. Other things in the
 `.json` go along with the pair: `label`, `tags` with their `boxes`, the rest as `truth`. `regions = "inside"` reads
 `KEY.regions.npy` (or `.npz`) beside the picture as well.
 """

@@ -45,7 +45,7 @@ class Scenes:
         validation_size: int = 1_000
         test_size: int = 1_000
         seed: int = within(SEED, 0)
-        captions: int = bounded(5, 1, 1000)  # an image
+        captions: int = bounded(5, 1, 1000)  # per image
         details: tuple[str, ...] = ("complete", "partial", "abstract")
         detail_weights: tuple[float, ...] = (0.4, 0.4, 0.2)
         min_things: int = 1
@@ -181,7 +181,7 @@ class Scenes:
         for detail in rng.choices(config.details, config.detail_weights, k=config.captions - 1):
             for _ in range(4):
                 caption = make(scene, rng, detail)
-                if all(caption.text != said.text for said in captions):
+                if all(caption.text != other.text for other in captions):
                     break
             captions.append(caption)
         return captions

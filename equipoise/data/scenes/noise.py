@@ -70,8 +70,8 @@ def falsified(scene: Scene, rng: Random, detail: str) -> Caption:
 
 def one_changed(meaning: Meaning, rng: Random) -> Meaning | None:
     """The statement with one attribute or relation replaced by another; None where it states neither."""
-    said = [(i, name) for i, phrase in enumerate(meaning.phrases) for name in ALTERNATIVES if getattr(phrase, name)]
-    choices: Sequence[tuple[int, str | None]] = [*said, *((i, None) for i in range(len(meaning.relations)))]
+    stated = [(i, name) for i, phrase in enumerate(meaning.phrases) for name in ALTERNATIVES if getattr(phrase, name)]
+    choices: Sequence[tuple[int, str | None]] = [*stated, *((i, None) for i in range(len(meaning.relations)))]
     if not choices:
         return None
     number, name = rng.choice(choices)

@@ -51,14 +51,14 @@ class SceneSets:
 
     def fitting(self, phrase: Phrase, place: int) -> int:
         """The scenes whose thing at this place fits the phrase."""
-        said = (
+        stated = (
             ("shape", phrase.shapes),
             ("colour", phrase.colours),
             ("texture", phrase.texture and {phrase.texture}),
             ("size", phrase.size and {phrase.size}),
         )
         result = self.sets.get(("thing", place), 0)
-        for attribute, values in said:
+        for attribute, values in stated:
             if values is not None:
                 result &= reduce(or_, (self.sets.get((attribute, place, value), 0) for value in values), 0)
         return result

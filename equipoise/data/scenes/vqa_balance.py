@@ -57,7 +57,7 @@ def _answered(pairs: Sequence[Pair]) -> dict[SceneQuestion, Answers]:
     for one in sorted(found, key=lambda one: (one.kind, one.about, one.text)):
         answers = found[one]
         if one.otherwise:
-            told = {scene for scenes in answers.values() for scene in scenes}
-            answers[one.otherwise] = [scene for scene in range(len(pairs)) if scene not in told]
+            others = {scene for scenes in answers.values() for scene in scenes}
+            answers[one.otherwise] = [scene for scene in range(len(pairs)) if scene not in others]
         answered[one] = {answer: answers[answer] for answer in sorted(answers) if len(answers[answer]) >= fewest}
     return answered

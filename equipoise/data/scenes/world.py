@@ -36,7 +36,7 @@ ZOOMS = (0.5, 1.4)
 TILT = math.radians(12)
 TINT = 0.03
 OUTLINED = "outlined"
-MOST_DRAWS = 2_000  # of content, before it is said that a split has none
+MOST_DRAWS = 2_000  # of content, before an error says that a split has none
 TRIES = 12  # throws for a free spot before a scene is drawn anew
 NESTED = 0.25  # share of the scenes of two and more things in which one lies inside another
 OPENINGS: Mapping[str, float] = {  # holder -> radius of the free disc in its middle once outlined, in its own frame
@@ -114,7 +114,7 @@ def split_of(content: tuple[Look, ...]) -> str:
 
 
 def _pick(rng: Random, options: Sequence[T]) -> T:
-    """As rng.choice, at half its cost."""
+    """Picks like rng.choice, at half its cost."""
     return options[int(rng.random() * len(options))]
 
 

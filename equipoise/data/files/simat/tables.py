@@ -2,7 +2,7 @@
 
     triplets.csv   region_id, subj, rel, obj, dataset_id      the pictures of the database; dataset_id is their order
     transfos.csv   transfo_id, region_id, field, value, target, target_ids, norm2, is_test
-    captions.txt   one a line; target_ids counts them from 0
+    captions.txt   one per line; target_ids counts them from 0
 
 Couairon et al. 2022. A source is found by its region_id in triplets.csv: the dataset_id that transfos.csv has as well
 is of another order, and an earlier program that went by it scored other pictures. What else the tables hold is left

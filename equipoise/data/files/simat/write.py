@@ -22,9 +22,9 @@ AT_ONCE = 64
 
 
 def write_simat(
-    asked: Transformations, source: Source, folder: Path, size: int, told: Callable[[int], None] = lambda _: None
+    asked: Transformations, source: Source, folder: Path, size: int, progress: Callable[[int], None] = lambda _: None
 ) -> None:
-    """The tables, the oracle, and every picture as a PNG of `size` pixels: region i is all of picture i."""
+    """Writes the tables, the oracle, and every picture as a PNG of `size` pixels: region i is all of picture i."""
     if folder.exists():
         raise UserError(f"{folder} is there already; choose a new folder")
     with replacing(folder) as temporary:
@@ -33,7 +33,7 @@ def write_simat(
             numbers = range(start, min(start + AT_ONCE, len(source)))
             for number, pixels in zip(numbers, source.images(numbers, size), strict=True):
                 Image.fromarray(pixels.permute(1, 2, 0).numpy()).save(temporary / PICTURES / f"{number}.png")
-            told(numbers.stop)
+            progress(numbers.stop)
         _tables(asked, temporary, size)
         np.save(temporary / f"{NAMES[1]}.npy", asked.oracle.scores.cpu().numpy())
 

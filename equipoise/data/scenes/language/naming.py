@@ -78,11 +78,11 @@ def adjectives(phrase: Phrase, rng: random.Random) -> str:
     """The phrase said of a thing: "round", "small and red"; empty where only a noun says it well."""
     if phrase.shapes in NOUNS:
         return ""
-    said = sum(part is not None for part in (phrase.shapes, phrase.colours, phrase.texture, phrase.size))
-    if said > 2:
+    stated = sum(part is not None for part in (phrase.shapes, phrase.colours, phrase.texture, phrase.size))
+    if stated > 2:
         return ""
     words = [pick(SHAPE_ADJECTIVES[phrase.shapes], rng)] if phrase.shapes else []
-    if said == 2 and not AFTER_NOUN.isdisjoint(words):
+    if stated == 2 and not AFTER_NOUN.isdisjoint(words):
         return ""
     words += [pick(SIZE_ADJECTIVES[phrase.size], rng)] if phrase.size else []
     words += [pick(TEXTURES[phrase.texture], rng)] if phrase.texture else []

@@ -7,7 +7,7 @@
     item      = [number] noun-phrase | "something" [adjectives]
     noun-phrase = [article] {adjective} noun [after-noun]
 
-Tolerant of case, a final full stop, synonyms and missing articles; any word it cannot follow is refused by name.
+Tolerant of case, a final full stop, synonyms and missing articles; any other word raises an error that names it.
 """
 
 from __future__ import annotations

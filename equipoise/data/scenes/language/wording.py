@@ -62,34 +62,34 @@ def _counted(count: int, phrases: Sequence[Phrase], rng: random.Random) -> str:
     if not phrases:
         return things
     share = NUMBERS[len(phrases)] if len(phrases) < count else "both" if count == 2 else "all"
-    said = adjectives(phrases[0], rng)
-    if not said and len(phrases) == 1:
-        said = with_article(noun_phrase(phrases[0], rng))
-    return f"{things}, {share} of them {said or noun_phrase(phrases[0], rng, many=True)}"
+    words = adjectives(phrases[0], rng)
+    if not words and len(phrases) == 1:
+        words = with_article(noun_phrase(phrases[0], rng))
+    return f"{things}, {share} of them {words or noun_phrase(phrases[0], rng, many=True)}"
 
 
 def _clauses(meaning: Meaning, rng: random.Random, sentence: bool) -> str:
-    said = names(meaning.phrases, rng)
+    things = names(meaning.phrases, rng)
     linked = {max(a, b) for a, _, b in meaning.relations}
     if not linked:
-        return enumerated(said)
-    starts = [i for i in range(len(said)) if i not in linked]
+        return enumerated(things)
+    starts = [i for i in range(len(things)) if i not in linked]
     clauses = []
-    for start, end in zip(starts, [*starts[1:], len(said)], strict=True):
+    for start, end in zip(starts, [*starts[1:], len(things)], strict=True):
         relations = [r for r in meaning.relations if start <= r[0] < end]
         if not relations:
-            clauses.append(said[start])
+            clauses.append(things[start])
         elif relations[0][0] == start:
             verb = " is" if sentence and len(starts) == 1 and rng.random() < 0.2 else ""
-            clauses.append(f"{said[start]}{verb} {_chain(said, relations, rng)}")
+            clauses.append(f"{things[start]}{verb} {_chain(things, relations, rng)}")
         else:
-            clauses.append(f"{said[start]} with {_hub(said, relations, rng)}")
+            clauses.append(f"{things[start]} with {_hub(things, relations, rng)}")
     return ", and ".join(clauses)
 
 
-def _chain(said: Sequence[str], relations: Relations, rng: random.Random) -> str:
-    return ", which is ".join(f"{pick(RELATIONS[relation], rng)} {said[b]}" for _, relation, b in relations)
+def _chain(things: Sequence[str], relations: Relations, rng: random.Random) -> str:
+    return ", which is ".join(f"{pick(RELATIONS[relation], rng)} {things[b]}" for _, relation, b in relations)
 
 
-def _hub(said: Sequence[str], relations: Relations, rng: random.Random) -> str:
-    return enumerated([f"{said[a]} {pick(RELATIONS_TO_IT[relation], rng)}" for a, relation, _ in relations])
+def _hub(things: Sequence[str], relations: Relations, rng: random.Random) -> str:
+    return enumerated([f"{things[a]} {pick(RELATIONS_TO_IT[relation], rng)}" for a, relation, _ in relations])

@@ -94,7 +94,7 @@ def _on(device: torch.device, array: np.ndarray) -> Tensor:
 
 
 def _distances(placed: Sequence[Placed], counts: np.ndarray, pixels: Pixels) -> tuple[Tensor, Tensor]:
-    """[P] signed distances in pixels to the shapes' edges and to their ink: one slice a shape, in it one a texture."""
+    """[P] signed distances in pixels to shapes' edges and to their ink: one slice per shape, in it one per texture."""
     edge, ink = torch.empty_like(pixels.x), torch.empty_like(pixels.x)
     ends = [0, *np.cumsum(counts).tolist()]
     numbers = range(len(placed))
