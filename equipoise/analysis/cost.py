@@ -75,7 +75,7 @@ class TowerCost:
 
 @dataclass(frozen=True)
 class Cost:
-    """For one sample."""
+    """Cost of one sample."""
 
     class_tokens: int
     tokens: int
@@ -96,7 +96,7 @@ def estimated_activations(tokens: int, layers: int, width: int) -> int:
 
 
 def tower(name: str, encoder: nn.Module, tokens: int) -> TowerCost:
-    """The tower of an encoder that is made of transformer blocks, or a sentence."""
+    """The tower of an encoder that is made of transformer blocks; raises UserError for any other."""
     blocks = getattr(encoder, "transformer", None)
     layers = getattr(blocks, "blocks", None)
     if blocks is None or layers is None:

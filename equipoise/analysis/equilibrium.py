@@ -56,7 +56,7 @@ class Equilibrium:
 
     batch_size: int
     shuffled: float  # in [0, 1]
-    log_ratios: list[float]  # natural logarithm of the ratio, one a temperature
+    log_ratios: list[float]  # natural logarithm of the ratio, one per temperature
     balance: float | None  # the first temperature whose ratio is 1; None where no temperature of the sweep has it
 
 

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Direction = dict[str, Tensor]  # by the parameter's name
-Told = Callable[[int], Any]  # how many places are done
+OnProgress = Callable[[int], Any]  # given how many places are done
 COLOURS = "cividis"  # even to the eye, with any colour vision
 LEVELS = 14
 
@@ -104,7 +104,7 @@ def _start(model: nn.Module, direction: Direction) -> Direction:
 
 def loss_surface(
     model: Model, batch: Batch, directions: tuple[Direction, Direction], places: Sequence[float],
-    scales: Sequence[float], told: Told = lambda _: None,
+    scales: Sequence[float], on_progress: OnProgress = lambda _: None,
 ) -> Tensor:  # fmt: skip
     """Losses [T, A, B] at w + places[a]·δ + places[b]·η, for T temperatures."""
     losses = torch.empty(len(scales), len(places), len(places), dtype=torch.float64)
@@ -115,13 +115,13 @@ def loss_surface(
                 _move(model, start, (first, directions[0]), (second, directions[1]))
                 points = model(batch)
                 losses[:, a, b] = torch.stack([_loss(points, model, scale) for scale in scales]).double().cpu()
-                told(a * len(places) + b + 1)
+                on_progress(a * len(places) + b + 1)
     return losses
 
 
 def gradient_norms(
     model: Model, batch: Batch, direction: Direction, places: Sequence[float], scales: Sequence[float],
-    told: Told = lambda _: None,
+    on_progress: OnProgress = lambda _: None,
 ) -> Tensor:  # fmt: skip
     """Norms [T, A] of the gradient by all weights but the temperature, at w + places[a]·δ."""
     norms = torch.empty(len(scales), len(places), dtype=torch.float64)
@@ -137,7 +137,7 @@ def gradient_norms(
                 )
                 squares = [gradient.double().square().sum() for gradient in gradients if gradient is not None]
                 norms[t, a] = torch.stack(squares).sum().sqrt().cpu()
-            told(a + 1)
+            on_progress(a + 1)
     return norms
 
 

@@ -72,17 +72,17 @@ def read_noise(points: Pairs, similarity: Similarity, seed: int = 0) -> NoiseEst
         raise UserError(
             f"the noise level shows in comparisons, and there is only {len(points.images)} image to compare"
         )
-    some, _ = points.sample(SAMPLE, seed)
-    unit = similarity(some.images[:CHUNK], some.texts[:CHUNK]).double().std().clamp_min(1e-12)
+    sample, _ = points.sample(SAMPLE, seed)
+    unit = similarity(sample.images[:CHUNK], sample.texts[:CHUNK]).double().std().clamp_min(1e-12)
     scales = torch.logspace(-1, 2, SCALES, dtype=torch.float64) / unit
-    likelihoods = _likelihoods(some, similarity, scales)
+    likelihoods = _likelihoods(sample, similarity, scales)
     best = int(likelihoods.amax(dim=1).argmax())
     finer = torch.logspace(*_around(scales.log10(), best), SCALES, dtype=torch.float64)
     scales = torch.cat([scales, finer])
-    likelihoods = torch.cat([likelihoods, _likelihoods(some, similarity, finer)])
+    likelihoods = torch.cat([likelihoods, _likelihoods(sample, similarity, finer)])
     row, column = divmod(int(likelihoods.argmax()), len(SHARES))
     profile = likelihoods.amax(dim=0)
-    likely = SHARES[profile >= profile.max() - LIKELY / len(some.images)]
+    likely = SHARES[profile >= profile.max() - LIKELY / len(sample.images)]
     clean = scales[likelihoods[:, 0].argmax()]
     return NoiseEstimate(float(SHARES[column]), (float(likely[0]), float(likely[-1])), float(scales[row]), float(clean))
 
@@ -116,7 +116,7 @@ class LogSums:
 def sums_over(
     points: Pairs, pool: Pairs, same: Tensor, similarity: Similarity, scales: Tensor
 ) -> tuple[LogSums, LogSums]:
-    """Of each image over the texts of the pool, and of each text over its images."""
+    """Sums of each image over the texts of the pool, and of each text over its images."""
     by_image = _log_sums(points.images, pool.texts, pool.image_of_text, same, similarity, scales)
     numbers, own = torch.arange(len(pool.images)), same[points.image_of_text]
     return by_image, _log_sums(points.texts, pool.images, numbers, own, lambda a, b: similarity(b, a).T, scales)

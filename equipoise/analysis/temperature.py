@@ -31,7 +31,7 @@ class TemperatureCurve:
     run: str
     label: str  # the space and the start
     steps: list[int]
-    scales: list[float]  # exp(t), one a step
+    scales: list[float]  # exp(t), one per step
     start: float  # exp(t) before the first step
     learnable: bool
     epoch_steps: int
@@ -44,7 +44,7 @@ class TemperatureCurve:
 
 
 def read_temperature(folder: Path) -> Sequence[Mapping[str, float]]:
-    """The records of a run that hold a temperature, or a sentence."""
+    """The records of a run that hold a temperature; raises UserError where none does."""
     path = folder / METRICS_FILE
     if not path.is_file():
         hint = "" if folder.is_dir() else " (there is no such folder)"

@@ -40,7 +40,7 @@ class Subsets:
     """Accuracies with some number of tokens."""
 
     tokens: int
-    accuracies: list[float]  # one a subset
+    accuracies: list[float]  # one per subset
 
     @property
     def mean(self) -> float:
@@ -54,7 +54,7 @@ class Subsets:
 
 
 def sub_spheres(space: Space) -> int:
-    """m, or a sentence where it is 1."""
+    """m; raises UserError where it is 1."""
     m = getattr(space, "m", 1)
     if m < 2:
         raise UserError(

@@ -61,7 +61,7 @@ def listed(names: Sequence[str]) -> str:
 
 
 def left_out(image: int, names: Sequence[str], template: str = TEMPLATE) -> list[SentencePair]:
-    """All pairs of sentences of a picture: one for each object, none where there are fewer than two."""
+    """Pairs of sentences of a picture: one per object, none where there are fewer than two."""
     if "{}" not in template:
         raise UserError(f'the template "{template}" has no place for the objects: write {{}} where they belong')
     names = list(dict.fromkeys(names))
@@ -76,19 +76,19 @@ def left_out(image: int, names: Sequence[str], template: str = TEMPLATE) -> list
 
 
 def judged(model: Model, source: Source, contrasts: Sequence[SentencePair]) -> list[bool]:
-    """Whether the matched sentence is the closer one, for each."""
+    """Whether the matched sentence is the closer one, per pair of sentences."""
     require_compatible(model, source)
     if not contrasts:
         raise UserError("no picture of this data has two known objects, so there is nothing to leave out")
     right: list[bool] = []
     for start in range(0, len(contrasts), IMAGES):
-        some = contrasts[start : start + IMAGES]
-        numbers = sorted({one.image for one in some})
+        batch = contrasts[start : start + IMAGES]
+        numbers = sorted({pair.image for pair in batch})
         place = {number: row for row, number in enumerate(numbers)}
-        images = encode_image_subset(model, source, numbers)[[place[one.image] for one in some]]
+        images = encode_image_subset(model, source, numbers)[[place[pair.image] for pair in batch]]
         matched, partial = (
             model.similarity(images, _points(model, texts)).diagonal()
-            for texts in ([one.matched for one in some], [one.partial for one in some])
+            for texts in ([pair.matched for pair in batch], [pair.partial for pair in batch])
         )
         right += (matched > partial).tolist()
     return right
@@ -99,13 +99,11 @@ def _points(model: Model, texts: list[str]) -> torch.Tensor:
 
 
 def completeness(contrasts: Sequence[SentencePair], right: Sequence[bool]) -> list[Completeness]:
-    """By kind, over all pictures and by the number of their objects."""
-    found = []
-    for kind in dict.fromkeys(one.kind for one in contrasts):
-        for objects in (0, *sorted({one.objects for one in contrasts if one.kind == kind})):
-            some = [r for one, r in zip(contrasts, right, strict=True) if one.kind == kind]
-            if objects:
-                both = zip(contrasts, right, strict=True)
-                some = [r for one, r in both if (one.kind, one.objects) == (kind, objects)]
-            found.append(Completeness(kind, objects, sum(some) / len(some), len(some)))
-    return found
+    """Shares of pairs judged right, by kind: over all pictures, and by the number of their objects."""
+    results, judgements = [], list(zip(contrasts, right, strict=True))
+    for kind in dict.fromkeys(pair.kind for pair in contrasts):
+        own = [(pair.objects, correct) for pair, correct in judgements if pair.kind == kind]
+        for objects in (0, *sorted({count for count, _ in own})):
+            chosen = [correct for count, correct in own if objects in (0, count)]
+            results.append(Completeness(kind, objects, sum(chosen) / len(chosen), len(chosen)))
+    return results

@@ -26,7 +26,7 @@ Thing = Mapping[str, Any]
 
 
 def scene_contrasts(image: int, pair: Pair, seed: int = 0) -> list[SentencePair]:
-    """All pairs of sentences of one scene."""
+    """Pairs of sentences of one scene."""
     things: Sequence[Thing] = pair.truth["scene"]["things"]
     names = list(dict.fromkeys(map(named, things)))
     rng = python_random(seed, "completeness", image, "swap")

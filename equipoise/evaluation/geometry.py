@@ -88,7 +88,7 @@ def geometry_chance() -> dict[str, float]:
 
 @torch.no_grad()
 def geometry(images: Tensor, texts: Tensor, space: Space) -> dict[str, float]:
-    """All of it by name, and both ways where it has a direction: pair i is image i and text i."""
+    """Metrics by name, both ways where they have a direction: pair i is image i and text i."""
     images, texts = at_least_float32(images), at_least_float32(texts)
     by_image, by_text = hardness(images, texts, space=space), hardness(texts, images, space=space)
     numbers = {"positive_similarity": float(by_image.positive.mean())}

@@ -44,9 +44,6 @@ LOWEST, HIGHEST, FIRST_STEP, LAST_STEP = -6.0, 6.0, 2.0, 1 / 8  # of log10 C
 ITERATIONS = 1000
 
 
-Told = Callable[[], object]
-
-
 class Labelled(NamedTuple):
     features: Tensor  # [N, w]
     classes: Tensor  # [N]
@@ -69,21 +66,21 @@ class SGD:
 
 
 def probe_lbfgs(
-    train: Labelled, validation: Labelled, test: Labelled, told: Callable[[], object] = lambda: None
+    train: Labelled, validation: Labelled, test: Labelled, on_fit: Callable[[], object] = lambda: None
 ) -> LinearProbe:
-    """The regression whose C does best on validation, on test data; `told` after every fit."""
+    """The regression whose C does best on validation, on test data; calls `on_fit` after every fit."""
     _check(train, validation, test)
 
     def accuracy(exponent: float) -> float:
         scores = _regression(train, 10**exponent)(validation.features)
-        told()
+        on_fit()
         return float((scores.argmax(dim=1) == validation.classes).double().mean())
 
     found = search(accuracy)
     best = max(found, key=lambda exponent: (found[exponent], -exponent))  # of equals, the strongest penalty
     both = Labelled(*(torch.cat(parts) for parts in zip(train, validation, strict=True)))
     scores = _regression(both, 10**best)(test.features)
-    told()
+    on_fit()
     sweep = tuple((10**exponent, found[exponent]) for exponent in sorted(found))
     return LinearProbe(measured(scores, test.classes), 10**best, sweep)
 
@@ -184,6 +181,6 @@ def _check(*parts: Labelled) -> None:
 
 
 def require_classes(classes: Tensor) -> None:
-    """Refuse what a single class would train."""
+    """Raises UserError where all records are of one class."""
     if len(classes.unique()) < 2:
         raise UserError("all training records are of one class, so there is nothing to tell apart; give two or more")

@@ -129,7 +129,7 @@ def retrieval(
 
 
 def retrieval_chance(images: int, image_of_text: Tensor, relevance: Relevance | None = None) -> dict[str, float]:
-    """Expected numbers of `retrieval` on the same data, by the same names."""
+    """Expected values of `retrieval` on the same data, by the same names."""
     labels = torch.as_tensor(image_of_text).cpu()
     texts = len(labels)
     matches = {"image_to_text": np.bincount(labels.numpy(), minlength=images), "text_to_image": np.ones(texts)}
@@ -172,7 +172,7 @@ def first_position(scores: Tensor, relevant: Tensor) -> Tensor:
 
 
 def ranked_precision(scores: Tensor, relevant: Tensor) -> Tensor:
-    """For each row that has a relevant item: average precision at R, precision at R, whether the first is relevant."""
+    """Average precision at R, precision at R and whether the first is relevant, per row that has a relevant item."""
     kept = relevant.any(dim=1)
     scores, relevant = scores[kept], relevant[kept]
     if not len(scores):

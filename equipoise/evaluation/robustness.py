@@ -31,7 +31,7 @@ COLUMNS = ("set", "chance", "before", "after", "gained", "forgotten")
 
 @dataclass(frozen=True)
 class AccuracyChange:
-    """Of one set."""
+    """Accuracy on one set, before and after."""
 
     chance: float
     before: float
@@ -56,24 +56,24 @@ class Robustness:
         return {f"{name}/{part}": getattr(change, part) for name, change in self.sets.items() for part in parts}
 
     def rows(self) -> list[tuple[str, ...]]:
-        """As they are printed, under `COLUMNS`."""
+        """Printed cells per set, under `COLUMNS`."""
         return [
             (name, percent(one.chance), percent(one.before), percent(one.after), _signed(one.gained), _lost(one))
             for name, one in self.sets.items()
         ]
 
     def table(self, title: str = "accuracy before and after") -> Table:
-        """For the terminal."""
+        """A table for the terminal."""
         return make_table(COLUMNS, self.rows(), title=title)
 
 
 def robustness(before: Mapping[str, EvalResult], after: Mapping[str, EvalResult]) -> Robustness:
-    """From what `evaluate` found of the model before and after, on the same data."""
+    """Compares results of `evaluate` for the model before and after, on the same data."""
     sides = [_accuracies(findings) for findings in (before, after)]
     if sides[0].keys() != sides[1].keys() or not sides[0]:
-        told = " and ".join(", ".join(side) or "none" for side in sides)
+        names = " and ".join(", ".join(side) or "none" for side in sides)
         raise UserError(
-            f"before and after must be accuracies on the same sets, not on {told}; evaluate both on the same data"
+            f"before and after must be accuracies on the same sets, not on {names}; evaluate both on the same data"
         )
     chance = _accuracies(after, "chance")
     return Robustness({name: AccuracyChange(chance[name], sides[0][name], sides[1][name]) for name in sides[0]})

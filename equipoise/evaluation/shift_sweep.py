@@ -43,10 +43,10 @@ GRIDS: dict[str, tuple[float, ...]] = {
 AT_ONCE = 4096  # pairs whose points exist while the means are taken
 OF_CLASSES = ("acc1", "acc5", "mean_per_class_recall")
 
-Told = Callable[[int], None]  # how many are done
+OnProgress = Callable[[int], None]  # given how many pairs are done
 
 
-def _silent(done: int) -> None: ...
+def _ignore(done: int) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class ShiftSweep:
     pairs: int  # that they were taken of
     metric: str
     amounts: tuple[float, ...]
-    values: tuple[float, ...]  # of the metric, one an amount
+    values: tuple[float, ...]  # of the metric, one per amount
 
     @property
     def best(self) -> float:
@@ -68,17 +68,22 @@ class ShiftSweep:
 
 
 @torch.no_grad()
-def measure_direction(model: Model, source: Source, batch_size: int, tell: Told = _silent) -> tuple[Tensor, float]:
+def measure_direction(
+    model: Model, source: Source, batch_size: int, on_progress: OnProgress = _ignore
+) -> tuple[Tensor, float]:
     """g [d] and the length of the gap, of all images and the first caption of each."""
     require_compatible(model, source)
     total = torch.zeros(2, model.space.dim, dtype=torch.float64)
     for start in range(0, len(source), AT_ONCE):
-        some = subset(source, range(start, min(start + AT_ONCE, len(source))))
-        images, texts = encode_image_subset(model, some, range(len(some)), batch_size), captions(some, 1).points(model)
+        batch = subset(source, range(start, min(start + AT_ONCE, len(source))))
+        images, texts = (
+            encode_image_subset(model, batch, range(len(batch)), batch_size),
+            captions(batch, 1).points(model),
+        )
         if len(texts) < len(images):
             raise UserError("some records of the data have no caption, so they are no pairs; leave them out")
         total += torch.stack([images.double().sum(0), texts.double().sum(0)]).cpu()
-        tell(start + len(some))
+        on_progress(start + len(batch))
     apart = (total[0] - total[1]) / len(source)
     gap = float(apart.norm())
     if not gap:
@@ -95,12 +100,12 @@ def sweep_shift(
     *,
     amounts: Sequence[float] = GRIDS["paper"],
     metric: str = "mean_recall",
-    tell: Told = _silent,
+    on_progress: OnProgress = _ignore,
 ) -> ShiftSweep:
     """The direction of `train`, and what each amount makes of `held_out`; 0 is always among the amounts."""
     require_shiftable(model)
     score = _Score.of(metric, held_out)
-    direction, gap = measure_direction(model, train, settings.batch_size, tell)
+    direction, gap = measure_direction(model, train, settings.batch_size, on_progress)
     tried = tuple(sorted({0.0, *map(float, amounts)}))
     images, texts = encode_images(model, held_out, settings.batch_size), score.texts(model, settings)
 
@@ -112,7 +117,7 @@ def sweep_shift(
 
 
 def require_shiftable(model: Model) -> None:
-    """Before anything is measured."""
+    """Raises UserError where a model cannot be shifted, or is already."""
     require_vectors(model.space)
     if model.shift is not None:
         raise UserError(
@@ -120,8 +125,8 @@ def require_shiftable(model: Model) -> None:
         )
 
 
-def metrics_of(source: Source) -> tuple[str, ...]:
-    """What can choose an amount, by name."""
+def selectable_metrics(source: Source) -> tuple[str, ...]:
+    """Names of the metrics that can choose an amount."""
     ranked = tuple(retrieval_chance(1, torch.zeros(1, dtype=torch.long)))
     return (*ranked, *(OF_CLASSES if is_labelled(source) else ()))
 
@@ -135,7 +140,7 @@ class _Score:
 
     @classmethod
     def of(cls, metric: str, source: Source) -> _Score:
-        if metric not in (known := metrics_of(source)):
+        if metric not in (known := selectable_metrics(source)):
             raise UserError(f'"{metric}" is not a metric of the held-out data; choose {", ".join(known)}')
         return cls(metric, source)
 

@@ -41,7 +41,7 @@ class TemperatureCourse:
 
 
 def temperature_course(records: Sequence[Mapping[str, float]], epoch: int) -> TemperatureCourse | None:
-    """From the records of metrics.jsonl; None where they hold no temperature."""
+    """Reads the records of metrics.jsonl; None where they hold no temperature."""
     logged = [record for record in records if "temperature" in record]
     if not logged:
         return None
@@ -54,7 +54,7 @@ def converged_at(
     steps: Sequence[float], scales: Sequence[float], epoch_steps: float, tolerance: float = 0.02
 ) -> int | None:
     """The first of `steps` (rising) after which `scales` stay within `tolerance` for an epoch; None where none is."""
-    assert len(steps) == len(scales), "one scale a step"
+    assert len(steps) == len(scales), "one scale per step"
     at, scale = np.asarray(steps, dtype=float), np.asarray(scales, dtype=float)
     for number, step in enumerate(at):
         if at[-1] < step + epoch_steps:

@@ -60,7 +60,7 @@ def probe_folder(wanted: ProbeRequest, out: Path | None) -> LinearProbe:
     else:
         with Progress(FITS, "fitting") as progress:
             done = iter(range(1, FITS + 1))
-            found = probe_lbfgs(*parts, told=lambda: progress.update(next(done, FITS)))
+            found = probe_lbfgs(*parts, on_fit=lambda: progress.update(next(done, FITS)))
     _print(found, len(classes), parts)
     if out is not None:
         _write(found, wanted, classes, parts, out)

@@ -72,7 +72,7 @@ def find_shift(
     with Progress(len(some), "measuring") as progress:
         return sweep_shift(
             model, some, validation, evaluation,
-            amounts=chosen.amounts, metric=chosen.metric, tell=progress.update,
+            amounts=chosen.amounts, metric=chosen.metric, on_progress=progress.update,
         )  # fmt: skip
 
 

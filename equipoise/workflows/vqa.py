@@ -14,8 +14,8 @@ from equipoise.data.vqa_questions import Question, image_places
 from equipoise.evaluation.metrics import percent
 from equipoise.evaluation.vqa.data import VqaFiles, encoded, questions_of
 from equipoise.evaluation.vqa.plot import draw_vqa
-from equipoise.evaluation.vqa.probe import Told, VqaProbeSettings
-from equipoise.evaluation.vqa.protocol import BLIND, PROBE, Answered, ByKind, answer_questions, chance
+from equipoise.evaluation.vqa.probe import OnStep, VqaProbeSettings
+from equipoise.evaluation.vqa.protocol import BLIND, PROBE, ByKind, VqaResult, answer_questions, chance
 from equipoise.io.atomic import write_text
 from equipoise.io.progress import Progress
 from equipoise.io.tables import make_table, print_tables
@@ -25,7 +25,7 @@ from equipoise.workflows.subject import Subject
 
 def probe_questions(
     subject: Subject, files: VqaFiles, val_data: str, settings: VqaProbeSettings, out: Path, command: str
-) -> Answered:
+) -> VqaResult:
     """Ask, train, test; print and write. `subject.split` is to test on, where the data is a recipe's."""
     if val_data and files.questions is None:
         raise UserError("--val-data belongs to files of questions; a recipe brings its own test split")
@@ -55,15 +55,16 @@ def probe_questions(
 
 
 @contextmanager
-def _bar(name: str, steps: int) -> Iterator[Told]:
+def _bar(name: str, steps: int) -> Iterator[OnStep]:
     with Progress(steps, name) as progress:
         yield lambda step, loss: progress.update(step, loss=f"{loss:.3f}")
 
 
-def _write_questions(asked: Sequence[Sequence[Question]], answered: Answered, files: VqaFiles, out: Path) -> None:
+def _write_questions(asked: Sequence[Sequence[Question]], answered: VqaResult, files: VqaFiles, out: Path) -> None:
     """The probe's answers in the form of VQA's results, and what was asked about scenes."""
     results = [
-        {"question_id": one.number, "answer": answer} for one, answer in zip(asked[1], answered.said, strict=True)
+        {"question_id": one.number, "answer": answer}
+        for one, answer in zip(asked[1], answered.predictions, strict=True)
     ]
     write_text(out / "answers.json", json.dumps(results, ensure_ascii=False) + "\n")
     if files.questions is None:
@@ -71,7 +72,7 @@ def _write_questions(asked: Sequence[Sequence[Question]], answered: Answered, fi
             write_questions(some, out / f"{name}_questions.json", out / f"{name}_annotations.json")
 
 
-def _sentence(answered: Answered, guessing: dict[str, float]) -> str:
+def _sentence(answered: VqaResult, guessing: dict[str, float]) -> str:
     seeing, blind = (answered.found[name]["all"] for name in (PROBE, BLIND))
     others = [f"{name}: {percent(found['all'].right)}" for name, found in list(answered.found.items())[2:]]
     others += [f"guessing among a question's answers: {percent(guessing['all'])}"] if guessing else []
@@ -85,7 +86,7 @@ def _plain(found: dict[str, ByKind]) -> dict[str, dict[str, dict[str, float]]]:
     return {name: {kind: asdict(one) for kind, one in kinds.items()} for name, kinds in found.items()}
 
 
-def _print(answered: Answered, guessing: dict[str, float]) -> None:
+def _print(answered: VqaResult, guessing: dict[str, float]) -> None:
     kinds = answered.found[PROBE]
     columns = ("", *(f"{kind}\n{one.questions:,}" for kind, one in kinds.items()))
     rows = [(name, *(percent(found[kind].right) for kind in kinds)) for name, found in answered.found.items()]

@@ -18,11 +18,11 @@ from equipoise.evaluation.vqa.probe import (
     VqaProbeSettings,
     answerable,
     frequent_answers,
+    predict,
     rate,
-    said,
     train_head,
 )
-from equipoise.evaluation.vqa.protocol import BLIND, PROBE, Set, answer_questions, by_kind, by_topic, chance
+from equipoise.evaluation.vqa.protocol import BLIND, PROBE, QuestionSet, answer_questions, by_kind, by_topic, chance
 from equipoise.types import UserError
 
 COLOURS = ("red", "green", "blue", "black")
@@ -34,7 +34,7 @@ def question(number: int, text: str, kind: str, *answers: str) -> Question:
     return Question(number, number, text, kind, answers * (10 // len(answers)))
 
 
-def picture_set(seed: int, pictures: int = 80) -> Set:
+def picture_set(seed: int, pictures: int = 80) -> QuestionSet:
     """Pictures whose vector holds a colour and a size; "what colour" and "is it large" are asked of each."""
     chance = torch.Generator().manual_seed(seed)
     colours, large = (torch.arange(pictures) // step % count for step, count in ((1, 4), (4, 2)))
@@ -45,7 +45,7 @@ def picture_set(seed: int, pictures: int = 80) -> Set:
         questions.append(question(2 * n, "what colour?", "other", COLOURS[colours[n]]))
         questions.append(question(2 * n + 1, "is it large?", "yes/no", "yes" if large[n] else "no"))
     both = torch.arange(2 * pictures)
-    return Set(questions, (images, both // 2), (torch.eye(2), both % 2))
+    return QuestionSet(questions, (images, both // 2), (torch.eye(2), both % 2))
 
 
 def test_it_learns_what_pictures_show_and_nothing_without_them():
@@ -58,7 +58,7 @@ def test_it_learns_what_pictures_show_and_nothing_without_them():
     assert found.found['always "no"']["yes/no"].right == pytest.approx(0.5)
     assert found.found['always "no"']["other"].right == 0
     assert (found.answers, found.trained_on, found.reach) == (6, 160, 1.0)
-    assert found.said[0] == "red"
+    assert found.predictions[0] == "red"
 
 
 def test_the_same_seed_gives_the_same_bits():
@@ -134,7 +134,7 @@ def test_gathered_rows_are_those_of_each_question():
     inputs = Inputs(((images, torch.tensor([2, 0, 0])), (texts, torch.tensor([0, 1, 0]))))
     assert inputs.rows(torch.tensor([1, 0])).tolist() == [[0, 1, 12, 13], [4, 5, 10, 11]]
     assert (len(inputs), inputs.width) == (3, 4)
-    assert inputs.some(torch.tensor([2])).rows(torch.tensor([0])).tolist() == [[0, 1, 10, 11]]
+    assert inputs.select(torch.tensor([2])).rows(torch.tensor([0])).tolist() == [[0, 1, 10, 11]]
 
 
 def test_answers_come_from_the_largest_score():
@@ -142,7 +142,7 @@ def test_answers_come_from_the_largest_score():
     features = torch.randn(5000, 2, generator=torch.Generator().manual_seed(0))
     inputs = Inputs(((features, torch.arange(5000)),))
     expected = ["ab"[int(row[1] > row[0])] for row in head(features)]
-    assert said(head, inputs, ["a", "b"]) == expected
+    assert predict(head, inputs, ["a", "b"]) == expected
     assert set(expected) == {"a", "b"}
 
 

@@ -18,7 +18,7 @@ from equipoise.config import dump, load_run
 from equipoise.data.tokenizer import CaptionTokenizer
 from equipoise.evaluation.encoding import encode_images
 from equipoise.evaluation.evaluate import evaluate, validate
-from equipoise.evaluation.shift_sweep import GRIDS, ShiftSweep, measure_direction, metrics_of, sweep_shift
+from equipoise.evaluation.shift_sweep import GRIDS, ShiftSweep, measure_direction, selectable_metrics, sweep_shift
 from equipoise.models.code_features import with_code_features
 from equipoise.models.embedding_shift import Shift, shifted
 from equipoise.models.folder import save_model
@@ -166,7 +166,7 @@ def test_where_no_shift_is_better_the_model_is_the_same_bit_for_bit(little, tmp_
 def test_classes_can_choose_too(little):
     model, run = eq.load(little), run_of()
     source = run.data.build("validation")
-    assert "acc1" in metrics_of(source)
+    assert "acc1" in selectable_metrics(source)
     sweep = sweep_shift(
         model, run.data.build("train"), source, run.evaluation, amounts=GRIDS["official"], metric="acc1"
     )

@@ -45,7 +45,7 @@ class TowerUsage:
 
 
 def towers(model: Model) -> tuple[TowerUsage, TowerUsage]:
-    """Of images and of texts, or a sentence where the model has no codes."""
+    """Code books of images and of texts; raises UserError where the model has none."""
     image, text = model.image_readout, model.text_readout
     if not (isinstance(image, CodeBookReadout) and isinstance(text, CodeBookReadout)):
         raise UserError(
@@ -94,13 +94,13 @@ def use_of_images(model: Model, source: Source, k: int, labels: Tensor | None = 
     require_pictures(model, source)
     usage, first = Usage(Best(len(tower.book.codes), k), labels), dict[bytes, int]()
     with evaluating(model), Progress(len(source), "pictures") as progress:
-        for some in _parts(len(source), IMAGES):
-            pixels = source.images(some, model.preprocess.size, model.device)
+        for batch in _parts(len(source), IMAGES):
+            pixels = source.images(batch, model.preprocess.size, model.device)
             digests = [blake2b(picture.tobytes(), digest_size=16).digest() for picture in pixels.cpu().numpy()]
-            items = [first.setdefault(digest, index) for digest, index in zip(digests, some, strict=True)]
+            items = [first.setdefault(digest, index) for digest, index in zip(digests, batch, strict=True)]
             relevance = tower.relevance(_read_pixels(model, pixels))
             usage.add(torch.tensor(items), relevance, tower.readout.shares(relevance))
-            progress.update(some.stop)
+            progress.update(batch.stop)
     return usage
 
 
@@ -124,13 +124,13 @@ def use_of_texts(model: Model, captions: Sequence[str], k: int, words: int, labe
     found = TextUse(Usage(Best(codes, k), labels), [], Best(codes, words))
     known: dict[str, int] = {}
     with evaluating(model), Progress(len(captions), "captions") as progress:
-        for some in _parts(len(captions), max(1, SCORES // (model.tokens.context * codes))):
-            read = read_texts(model, captions[some.start : some.stop])
+        for batch in _parts(len(captions), max(1, SCORES // (model.tokens.context * codes))):
+            read = read_texts(model, captions[batch.start : batch.stop])
             relevance = tower.relevance(read.features)
-            found.usage.add(torch.tensor(some), relevance, tower.readout.shares(relevance))
+            found.usage.add(torch.tensor(batch), relevance, tower.readout.shares(relevance))
             numbers = torch.tensor([known.setdefault(word, len(known)) for word in read.words])
             found.best.add(numbers, read.of_words(tower))
-            progress.update(some.stop)
+            progress.update(batch.stop)
     found.words.extend(known)
     return found
 
@@ -154,13 +154,15 @@ def read_texts(model: Model, texts: Sequence[str]) -> TokenRelevance:
     features: Features = model.text_encoder(ids.to(model.device), mask.to(model.device))
     assert features.tokens is not None
     skipped = ids.shape[1] - features.tokens.shape[1]  # a class token at the start is no word
-    said = [
+    tokens = [
         (word, row, place - skipped)
         for row, words in enumerate(model.tokens.words(texts))
         for place, word in enumerate(words)
         if word is not None and place >= skipped
     ]
-    return TokenRelevance(features, [word for word, *_ in said], ([row for _, row, _ in said], [at for *_, at in said]))
+    return TokenRelevance(
+        features, [word for word, *_ in tokens], ([row for _, row, _ in tokens], [at for *_, at in tokens])
+    )
 
 
 def used(images: Usage, texts: Usage) -> list[int]:

@@ -51,7 +51,7 @@ class Score:
 def answer(
     pictures: Tensor,
     words: dict[str, Tensor],
-    asked: Sequence[Transformation],
+    transformations: Sequence[Transformation],
     oracle: Oracle,
     lambdas: Sequence[float],
     tile: int = LARGEST_TILE,
@@ -59,13 +59,13 @@ def answer(
     """The answers at each λ. `pictures` [N, d]; `words` the point [d] of each value and target."""
     pictures = at_least_float32(pictures)
     truth = (oracle.scores > RIGHT).to(pictures.device)
-    said, line = torch.stack([*words.values()]).to(pictures), {word: number for number, word in enumerate(words)}
+    word_points, row = torch.stack([*words.values()]).to(pictures), {word: number for number, word in enumerate(words)}
     answers: list[list[Answers]] = [[] for _ in lambdas]
-    for some in _parts(asked, max(1, tile // len(pictures))):
-        source = torch.tensor([one.source for one in some], device=pictures.device)
-        right = truth[:, [one.caption for one in some]].T
-        goes, comes = ([line[getattr(one, name)] for one in some] for name in ("value", "target"))
-        change = said[comes] - said[goes]
+    for batch in _batches(transformations, max(1, tile // len(pictures))):
+        source = torch.tensor([one.source for one in batch], device=pictures.device)
+        right = truth[:, [one.caption for one in batch]].T
+        removed, added = ([row[getattr(one, name)] for one in batch] for name in ("value", "target"))
+        change = word_points[added] - word_points[removed]
         start, along = pictures[source] @ pictures.T, change @ pictures.T
         for kept, lam in zip(answers, lambdas, strict=True):
             closeness = torch.add(start, along, alpha=lam)  # of the query, for the inner product is linear in it
@@ -87,27 +87,27 @@ def _closest(closeness: Tensor, right: Tensor) -> Answers:
     return Answers(found, right.gather(1, found[:, None])[:, 0])
 
 
-def weights(asked: Sequence[Transformation]) -> Tensor:
+def weights(transformations: Sequence[Transformation]) -> Tensor:
     """norm2^(-1/2) [Q], not yet normalised."""
-    return torch.tensor([one.alike for one in asked], dtype=torch.float64).rsqrt()
+    return torch.tensor([one.alike for one in transformations], dtype=torch.float64).rsqrt()
 
 
-def scored(asked: Sequence[Transformation], right: Tensor) -> dict[str, Score]:
-    """Of all, and of those of each field."""
-    values, w = right.cpu().double(), weights(asked)
+def scored(transformations: Sequence[Transformation], right: Tensor) -> dict[str, Score]:
+    """Scores of all transformations, and of those of each field."""
+    values, w = right.cpu().double(), weights(transformations)
     scores = {"all": _mean(values, w)}
-    for field in dict.fromkeys(one.field for one in asked):
-        of_it = torch.tensor([one.field == field for one in asked])
+    for field in dict.fromkeys(one.field for one in transformations):
+        of_it = torch.tensor([one.field == field for one in transformations])
         scores[field] = _mean(values[of_it], w[of_it])
     return scores
 
 
-def chance(asked: Sequence[Transformation], oracle: Oracle) -> dict[str, Score]:
-    """What finding any picture but the source, each as likely, scores."""
+def chance(transformations: Sequence[Transformation], oracle: Oracle) -> dict[str, Score]:
+    """Expected scores of finding any picture but the source, each as likely."""
     truth = (oracle.scores > RIGHT).cpu()
     often = truth.sum(0)
-    source, caption = (torch.tensor([getattr(one, name) for one in asked]) for name in ("source", "caption"))
-    return scored(asked, (often[caption] - truth[source, caption].long()).double() / (len(truth) - 1))
+    source, caption = (torch.tensor([getattr(one, name) for one in transformations]) for name in ("source", "caption"))
+    return scored(transformations, (often[caption] - truth[source, caption].long()).double() / (len(truth) - 1))
 
 
 def _mean(values: Tensor, w: Tensor) -> Score:
@@ -116,5 +116,5 @@ def _mean(values: Tensor, w: Tensor) -> Score:
     return Score(100 * mean, 100 * error, len(values))
 
 
-def _parts(asked: Sequence[Transformation], size: int) -> Iterator[Sequence[Transformation]]:
-    return (asked[start : start + size] for start in range(0, len(asked), size))
+def _batches(transformations: Sequence[Transformation], size: int) -> Iterator[Sequence[Transformation]]:
+    return (transformations[start : start + size] for start in range(0, len(transformations), size))

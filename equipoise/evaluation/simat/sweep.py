@@ -31,7 +31,7 @@ class SimatSweep:
     """One split at every λ."""
 
     lambdas: tuple[float, ...]
-    scores: tuple[Scores, ...]  # one a λ
+    scores: tuple[Scores, ...]  # one per λ
     answers: tuple[Answers, ...]
     chance: Scores
 
@@ -44,14 +44,14 @@ class SimatSweep:
 
 @dataclass(frozen=True)
 class SimatPoints:
-    """Of the database [N, d] and of each word [d]."""
+    """Points of the database [N, d] and of each word [d]."""
 
     pictures: Tensor
     words: dict[str, Tensor]
 
 
 def checked(lambdas: Sequence[float]) -> tuple[float, ...]:
-    """Refuses what is no λ, before anything is encoded."""
+    """The λ to try; raises UserError where one is no λ."""
     if not lambdas:
         raise UserError("there is no λ to try; give at least one, 1 for instance")
     for lam in lambdas:
@@ -62,15 +62,17 @@ def checked(lambdas: Sequence[float]) -> tuple[float, ...]:
     return tuple(float(lam) for lam in lambdas)
 
 
-def sweep(points: SimatPoints, asked: Transformations, lambdas: Sequence[float] = LAMBDAS) -> dict[str, SimatSweep]:
-    """dev and test, as far as there are transformations of them."""
+def sweep(
+    points: SimatPoints, transformations: Transformations, lambdas: Sequence[float] = LAMBDAS
+) -> dict[str, SimatSweep]:
+    """Sweeps of dev and test, as far as there are transformations of them."""
     lambdas = checked(lambdas)
     found = {}
     for split in SPLITS:
-        if some := asked.of(split):
-            answers = answer(points.pictures, points.words, some, asked.oracle, lambdas)
-            scores = tuple(scored(some, one.right) for one in answers)
-            found[split] = SimatSweep(lambdas, scores, tuple(answers), chance(some, asked.oracle))
+        if questions := transformations.of(split):
+            answers = answer(points.pictures, points.words, questions, transformations.oracle, lambdas)
+            scores = tuple(scored(questions, one.right) for one in answers)
+            found[split] = SimatSweep(lambdas, scores, tuple(answers), chance(questions, transformations.oracle))
     return found
 
 
@@ -108,11 +110,17 @@ def chosen(found: dict[str, SimatSweep]) -> int | None:
 
 @torch.no_grad()
 def simat(
-    model: Model, asked: Transformations, source: Source, lambdas: Sequence[float] = LAMBDAS, batch_size: int = 256
+    model: Model,
+    transformations: Transformations,
+    source: Source,
+    lambdas: Sequence[float] = LAMBDAS,
+    batch_size: int = 256,
 ) -> dict[str, float]:
-    """All named numbers of a model; `source` holds the pictures of the database, in its order."""
+    """Named numbers of a model; `source` holds the pictures of the database, in its order."""
     checked(lambdas)
-    if len(source) != len(asked.keys):
-        raise UserError(f"the database has {len(asked.keys):,} pictures, but the source {len(source):,}; give those")
-    points = SimatPoints(encode_images(model, source, batch_size), encoded_words(model, asked.words))
-    return named(sweep(points, asked, lambdas))
+    if len(source) != len(transformations.keys):
+        raise UserError(
+            f"the database has {len(transformations.keys):,} pictures, but the source {len(source):,}; give those"
+        )
+    points = SimatPoints(encode_images(model, source, batch_size), encoded_words(model, transformations.words))
+    return named(sweep(points, transformations, lambdas))

@@ -64,6 +64,6 @@ def accuracies(answers: Sequence[str]) -> dict[str, float]:
 
 
 def _accuracy(count: int, people: int) -> float:
-    """Of `people` answers, `count` are this one: with one of these left out, or one of the others."""
+    """Mean over who is left out, where `count` of `people` gave this answer: one of these, or another person."""
     without_one_of_them, without_another = min((count - 1) / 3, 1), min(count / 3, 1)
     return (count * without_one_of_them + (people - count) * without_another) / people

@@ -14,7 +14,7 @@ from equipoise.data.scenes.vqa_balance import scene_questions
 from equipoise.data.source import Source
 from equipoise.data.vqa_questions import Question
 from equipoise.evaluation.encoding import encode_image_subset
-from equipoise.evaluation.vqa.protocol import Set
+from equipoise.evaluation.vqa.protocol import QuestionSet
 from equipoise.io.progress import Progress
 from equipoise.models.compatibility import require_compatible
 from equipoise.models.model import Model
@@ -56,7 +56,9 @@ def questions_of(train: Source, test: Source, files: VqaFiles, seed: int) -> lis
 
 
 @torch.no_grad()
-def encoded(model: Model, source: Source, questions: Sequence[Question], places: Sequence[int], what: str) -> Set:
+def encoded(
+    model: Model, source: Source, questions: Sequence[Question], places: Sequence[int], what: str
+) -> QuestionSet:
     """Every picture and every text that is asked about once, on the model's device."""
     require_compatible(model, source)
     if model.text_encoder.reads != "words":
@@ -74,4 +76,4 @@ def encoded(model: Model, source: Source, questions: Sequence[Question], places:
     row, line = ({item: number for number, item in enumerate(items)} for items in (indices, texts))
     which = torch.tensor([row[place] for place in places], device=model.device)
     said = torch.tensor([line[one.text] for one in questions], device=model.device)
-    return Set(questions, (torch.cat(images), which), (torch.cat(points), said))
+    return QuestionSet(questions, (torch.cat(images), which), (torch.cat(points), said))

@@ -29,7 +29,7 @@ from equipoise.data.rng import generator
 from equipoise.types import UserError
 
 Scores = Mapping[str, float]  # of the answers to one question, the most frequent first
-Told = Callable[[int, float], object]  # steps done, loss
+OnStep = Callable[[int, float], object]  # given steps done and loss
 AT_ONCE = 4096  # questions answered
 
 
@@ -71,7 +71,7 @@ class Inputs:
         """[n, width]"""
         return torch.cat([features[which[chosen]] for features, which in self.parts], dim=1)
 
-    def some(self, chosen: Tensor) -> Inputs:
+    def select(self, chosen: Tensor) -> Inputs:
         return Inputs(tuple((features, which[chosen]) for features, which in self.parts))
 
 
@@ -120,7 +120,7 @@ class AnswerHead(nn.Module):
 
 
 def train_head(
-    inputs: Inputs, targets: Targets, settings: VqaProbeSettings, told: Told = lambda *_: None
+    inputs: Inputs, targets: Targets, settings: VqaProbeSettings, on_step: OnStep = lambda *_: None
 ) -> AnswerHead:
     device = inputs.parts[0][0].device
     head = AnswerHead(inputs.width, settings, targets.count).to(device)
@@ -136,7 +136,7 @@ def train_head(
             loss.backward()
             optimizer.step()
             step += 1
-            told(step, loss.item())
+            on_step(step, loss.item())
     return head
 
 
@@ -146,8 +146,8 @@ def rate(done: float, highest: float) -> float:
 
 
 @torch.no_grad()
-def said(head: AnswerHead, inputs: Inputs, answers: Sequence[str]) -> list[str]:
+def predict(head: AnswerHead, inputs: Inputs, answers: Sequence[str]) -> list[str]:
     """The answer with the largest score to each question."""
     numbers = torch.arange(len(inputs), device=inputs.parts[0][0].device)
-    best = [head(inputs.rows(some)).argmax(dim=1) for some in numbers.split(AT_ONCE)]
+    best = [head(inputs.rows(batch)).argmax(dim=1) for batch in numbers.split(AT_ONCE)]
     return [answers[number] for number in torch.cat(best).tolist()]

@@ -18,19 +18,19 @@ from equipoise.data.vqa_questions import KINDS, Question
 from equipoise.evaluation.vqa.answers import accuracies
 from equipoise.evaluation.vqa.probe import (
     Inputs,
+    OnStep,
     Scores,
     Targets,
-    Told,
     VqaProbeSettings,
     answerable,
     frequent_answers,
-    said,
+    predict,
     train_head,
 )
 from equipoise.types import UserError
 
 PROBE, BLIND = "probe", "question alone"
-Bar = Callable[[str, int], AbstractContextManager[Told]]  # what is trained, in how many steps
+Bar = Callable[[str, int], AbstractContextManager[OnStep]]  # what is trained, in how many steps
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ ByKind = dict[str, Accuracy]  # "all" and the kinds of answers that occur; or to
 
 
 @dataclass(frozen=True)
-class Set:
+class QuestionSet:
     """Questions, the features of their pictures [M, d] and texts [T, d], and whose each question's are [N]."""
 
     questions: Sequence[Question]
@@ -53,42 +53,42 @@ class Set:
 
 
 @dataclass(frozen=True)
-class Answered:
+class VqaResult:
     found: dict[str, ByKind]  # by who answers
     topics: dict[str, ByKind]  # the same by what is asked about, where that is known
-    said: list[str]  # the probe's answers
+    predictions: list[str]  # the probe's answers
     answers: int  # it chose among
     trained_on: int  # questions
     reach: float  # the accuracy of whoever chose the best of these answers
 
 
 def answer_questions(
-    train: Set, test: Set, settings: VqaProbeSettings, bar: Bar = lambda *_: nullcontext(_quiet)
-) -> Answered:
+    train: QuestionSet, test: QuestionSet, settings: VqaProbeSettings, bar: Bar = lambda *_: nullcontext(_quiet)
+) -> VqaResult:
     """Train on one set, answer the other, by the probe and without it."""
     for part in (train, test):
         if not part.questions:
             raise UserError("there are no questions to train on, or none to test on; give some of both")
-    known, asked = ([accuracies(one.answers) for one in part.questions] for part in (train, test))
+    known, scores = ([accuracies(one.answers) for one in part.questions] for part in (train, test))
     answers = frequent_answers(known, settings.answers)
     kept = answerable(known, answers)
     device = train.images[0].device
     targets = Targets([known[number] for number in kept.tolist()], answers, device)
 
-    def by(name: str, parts: Callable[[Set], tuple[tuple[Tensor, Tensor], ...]]) -> list[str]:
-        inputs = Inputs(parts(train)).some(kept.to(device))
-        with bar(name, settings.steps(len(inputs))) as told:
-            head = train_head(inputs, targets, settings, told)
-        return said(head, Inputs(parts(test)), answers)
+    def by(name: str, parts: Callable[[QuestionSet], tuple[tuple[Tensor, Tensor], ...]]) -> list[str]:
+        inputs = Inputs(parts(train)).select(kept.to(device))
+        with bar(name, settings.steps(len(inputs))) as on_step:
+            head = train_head(inputs, targets, settings, on_step)
+        return predict(head, Inputs(parts(test)), answers)
 
     seeing = by(PROBE, lambda part: (part.images, part.texts))
     blind = by(BLIND, lambda part: (part.texts,))
-    given = {PROBE: seeing, BLIND: blind, f'always "{answers[0]}"': [answers[0]] * len(asked)}
-    found = {name: by_kind(test.questions, some, asked) for name, some in given.items()}
-    topics = {name: by_topic(test.questions, some, asked) for name, some in given.items()}
+    given = {PROBE: seeing, BLIND: blind, f'always "{answers[0]}"': [answers[0]] * len(scores)}
+    found = {name: by_kind(test.questions, replies, scores) for name, replies in given.items()}
+    topics = {name: by_topic(test.questions, replies, scores) for name, replies in given.items()}
     known_answers = set(answers)
-    best = [max((right for answer, right in one.items() if answer in known_answers), default=0.0) for one in asked]
-    return Answered(found, topics, seeing, len(answers), len(kept), sum(best) / len(best))
+    best = [max((right for answer, right in one.items() if answer in known_answers), default=0.0) for one in scores]
+    return VqaResult(found, topics, seeing, len(answers), len(kept), sum(best) / len(best))
 
 
 def by_kind(questions: Sequence[Question], given: Sequence[str], scores: Sequence[Scores]) -> ByKind:
@@ -99,7 +99,7 @@ def by_kind(questions: Sequence[Question], given: Sequence[str], scores: Sequenc
 
 
 def by_topic(questions: Sequence[Question], given: Sequence[str], scores: Sequence[Scores]) -> ByKind:
-    """The same by what is asked about, in the order of the alphabet; questions without a topic are left out."""
+    """Accuracies by what is asked about, in the order of the alphabet; questions without a topic are left out."""
     grouped = _grouped([one.topic for one in questions], _right(given, scores))
     return {topic: grouped[topic] for topic in sorted(grouped) if topic}
 
@@ -112,7 +112,7 @@ def _grouped(names: Sequence[str], values: Sequence[float]) -> dict[str, Accurac
     groups: dict[str, list[float]] = {}
     for name, value in zip(names, values, strict=True):
         groups.setdefault(name, []).append(value)
-    return {name: _mean(some) for name, some in groups.items()}
+    return {name: _mean(values) for name, values in groups.items()}
 
 
 def chance(questions: Sequence[Question]) -> dict[str, float]:
@@ -127,7 +127,7 @@ def chance(questions: Sequence[Question]) -> dict[str, float]:
 
 
 def _quiet(_step: int, _loss: float) -> None:
-    """For whoever watches no progress."""
+    """Ignores progress."""
 
 
 def _mean(values: Sequence[float]) -> Accuracy:
