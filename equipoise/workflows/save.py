@@ -1,4 +1,4 @@
-"""What a run leaves: the model, the results, the report."""
+"""The artifacts of a run: the model, the results, the report."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ TASK_OF = {"retrieval": TASKS[0], "matching": TASKS[0], "zero_shot": TASKS[1], "
 
 @dataclass(frozen=True)
 class RunArtifacts:
-    """What is left to write when a run has been trained and evaluated. Made by all processes, written by the first."""
+    """Everything that is written when a run has been trained and evaluated; made by all ranks, written by the first."""
 
     loaded: Loaded
     model: Model
@@ -45,11 +45,11 @@ class RunArtifacts:
     comparison: Comparison | None = None  # of a run that fine-tunes
 
     def write(self, folder: Path) -> None:
-        """The model, the results, the report."""
+        """Write the model, the results and the report."""
         run, findings, config = self.loaded.run, self.findings, dump(self.loaded.table)
         metrics = {f"{name}/{key}": value for name, found in findings.items() for key, value in found.metrics.items()}
-        went = course(self.outcome.records, self.outcome.epoch)
-        metrics |= went.metrics() if went else {}
+        trajectory = course(self.outcome.records, self.outcome.epoch)
+        metrics |= trajectory.metrics() if trajectory else {}
         if self.comparison:
             metrics |= self.comparison.metrics()
             write_comparison(folder, self.comparison)
@@ -68,7 +68,7 @@ class RunArtifacts:
             bibliography=bibliography(run),
             confusion=Confusion(shapes.confusion, shapes.classes) if shapes and shapes.confusion is not None else None,
             clamp=self.model.temperature.max_scale,
-            temperature=went.sentence(self.outcome.epoch) if went else "",
+            temperature=trajectory.sentence(self.outcome.epoch) if trajectory else "",
             comparison=self.comparison,
         )
 
@@ -97,21 +97,21 @@ def collect_artifacts(
     command: str,
     source: Source,
     ranks: Ranks,
-    settled: SelectedWeights | None = None,
+    selected: SelectedWeights | None = None,
 ) -> RunArtifacts:
-    """Evaluate the trained model on `source`, all processes together; or take what was `settled` in its place."""
-    loaded, model = (settled.loaded, settled.model) if settled else (loaded, model)
+    """Evaluate the trained model on `source`, on all ranks together; or take the weights that fine-tuning selected."""
+    loaded, model = (selected.loaded, selected.model) if selected else (loaded, model)
     return RunArtifacts(
         loaded,
         model,
         outcome,
-        findings=settled.findings if settled else evaluate(model, source, loaded.run.evaluation),
+        findings=selected.findings if selected else evaluate(model, source, loaded.run.evaluation),
         command=command,
         weights=gather_full(model.state_dict(), ranks),
         examples=gather_examples(model, source),
         captions_cut=ranks.total(model.tokens.truncated),
         processes=ranks.world,
-        comparison=settled.comparison if settled else None,
+        comparison=selected.comparison if selected else None,
     )
 
 
@@ -130,7 +130,7 @@ def print_change(change: Robustness) -> None:
 
 
 def print_comparison(comparison: Comparison) -> None:
-    """Before and after, side by side."""
+    """Print the numbers before and after fine-tuning, side by side."""
     from rich.console import Console
     from rich.table import Table
 
@@ -147,7 +147,7 @@ def print_comparison(comparison: Comparison) -> None:
 
 
 def write_findings(folder: Path, run: Run, model: str, findings: Mapping[str, EvalResult]) -> None:
-    """JSON in CLIP_benchmark's shape, one file a protocol."""
+    """Write JSON in CLIP_benchmark's shape, one file per protocol."""
     for name, finding in findings.items():
         write_results(
             folder / "results" / f"{name}.json",
