@@ -82,9 +82,9 @@ class Run:
                 f"the objective mixes points along geodesics, which the space {type(self.space).__name__} has not; "
                 "choose an objective without mixups, or a space that has them, the sphere for instance"
             )
-        self.training.teacher_roles(self.objective.needs)  # so that a teacher that is missing,
-        require_possible(self.training, self.objective)  # an objective that cannot be divided, or
-        self.caption_tokens()  # a context too small, is refused before anything is made
+        self.training.teacher_roles(self.objective.needs)  # a missing teacher,
+        require_possible(self.training, self.objective)  # an objective that cannot be sharded and
+        self.caption_tokens()  # too small a context raise UserError before anything is made
 
     def caption_tokens(self) -> CaptionTokenizer.Config:
         """The tokenizer's settings, with the room that class tokens and prompts leave, and what the objective needs."""

@@ -1,4 +1,4 @@
-"""What a run does, from recipe to report, and what can be done with what it left behind."""
+"""The work of the commands: train, evaluate, convert, audit and explain models, from recipes and folders to reports."""
 
 from __future__ import annotations
 

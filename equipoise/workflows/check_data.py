@@ -1,4 +1,4 @@
-"""Looking through data sets and re-encoding them, for a person at a terminal."""
+"""`equipoise data check` and `data prepare`: read a whole data set, or re-encode it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SHEET_IMAGES, SHEET_SIZE, SHEET_CAPTIONS = 16, 192, 3
 
 
 def check_data(parts: Mapping[str, FilePart], out: Path, tokens: Path | None = None) -> bool:
-    """Reads everything, prints what was found and writes it to `out`; whether all records are usable."""
+    """Read every record, print a summary and write it to `out`; returns whether all records are usable."""
     count = _counter(tokens) if tokens else None
     sound = True
     for name, (settings, patterns) in parts.items():
@@ -43,7 +43,7 @@ def check_data(parts: Mapping[str, FilePart], out: Path, tokens: Path | None = N
 
 
 def prepare_data(parts: Mapping[str, FilePart], folder: Path, settings: Prepare) -> None:
-    """Re-encodes each set of files into shards in `folder`, or in a folder of its own there if there are several."""
+    """Re-encode each set of files as shards in `folder`, in a folder of its own there if there are several."""
     for name, (source, patterns) in parts.items():
         records = source.records(patterns)
         with Progress(len(records), f"preparing {name}".rstrip()) as progress:
@@ -62,7 +62,7 @@ def _counter(path: Path) -> Callable[[str], int]:
 
 
 def _draw_sheet(records: Records, path: Path) -> bool:
-    """Some pictures from all over the data; not if there are none."""
+    """Draw a contact sheet of pictures from all over the data; returns False if there are none."""
     chosen = (
         np.unique(np.linspace(0, len(records) - 1, SHEET_IMAGES).astype(np.int64)) if len(records) else np.array([])
     )

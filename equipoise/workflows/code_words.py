@@ -20,7 +20,7 @@ LISTED = 15  # codes printed for a word
 
 
 def find_words(subject: Subject, words: Sequence[str], settings: CodebookRequest, folder: Path) -> None:
-    """Which codes fire for a word, read by the model as a text of its own, beside how they fire for all captions."""
+    """Print and write the codes that fire for each word, read as a text of its own, beside their mean over captions."""
     model = subject.model()
     towers(model)
     source = subject.source()

@@ -44,9 +44,9 @@ class CodebookRequest:
 
 
 def show_codes(subject: Subject, settings: CodebookRequest, folder: Path, command: str) -> None:
-    """Look at all pictures and captions, write the page, and say what was found."""
+    """Read all pictures and captions, write the page and print a conclusion."""
     model = subject.model()
-    heat = Heat(model, settings.stride)  # what cannot be drawn is refused before the long way
+    heat = Heat(model, settings.stride)  # raises UserError before the long work if heat maps cannot be drawn
     source = subject.source()
     require_pictures(model, source)
     pairs = [source.pair(index) for index in range(len(source))]
@@ -58,13 +58,13 @@ def show_codes(subject: Subject, settings: CodebookRequest, folder: Path, comman
     codes = used(images, texts.usage)[: settings.most or None]
     found = [_found(code, images, texts, pairs, settings) for code in codes]
     summary = _purity_of_all(found, images, texts.usage) if labels is not None else {}
-    said = sentence(found, images, texts.usage, summary)
+    conclusion = sentence(found, images, texts.usage, summary)
     facts = {"command": command, **subject.facts(), **asdict(settings), "images_seen": images.samples,
              "texts_seen": texts.usage.samples, "purity": summary}  # fmt: skip
     best = {code: [item for item, _ in images.best.of(code)[: settings.images]] for code in codes}
     title = f"What the codes of {subject.path.resolve().name} stand for"
-    path = write_codes(folder, title, said, facts, found, _strips(heat, source, best))
-    print(f"{said}\n\nThe page is {path}, the numbers are in codes.json")
+    path = write_codes(folder, title, conclusion, facts, found, _strips(heat, source, best))
+    print(f"{conclusion}\n\nThe page is {path}, the numbers are in codes.json")
 
 
 def all_captions(pairs: Sequence[Pair]) -> list[str]:
@@ -130,14 +130,14 @@ def _purity_of_all(found: Sequence[dict[str, Any]], images: Usage, texts: Usage)
 
 def sentence(found: Sequence[dict[str, Any]], images: Usage, texts: Usage, summary: dict[str, dict[str, float]]) -> str:
     total = len(images.shares)
-    said = (
+    text = (
         f"{len(found)} of {total} codes are shown. An image is made of {images.fires.sum() / images.samples:.1f}, "
         f"a text of {texts.fires.sum() / texts.samples:.1f} of them, on average."
     )
     for name, one in summary.items():
-        said += (
+        text += (
             f" Of the {TOP} {name}s most relevant to a code, {percent(one['top_share'])} share its purest attribute, "
             f"{percent(one['top_share'] - one['top_base'])} above all {name}s; drawn at random they would be "
             f"{percent(max(0.0, one['top_excess_by_chance']))} above them."
         )
-    return said
+    return text

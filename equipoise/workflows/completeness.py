@@ -19,7 +19,7 @@ from equipoise.workflows.subject import Subject
 
 
 def probe_completeness(subject: Subject, objects: Path | None, template: str, out: Path | None) -> list[Completeness]:
-    """Measure and print; write JSON where asked."""
+    """Measure, print, and write JSON to `out` if there is one."""
     source = subject.source()
     pairs = [source.pair(index) for index in range(len(source))]
     contrasts = contrasts_of(pairs, objects, template, subject.seed)
@@ -38,7 +38,7 @@ def probe_completeness(subject: Subject, objects: Path | None, template: str, ou
 
 
 def contrasts_of(pairs: Sequence[Pair], objects: Path | None, template: str, seed: int) -> list[SentencePair]:
-    """From an annotation file, from the truth of scenes, or from the records' own tags."""
+    """Pairs of sentences from an annotation file, from the truth of scenes, or from the records' own tags."""
     if objects is not None:
         named = read_objects(objects)
         keys = [PurePosixPath(pair.key).stem for pair in pairs]

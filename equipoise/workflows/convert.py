@@ -1,4 +1,4 @@
-"""A model of another library as a model folder of ours, and a model of ours as a folder of theirs."""
+"""`equipoise import` and `equipoise export`: models of other libraries in and out."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from equipoise.types import UserError
 from equipoise.workflows.load import load, load_foreign
 
 
-def import_model(path: str, out: Path, asked: ImportRequest) -> None:
-    """Write a model folder of ours with the model at `path`, and say what was found."""
+def import_model(path: str, out: Path, request: ImportRequest) -> None:
+    """Write the model at `path`, of another library, as a model folder of ours, and print a line about it."""
     require_new(out)
-    model, loaded = load_foreign(path, asked)
+    model, loaded = load_foreign(path, request)
     save_model(model, out, dump(loaded.table), {})
     print(f"{out} holds the model of {path}: {_about(model)}")
 
 
 def export_model(path: str, format: str, out: Path) -> None:
-    """Write a model as another library keeps it."""
+    """Write a model in the format of another library."""
     require_new(out)
     model = load(path)
     with replacing(out) as temporary:
@@ -46,5 +46,6 @@ def _about(model: Model) -> str:
 
 
 def require_new(out: Path) -> None:
+    """Raises UserError where `out` is a file or a folder that is not empty."""
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise UserError(f"{out} is there already; choose another folder for --out, or remove it")

@@ -1,4 +1,4 @@
-"""A model folder measured on its own data or on others."""
+"""`equipoise eval`: evaluate a model on its own data or on another recipe's."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def evaluate_folder(
     device: str = "auto",
     before: Path | None = None,
 ) -> None:
-    """Evaluate a model folder on its own data or a recipe's; print, and write JSON where asked. With `before`, a model
-    folder too, also what became of its accuracies. Under torchrun the processes share the encoding."""
+    """Evaluate a model folder on its own data or a recipe's; print, and write JSON to `out` if there is one. With
+    `before`, another model folder, also the change of its accuracies. Under torchrun the ranks share the encoding."""
     with process_group() as ranks:
         place = device_of_rank(torch_device(device), ranks)
         other = _other_run(path, data, overrides)
@@ -47,7 +47,7 @@ def evaluate_folder(
         findings, *earlier = found
         change = robustness(earlier[0], findings) if earlier else None
         if ranks.is_main:
-            _tell(run, path, findings, change, out)
+            _report(run, path, findings, change, out)
         ranks.barrier()
 
 
@@ -59,7 +59,7 @@ def _other_run(path: Path, data: str | None, overrides: Sequence[str]) -> Run | 
     return load_stored(stored, overrides).run if overrides else None
 
 
-def _tell(
+def _report(
     run: Run, path: Path, findings: Mapping[str, EvalResult], change: Robustness | None, out: Path | None
 ) -> None:
     print_findings(findings)

@@ -1,4 +1,4 @@
-"""A model that is there already, made better on other data: `equipoise finetune`, and the same from a script.
+"""Fine-tuning: `equipoise finetune`, and the same from a script.
 
 finetune("runs/demo", "flickr8k", "m3mix", ["seed=1"], Path("runs/mine"))
 json.loads(Path("runs/mine/tuning.json").read_text())["numbers"]["test"]["tuned"]["mean_recall"]
@@ -36,7 +36,7 @@ def finetune(
     command: str = "",
     resume: bool = False,
 ) -> int:
-    """Fine-tune `model` on the data of a recipe; 0 at the end, 128 + its number if a signal ended the run before.
+    """Fine-tune `model` on the data of a recipe; returns 0, or 128 + its number if a signal ended the run.
 
     `out` then holds the model, its report and `tuning.json`: the score of every place between start and end, and what
     was measured of start, end and the best place. Where none is better than the start, these are written all the same,
@@ -58,7 +58,7 @@ def finetune(
 
 
 def _start(name: str, out: Path | None, resume: bool) -> Start:
-    """The model asked for; of a run that goes on, the copy it started from."""
+    """The start model; for a run that is resumed, the copy it started from."""
     goes_on = resume and out is not None and holds_run(out)
     if not goes_on:
         return load_start(name)
@@ -70,7 +70,7 @@ def _start(name: str, out: Path | None, resume: bool) -> Start:
 
 
 def _measure(loaded: Loaded, start: Start, folder: Path, ranks: Ranks) -> int:
-    """What a method that trains nothing leaves."""
+    """Measure the start model: the method trains nothing."""
     ranks.on_main(lambda: require_new(folder))
     comparison = measure_start(loaded, start, ranks)
     ranks.on_main(lambda: write_comparison(folder, comparison))
@@ -81,7 +81,7 @@ def _measure(loaded: Loaded, start: Start, folder: Path, ranks: Ranks) -> int:
 
 
 def _shift(loaded: Loaded, start: Start, folder: Path, command: str, ranks: Ranks) -> int:
-    """What a method that moves points leaves: the start model, shifted, and before and after beside it."""
+    """Shift the embeddings of the start model; write it with the numbers before and after."""
     if ranks.world > 1:
         raise UserError("embedding-shift trains nothing and needs one process; start it without torchrun")
     require_new(folder)

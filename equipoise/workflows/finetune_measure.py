@@ -1,4 +1,4 @@
-"""What is measured of each model of a run that fine-tunes, on all data there are."""
+"""Measuring the models of a fine-tuning run: on validation data, on test data, on the start model's own data."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ VALIDATION, FORMER = "validation", "test, what the start model was trained on"
 
 
 class Measurer:
-    """All ranks ask it together."""
+    """Measures models on every data set; each method is called by all ranks together."""
 
     def __init__(self, run: Run, start: Start, ranks: Ranks):
         self.run, self.ranks = run, ranks
@@ -34,15 +34,15 @@ class Measurer:
         self.prepare(start.model)
 
     def prepare(self, model: Model) -> Model:
-        """The model on this rank's device, for evaluation."""
+        """Move a model to this rank's device, for evaluation."""
         return model.to(self.device).eval()
 
     def score(self, model: Model) -> float:
-        """On validation data, by the metric that chooses."""
+        """The metric that selects weights, on validation data."""
         return self._validated(model)[self.run.training.best]
 
     def curve(self, shares: Sequence[float], at: Callable[[float], Model]) -> tuple[float, ...]:
-        """The score of every place between start and end."""
+        """The score at every interpolation share between start and end."""
         scores = []
         with Progress(len(shares), "between start and end") if self.ranks.is_main else NullLogger() as progress:
             for share in shares:
@@ -51,7 +51,7 @@ class Measurer:
         return tuple(scores)
 
     def measure(self, name: str, model: Model) -> Mapping[str, EvalResult]:
-        """On all data there are; what was found on the test data."""
+        """Measure a model on every data set; returns the results on the test data."""
         findings = self._evaluated(model, self.test, self.run.evaluation)
         self._note(VALIDATION, name, self._validated(model))
         self._note("test", name, _flat(findings))
@@ -79,7 +79,7 @@ class Measurer:
 
 
 def _former(run: Run, start: Start) -> tuple[tuple[Source, Evaluation] | None, str]:
-    """What the start model was trained on, to see what was forgotten; else why not."""
+    """The data that the start model was trained on, to measure forgetting; else the reason why there is none."""
     former = start.trained_on()
     if former is None:
         return None, "the start model was not trained here, so what it may have forgotten was not measured"
@@ -92,6 +92,6 @@ def _former(run: Run, start: Start) -> tuple[tuple[Source, Evaluation] | None, s
 
 
 def _flat(findings: Mapping[str, EvalResult]) -> dict[str, float]:
-    """Metrics of all protocols but `matching`, whose names are those of `retrieval`."""
+    """Metrics of all protocols but `matching`, whose metrics have the names of `retrieval`'s."""
     kept = (finding for name, finding in findings.items() if name != "matching")
     return {name: value for finding in kept for name, value in finding.metrics.items()}

@@ -1,4 +1,4 @@
-"""The end of a run that fine-tunes: which weights are kept, and what became better and worse."""
+"""The end of a fine-tuning run: select the weights to keep, and compare them with the start."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class SelectedWeights:
 def select_weights(
     loaded: Loaded, start: Start, tokens: CaptionTokenizer, folder: Path, ranks: Ranks
 ) -> SelectedWeights:
-    """Score the places between start and end on validation data; measure start, end and the best. All ranks."""
+    """Score interpolations between start and end on validation data; measure start, end and the best. For all ranks."""
     run = loaded.run
     measurer = Measurer(run, start, ranks)
     torch.manual_seed(run.seed)  # what was added begins as it did when the run began
@@ -56,7 +56,7 @@ def select_weights(
     share = measurer.comparison(shares, scores).chosen
     kept = at(share)
     if not share:
-        loaded = _as_it_was(loaded, start)
+        loaded = _without_prompts(loaded, start)
         kept = measurer.prepare(build_model(loaded.run, start.model.tokens))
         start.begin(kept, loaded.run)
     if run.finetuning.wise or share < 1:
@@ -64,15 +64,15 @@ def select_weights(
     return SelectedWeights(loaded, kept, findings, measurer.comparison(shares, scores))
 
 
-def _as_it_was(loaded: Loaded, start: Start) -> Loaded:
-    """The run without the prompts it added: untrained they are no start model."""
+def _without_prompts(loaded: Loaded, start: Start) -> Loaded:
+    """The run without the prompts it added: with untrained prompts it would not be the start model."""
     prompts = load_settings(start.table, start.path).run.prompts
     table = {**loaded.table, "prompts": start.table["prompts"]}
     return Loaded(replace(loaded.run, prompts=prompts), table)
 
 
 def measure_start(loaded: Loaded, start: Start, ranks: Ranks) -> Comparison:
-    """The start model alone."""
+    """Measure the start model alone."""
     measurer = Measurer(loaded.run, start, ranks)
     measurer.measure(START, start.model)
     return measurer.comparison((0.0,), (measurer.score(start.model),))
@@ -88,7 +88,7 @@ def read_comparison(folder: Path) -> Comparison | None:
 
 
 def tuned_folder(folder: Path) -> Path:
-    """Of the best weights on validation data after the first step; the last ones where none beat the start."""
+    """The checkpoint with the best weights on validation data after step 0; the last one where none beat the start."""
     best = folder / CHECKPOINTS / BEST
     trained = best.is_dir() and json.loads((best / METRICS).read_text(encoding="utf-8"))["step"] > 0
     return best if trained else step_folders(folder)[-1]

@@ -1,4 +1,4 @@
-"""A recipe's data to look at, or to give to other tools."""
+"""`equipoise scenes`: a recipe's data as a contact sheet, or as shards for other tools."""
 
 from __future__ import annotations
 

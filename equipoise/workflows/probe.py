@@ -1,4 +1,4 @@
-"""`equipoise probe`: the labelled records of data as features of a frozen encoder, and what a linear map makes of them.
+"""`equipoise probe`: a linear classifier on the features of a frozen image encoder.
 
 A recipe brings its own splits. Files are the training data; a tenth of each class is held out to choose C, and the test
 data is named with --test.
@@ -51,11 +51,11 @@ class ProbeRequest:
     seed: int = 0
 
 
-def probe_folder(wanted: ProbeRequest, out: Path | None) -> LinearProbe:
-    """Probe a model on data; print, and write JSON where asked."""
-    files = _is_files(wanted)
-    classes, parts = _features(load(wanted.model, "auto"), wanted, files)
-    if wanted.sgd:
+def probe_folder(request: ProbeRequest, out: Path | None) -> LinearProbe:
+    """Probe a model on data; print, and write JSON to `out` if there is one."""
+    files = _is_files(request)
+    classes, parts = _features(load(request.model, "auto"), request, files)
+    if request.sgd:
         found = probe_sgd(_joined(parts[0], parts[1]), parts[2])
     else:
         with Progress(FITS, "fitting") as progress:
@@ -63,35 +63,35 @@ def probe_folder(wanted: ProbeRequest, out: Path | None) -> LinearProbe:
             found = probe_lbfgs(*parts, on_fit=lambda: progress.update(next(done, FITS)))
     _print(found, len(classes), parts)
     if out is not None:
-        _write(found, wanted, classes, parts, out)
+        _write(found, request, classes, parts, out)
     return found
 
 
-def _is_files(wanted: ProbeRequest) -> bool:
+def _is_files(request: ProbeRequest) -> bool:
     """Whether the data is files, which need others to test on, and not a recipe, which brings its own."""
-    files = names_files(wanted.data)
-    if files and not wanted.test:
-        raise UserError(f"{wanted.data} is to train on; name the files to test on with --test")
-    if wanted.test and not files:
+    files = names_files(request.data)
+    if files and not request.test:
+        raise UserError(f"{request.data} is to train on; name the files to test on with --test")
+    if request.test and not files:
         raise UserError("--test belongs to files; a recipe brings its own test split")
     return files
 
 
 def _features(
-    model: Model, wanted: ProbeRequest, files: bool
+    model: Model, request: ProbeRequest, files: bool
 ) -> tuple[Sequence[str], tuple[Labelled, Labelled, Labelled]]:
     """Names of the classes; features to train, validate and test on."""
-    train = _labelled_source(wanted.data, wanted.overrides, "train")
-    test = _labelled_source(wanted.test or wanted.data, wanted.overrides, "test")
+    train = _labelled_source(request.data, request.overrides, "train")
+    test = _labelled_source(request.test or request.data, request.overrides, "test")
     if train.class_names != test.class_names:
         raise UserError(f"the classes to train on ({_some(train)}) and to test on ({_some(test)}) are not the same")
     require_classes(labels(train)[1])  # before the features are computed
     known = labelled_features(model, train, "training data")
     if files:
-        known, validation = hold_out(known, HELD_OUT, wanted.seed)
+        known, validation = hold_out(known, HELD_OUT, request.seed)
     else:
         validation = labelled_features(
-            model, _labelled_source(wanted.data, wanted.overrides, "validation"), "validation data"
+            model, _labelled_source(request.data, request.overrides, "validation"), "validation data"
         )
     return train.class_names, (known, validation, labelled_features(model, test, "test data"))
 
@@ -120,7 +120,7 @@ def labelled_features(model: Model, source: LabelledSource, what: str = "feature
 
 
 def hold_out(known: Labelled, share: float, seed: int) -> tuple[Labelled, Labelled]:
-    """A share of every class, at least one record where it has two, drawn at random: what stays, what is held out."""
+    """Split off a random share of every class, at least one record of a class of two: what stays, what is held out."""
     away = torch.zeros(len(known.classes), dtype=torch.bool)
     chance = generator(seed, "held out")
     for one in known.classes.unique():
@@ -146,14 +146,14 @@ def _print(found: LinearProbe, classes: int, parts: Sequence[Labelled]) -> None:
 
 
 def _write(
-    found: LinearProbe, wanted: ProbeRequest, classes: Sequence[str], parts: Sequence[Labelled], out: Path
+    found: LinearProbe, request: ProbeRequest, classes: Sequence[str], parts: Sequence[Labelled], out: Path
 ) -> None:
     extras: dict[str, Any] = {
-        "chance": probe_chance(len(classes)), "protocol": "sgd" if wanted.sgd else "lbfgs", "seed": wanted.seed,
+        "chance": probe_chance(len(classes)), "protocol": "sgd" if request.sgd else "lbfgs", "seed": request.seed,
         "C": found.chosen, "sweep": [list(pair) for pair in found.sweep], "records": [len(p.classes) for p in parts],
     }  # fmt: skip
     path = write_results(
-        out / f"linear_probe_{extras['protocol']}.json", dataset=wanted.data, model=str(wanted.model), pretrained="",
+        out / f"linear_probe_{extras['protocol']}.json", dataset=request.data, model=str(request.model), pretrained="",
         task="linear_probe", metrics=found.metrics, extras=extras,
     )  # fmt: skip
     print(f"\nThe results are in {path}")

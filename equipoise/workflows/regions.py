@@ -1,4 +1,4 @@
-"""From what a person asks for to a detector at work: `equipoise regions DATA`."""
+"""`equipoise regions`: detect regions and tags of pictures, by a detector that was asked for by name."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from equipoise.workflows.subject import find_parts
 
 @dataclass(frozen=True)
 class RegionsRequest:
-    """What a person asked for."""
+    """The options of the command that choose detector, features and tags."""
 
     detector: str = "salient"  # salient, given, or a file
     labels: str = ""  # a file of class names for the detector's numbers
@@ -34,38 +34,39 @@ class RegionsRequest:
 
 
 def find_regions(
-    wish: RegionsRequest, data: str, overrides: Sequence[str], split: str | None, folder: Path, settings: Detection
+    request: RegionsRequest, data: str, overrides: Sequence[str], split: str | None, folder: Path, settings: Detection
 ) -> None:
-    """Look at all pictures of a path, or of a recipe's split, and write what was found to `folder`."""
-    if wish.labels and wish.detector in ("salient", "given"):
-        raise UserError(f"--labels names the classes of a detector from a file; {wish.detector} has none, leave it out")
+    """Detect regions in all pictures of a path, or of a recipe's split, and write them to `folder`."""
+    if request.labels and request.detector in ("salient", "given"):
+        kind = request.detector
+        raise UserError(f"--labels names the classes of a detector from a file; {kind} has none, leave it out")
     parts = find_parts(data, overrides, split)
-    model = load(wish.model, "auto") if wish.model else None
-    detector, names = _detector(wish, settings.most)
-    words = _lines(wish.vocabulary) if wish.vocabulary else ()
+    model = load(request.model, "auto") if request.model else None
+    detector, names = _detector(request, settings.most)
+    words = _lines(request.vocabulary) if request.vocabulary else ()
     if words and model is None:
         raise UserError("--vocabulary needs --model MODEL, which finds the word for each region")
     describe: Describe = ByModel(model) if model else pixels
     for part, (source, patterns) in parts.items():
         records, home = source.records(patterns), folder / part if len(parts) > 1 else folder
-        if wish.detector == "given" and not any(records.pair(index).boxes for index in range(len(records))):
+        if request.detector == "given" and not any(records.pair(index).boxes for index in range(len(records))):
             raise UserError(
                 f"no record of {', '.join(patterns)} has boxes with tags in its .json; use --detector salient"
             )
-        looking = DetectionRequest(detector, describe, _namer(names, words, model, records, settings.most))
-        note = {"data": [*patterns], "root": source.root, **_made_by(wish)}
-        paths = detect(records, looking, home, note, settings, source.max_bad)
+        detection = DetectionRequest(detector, describe, _namer(names, words, model, records, settings.most))
+        note = {"data": [*patterns], "root": source.root, **_made_by(request)}
+        paths = detect(records, detection, home, note, settings, source.max_bad)
         summarise(records, home, paths)
 
 
-def _detector(wish: RegionsRequest, most: int) -> tuple[Detector, tuple[str, ...]]:
+def _detector(request: RegionsRequest, most: int) -> tuple[Detector, tuple[str, ...]]:
     """The detector, and the names it has for what it finds."""
-    if wish.detector == "salient":
+    if request.detector == "salient":
         return Salient(most), ()
-    if wish.detector == "given":
+    if request.detector == "given":
         return Given(), ("given",)
-    names = _lines(wish.labels) if wish.labels else ()
-    return open_detector(Path(wish.detector), names), names
+    names = _lines(request.labels) if request.labels else ()
+    return open_detector(Path(request.detector), names), names
 
 
 def _namer(names: Sequence[str], words: Sequence[str], model: Model | None, records: Records, most: int) -> Name:
@@ -78,15 +79,15 @@ def _namer(names: Sequence[str], words: Sequence[str], model: Model | None, reco
     return ByCaption(Phrases.learned(captions), most)
 
 
-def _made_by(wish: RegionsRequest) -> dict[str, Any]:
-    """The wish, with digests of the files it names, so that other files under the same names are noticed."""
-    files = [Path(name) for name in (wish.detector, wish.labels, wish.vocabulary) if Path(name).is_file()]
-    weights = [model_folder(Path(wish.model)) / WEIGHTS] if wish.model else []
-    return {**vars(wish), "digest": digest_of(*files, *weights) if files or weights else ""}
+def _made_by(request: RegionsRequest) -> dict[str, Any]:
+    """The request, with a digest of the files it names, so that other files under the same names are noticed."""
+    files = [Path(name) for name in (request.detector, request.labels, request.vocabulary) if Path(name).is_file()]
+    weights = [model_folder(Path(request.model)) / WEIGHTS] if request.model else []
+    return {**vars(request), "digest": digest_of(*files, *weights) if files or weights else ""}
 
 
 def _lines(name: str) -> tuple[str, ...]:
-    """The names in a text file, one a line."""
+    """The names in a text file, one per line."""
     try:
         lines = Path(name).read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:

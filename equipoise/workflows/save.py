@@ -1,4 +1,4 @@
-"""What a run leaves: the model, the results, the report."""
+"""The artifacts of a run: the model, the results, the report."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from equipoise.workflows.finetune_select import SelectedWeights, write_compariso
 
 @dataclass(frozen=True)
 class RunArtifacts:
-    """What is left to write when a run has been trained and evaluated. Made by all processes, written by the first."""
+    """Everything that is written when a run has been trained and evaluated; made by all ranks, written by the first."""
 
     loaded: Loaded
     model: Model
@@ -46,7 +46,7 @@ class RunArtifacts:
     comparison: Comparison | None = None  # of a run that fine-tunes
 
     def write(self, folder: Path) -> None:
-        """The model, the results, the report."""
+        """Write the model, the results and the report."""
         run, findings, config = self.loaded.run, self.findings, dump(self.loaded.table)
         metrics = {f"{name}/{key}": value for name, found in findings.items() for key, value in found.metrics.items()}
         course = temperature_course(self.outcome.records, self.outcome.epoch)
@@ -98,12 +98,12 @@ def collect_artifacts(
     command: str,
     source: Source,
     ranks: Ranks,
-    settled: SelectedWeights | None = None,
+    selected: SelectedWeights | None = None,
 ) -> RunArtifacts:
-    """Evaluate the trained model on `source`, all processes together; or take what was `settled` in its place."""
-    loaded, model = (settled.loaded, settled.model) if settled else (loaded, model)
+    """Evaluate the trained model on `source`, on all ranks together; or take the weights that fine-tuning selected."""
+    loaded, model = (selected.loaded, selected.model) if selected else (loaded, model)
     with sharded_encoding(model, ranks):
-        findings = settled.findings if settled else evaluate(model, source, loaded.run.evaluation)
+        findings = selected.findings if selected else evaluate(model, source, loaded.run.evaluation)
         examples = gather_examples(model, source)
     return RunArtifacts(
         loaded,
@@ -115,7 +115,7 @@ def collect_artifacts(
         examples=examples,
         captions_cut=ranks.total(model.tokens.truncated),
         processes=ranks.world,
-        comparison=settled.comparison if settled else None,
+        comparison=selected.comparison if selected else None,
     )
 
 
@@ -124,7 +124,7 @@ def print_findings(findings: Mapping[str, EvalResult]) -> None:
 
 
 def print_comparison(comparison: Comparison) -> None:
-    """Before and after, side by side."""
+    """Print the numbers before and after fine-tuning, side by side."""
     from rich.console import Console
 
     for data in comparison.numbers:
@@ -135,7 +135,7 @@ def print_comparison(comparison: Comparison) -> None:
 
 
 def write_findings(folder: Path, run: Run, model: str, findings: Mapping[str, EvalResult]) -> None:
-    """JSON in CLIP_benchmark's shape, one file a protocol."""
+    """Write JSON in CLIP_benchmark's shape, one file per protocol."""
     for name, finding in findings.items():
         write_results(
             folder / "results" / f"{name}.json",

@@ -1,5 +1,4 @@
-"""A model whose images and texts are shifted towards each other, as a folder of its own
-(`models/embedding_shift.py`)."""
+"""`equipoise shift`: move image and text embeddings towards each other (`models/embedding_shift.py`)."""
 
 from __future__ import annotations
 
@@ -29,7 +28,7 @@ from equipoise.workflows.load import load_with_settings
 
 @dataclass(frozen=True)
 class ShiftRequest:
-    """What may be chosen of it."""
+    """The options of the sweep."""
 
     amounts: tuple[float, ...] = GRIDS["paper"]
     metric: str = "mean_recall"  # of the validation data; the highest wins
@@ -66,7 +65,7 @@ def shift_model(
 def find_shift(
     model: Model, train: Source, validation: Source, evaluation: Evaluation, chosen: ShiftRequest | None = None
 ) -> ShiftSweep:
-    """The sweep alone, of a model in memory."""
+    """Sweep the amounts for a model in memory."""
     chosen = chosen or ShiftRequest()
     some = _some(train, chosen)
     with Progress(len(some), "measuring") as progress:
@@ -86,17 +85,17 @@ def apply_shift(model: Model, loaded: Loaded, sweep: ShiftSweep) -> str:
 def write_shifted(
     model: Model, loaded: Loaded, sweep: ShiftSweep, out: Path, facts: dict[str, object], command: str = ""
 ) -> None:
-    """The model's folder, shifted, with the sweep beside it."""
+    """Write the folder of the shifted model, with the sweep beside it."""
     config = apply_shift(model, loaded, sweep)
     metrics = {"shift/amount": sweep.best, f"validation/{sweep.metric}": sweep.at(sweep.best)}
     save_model(model, out, config, metrics)
-    said = sentence(sweep)
+    conclusion = sentence(sweep)
     numbers = {
         **facts, "metric": sweep.metric, "pairs": sweep.pairs, "gap": sweep.gap, "best": sweep.best,
         "amounts": list(sweep.amounts), "values": list(sweep.values),
     }  # fmt: skip
-    figure = draw_shift(sweep.amounts, sweep.values, sweep.best, sweep.metric, said)
-    AnalysisReport("shift", said, numbers, figure).write(out, command)
+    figure = draw_shift(sweep.amounts, sweep.values, sweep.best, sweep.metric, conclusion)
+    AnalysisReport("shift", conclusion, numbers, figure).write(out, command)
 
 
 def sentence(sweep: ShiftSweep) -> str:

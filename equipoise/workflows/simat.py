@@ -25,43 +25,43 @@ def transform(
     subject: Subject, files: SimatFiles, settings: SimatSettings, lambdas: tuple[float, ...], split: str, out: Path,
     write: Path | None, command: str,
 ) -> dict[str, SimatSweep]:  # fmt: skip
-    """Ask, find, judge; print and write."""
+    """Transform pictures by words and score what is found; print and write."""
     lambdas = checked(lambdas)
     if write is not None and files.tables is not None:
         raise UserError("--write is for transformations of scenes; those of --files are files already")
-    task = file_task(files) if files.tables is not None else scene_task(subject.source(), settings)
-    asked = _of_split(task, split)
+    whole = file_task(files) if files.tables is not None else scene_task(subject.source(), settings)
+    task = _of_split(whole, split)
     model = subject.model()
     if write is not None:
-        with Progress(len(asked.source), "writing") as progress:
-            write_simat(asked.questions, asked.source, write, model.preprocess.size, progress.update)
-    found = sweep(encode_task(model, asked), asked.questions, lambdas)
+        with Progress(len(task.source), "writing") as progress:
+            write_simat(task.questions, task.source, write, model.preprocess.size, progress.update)
+    found = sweep(encode_task(model, task), task.questions, lambdas)
     place = chosen(found)
-    sentence = _sentence(asked, found, place)
+    sentence = _sentence(task, found, place)
     _print(found, place)
     about = {"data": str(files.tables)} if files.tables is not None else {"sources": settings.sources}
     numbers = {
-        **subject.facts(), **about, "oracle": asked.questions.oracle.name, "database": len(asked.questions.keys),
+        **subject.facts(), **about, "oracle": task.questions.oracle.name, "database": len(task.questions.keys),
         "numbers": named(found), **{name: _plain(one) for name, one in found.items()},
     }  # fmt: skip
     AnalysisReport("simat", sentence, numbers, draw_simat(found, place, sentence)).write(out, command)
     if place is not None:
-        write_found(asked, found, place, out)
+        write_found(task, found, place, out)
     return found
 
 
-def _of_split(asked: SimatTask, split: str) -> SimatTask:
+def _of_split(task: SimatTask, split: str) -> SimatTask:
     if split == BOTH:
-        return asked
-    some = asked.questions.of(split)
+        return task
+    some = task.questions.of(split)
     if not some:
         raise UserError(f"there are no transformations of {split}; choose another --split")
-    return replace(asked, questions=replace(asked.questions, asked=some))
+    return replace(task, questions=replace(task.questions, asked=some))
 
 
-def _sentence(asked: SimatTask, found: dict[str, SimatSweep], place: int | None) -> str:
+def _sentence(task: SimatTask, found: dict[str, SimatSweep], place: int | None) -> str:
     split = TEST if TEST in found else DEV
-    one, judge = found[split], asked.questions.oracle.name
+    one, judge = found[split], task.questions.oracle.name
     if place is None:
         low, high = min(s["all"].score for s in one.scores), max(s["all"].score for s in one.scores)
         return f"SIMAT on {split} is {low:.1f} to {high:.1f} over λ, by {judge}; without dev no λ can be chosen."
@@ -71,7 +71,7 @@ def _sentence(asked: SimatTask, found: dict[str, SimatSweep], place: int | None)
     return (
         f"SIMAT on {split} is {score.score:.1f} ± {score.error:.1f} at λ = {one.lambdas[place]:g}{how}: {parts}; "
         f"finding any picture scores {one.chance['all'].score:.1f}; {score.questions:,} transformations, "
-        f"{len(asked.questions.keys):,} pictures, judged by {judge}."
+        f"{len(task.questions.keys):,} pictures, judged by {judge}."
     )
 
 

@@ -1,4 +1,4 @@
-"""The model that a run starts from. A copy goes into the run's folder, so that the run needs the original no more:
+"""The model that a run starts from. A copy goes into the run's folder, so that resuming does not need the original:
 
 start/        the model before the first step, as a model folder of its own
 """
@@ -31,7 +31,7 @@ class Start:
     path: str  # as it was named
     model: Model
     table: dict[str, Any]  # its settings, resolved
-    metrics: Mapping[str, float]  # what was measured of it; nothing of a model that was imported
+    metrics: Mapping[str, float]  # measured when it was trained; empty for a model of another library
 
     def begin(self, model: Model, run: Run) -> None:
         """Give the run's model the weights of this one."""
@@ -42,28 +42,28 @@ class Start:
         save_model(self.model, folder / START, dump(self.table), self.metrics)
 
     def trained_on(self) -> Run | None:
-        """The run that trained it; None of a model that came from elsewhere, whose settings name no data of its own."""
+        """The run that trained it; None for a model of another library, whose settings name no data."""
         return load_settings(self.table, self.path).run if "step" in self.metrics else None
 
     def _require_same(self, run: Run) -> None:
-        """Weights may fit a model that puts its points elsewhere: that is another one all the same."""
+        """Raises UserError where a setting differs that changes the model but not the shapes of its weights."""
         mine = load_settings(self.table, self.path).run
         for name in FIXED:
             part, _, key = name.partition(".")
-            there, here = (getattr(getattr(one, part), key) if key else getattr(one, part) for one in (mine, run))
-            if there != here:
-                raise UserError(f"{name} is not that of {self.path}: {there} there, {here} here; leave it as it is")
+            old, new = (getattr(getattr(one, part), key) if key else getattr(one, part) for one in (mine, run))
+            if old != new:
+                raise UserError(f"{name} is not that of {self.path}: {old} there, {new} here; leave it as it is")
 
 
 def load_start(path: str | Path) -> Start:
-    """A model folder, or what another library wrote."""
+    """The start model from a model folder, or from the files of another library."""
     model, loaded = load_with_settings(path, torch.device("cpu"))
     metrics = {} if is_foreign(path) else _metrics(model_folder(Path(path)) / METRICS)
     return Start(str(path), model, loaded.table, metrics)
 
 
 def start_of(loaded: Loaded, folder: Path) -> Start | None:
-    """What the run in `folder` starts from: the copy there, or for a new run the model it names."""
+    """The start model of the run in `folder`: the copy in it, or for a new run the model that its settings name."""
     named = loaded.run.finetuning.start
     if not named:
         return None
@@ -78,7 +78,7 @@ def start_of(loaded: Loaded, folder: Path) -> Start | None:
 
 @torch.no_grad()
 def set_temperature(model: Model, tau: float) -> None:
-    """exp(t) = 1/tau, or as it is for 0."""
+    """Set the temperature to tau, exp(t) = 1/tau; 0 leaves it as it is."""
     if not tau:
         return
     t = -math.log(tau)

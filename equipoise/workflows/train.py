@@ -1,4 +1,4 @@
-"""What a run does, from recipe to report: build, train, evaluate, write down. Several processes do it together."""
+"""A run from recipe to report: build, train, evaluate, write; shared by the processes of a launch."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ RUNS = Path("runs")
 
 
 def run_recipe(recipe: str, overrides: Sequence[str], out: Path | None, command: str, resume: bool = False) -> int:
-    """Carry out a recipe; with `resume`, go on with the run that `out` holds, if it holds one."""
+    """Train by a recipe; with `resume`, go on with the run in `out`, if there is one. Returns the exit status."""
     with process_group() as ranks:
         loaded = load_run(recipe, overrides)
         folder = ranks.on_main(lambda: folder_for(loaded.run.name, out, resume))
@@ -32,7 +32,7 @@ def run_recipe(recipe: str, overrides: Sequence[str], out: Path | None, command:
 
 
 def resume_folder(folder: Path, overrides: Sequence[str], command: str) -> int:
-    """Go on with the run in `folder`, by the settings stored there."""
+    """Go on with the run in `folder`, by the settings stored there. Returns the exit status."""
     with process_group() as ranks:
         if not (folder / CONFIG).is_file():
             raise UserError(f"{folder} holds no run to resume: there is no {CONFIG} in it; check the path")
@@ -42,10 +42,10 @@ def resume_folder(folder: Path, overrides: Sequence[str], command: str) -> int:
 def run_training(
     loaded: Loaded, folder: Path, command: str, resume: bool, ranks: Ranks, start: Start | None = None
 ) -> int:
-    """Train, evaluate and report; 0 at the end, 128 + its number if a signal ended the run before. A run that was to
-    make `start` better, and did not, ends with a sentence that says so."""
+    """Train, evaluate and report; returns 0, or 128 + its number if a signal ended the run. Raises UserError after a
+    run that was to make `start` better and did not."""
     set_timeout(ranks, loaded.run.training.rank_timeout)
-    settled = None
+    selected = None
     with locked(folder) if ranks.is_main else nullcontext():
         if ranks.on_main(lambda: _is_finished(loaded, folder, resume)):
             ranks.print(f"The run in {folder} is finished; raise training.steps to train on")
@@ -59,28 +59,29 @@ def run_training(
             ranks.barrier()  # for torchrun ends all as soon as one has left
             return 128 + outcome.signal
         try:
-            settled = select_weights(loaded, start, model.tokens, folder, ranks) if start else None
-            remains = collect_artifacts(loaded, model, outcome, command, loaded.run.data.build("test"), ranks, settled)
-            ranks.on_main(lambda: remains.write(folder))
+            selected = select_weights(loaded, start, model.tokens, folder, ranks) if start else None
+            test = loaded.run.data.build("test")
+            artifacts = collect_artifacts(loaded, model, outcome, command, test, ranks, selected)
+            ranks.on_main(lambda: artifacts.write(folder))
         except KeyboardInterrupt:
             ranks.print(f"Stopped after step {outcome.step}, before the report; {go_on}")
             return 128 + signal.SIGINT
-    comparison = settled.comparison if settled else None
+    comparison = selected.comparison if selected else None
     if ranks.is_main:
-        print_comparison(comparison) if comparison else print_findings(remains.findings)
+        print_comparison(comparison) if comparison else print_findings(artifacts.findings)
     ranks.print(f"\nThe report is {folder / REPORT}; the model is {folder}")
     require_better(comparison, folder)
     return 0
 
 
 def folder_for(name: str, out: Path | None, resume: bool = False) -> Path:
-    """The folder asked for, or one under runs/: a new one, unless the run is to be gone on with."""
+    """`out`, or a folder under runs/: a new one, unless the run is to be resumed."""
     candidates = [RUNS / name, *(RUNS / f"{name}-{number}" for number in range(2, 10_000))]
     return out or next(folder for folder in candidates if resume or not folder.exists())
 
 
 def _is_finished(loaded: Loaded, folder: Path, resume: bool) -> bool:
-    """Whether there is nothing left to do in the folder; a user's mistake if the run may not begin there."""
+    """Whether nothing is left to do in the folder; raises UserError if the run may not begin there."""
     if resume and holds_run(folder):
         require_same(folder, load_stored(folder / CONFIG).table, loaded.table)
     else:
@@ -91,5 +92,6 @@ def _is_finished(loaded: Loaded, folder: Path, resume: bool) -> bool:
 
 
 def require_better(comparison: Comparison | None, folder: Path) -> None:
+    """Raises UserError where fine-tuning has made no model better."""
     if comparison and not comparison.is_better:
         raise UserError(comparison.refusal(str(folder)))

@@ -1,4 +1,4 @@
-"""The model that a recipe describes, trained: data, tokenizer, model and loop put together."""
+"""Training by a recipe: data, tokenizer, model and loop put together."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ CAPTIONS_FOR_TOKENS = 50_000  # enough to learn a vocabulary from
 def train_run(
     loaded: Loaded, folder: Path, ranks: Ranks | None = None, start: Start | None = None
 ) -> tuple[Model, TrainResult]:
-    """The model a recipe describes, trained from nothing or from `start`; metrics and checkpoints in `folder`, whose
-    newest one is gone on from."""
+    """Train the model of a recipe, from scratch, from `start` or from the newest checkpoint in `folder`, which receives
+    metrics and checkpoints."""
     run, ranks = loaded.run, ranks or Ranks()
     device = device_of_rank(run.training.torch_device(), ranks)
     source = run.shuffle.applied_to(run.data.build("train"))
@@ -53,7 +53,7 @@ def train_run(
         if model.shift is not None:
             model.shift.require_measured()
     run.lora.put_into(model)
-    named(model, run.training.trains)  # so that a part which is not there is refused before anything is made
+    named(model, run.training.trains)  # raises UserError for an unknown part before anything is made
     batches = Batches(
         source,
         model.tokens,
@@ -94,7 +94,7 @@ def _begin(folder: Path, loaded: Loaded, start: Start | None) -> None:
 
 
 def _require_metric(name: str, known: Sequence[str]) -> None:
-    """Before training: a wrong name must not cost the steps up to the first evaluation."""
+    """Raises UserError for an unknown metric before training: it must not cost the steps up to the first evaluation."""
     if name not in known:
         raise UserError(f'training.best = "{name}" is not a metric of the validation data; choose {", ".join(known)}')
 

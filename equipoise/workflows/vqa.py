@@ -26,25 +26,25 @@ from equipoise.workflows.subject import Subject
 def probe_questions(
     subject: Subject, files: VqaFiles, val_data: str, settings: VqaProbeSettings, out: Path, command: str
 ) -> VqaResult:
-    """Ask, train, test; print and write. `subject.split` is to test on, where the data is a recipe's."""
+    """Train the probe and test it; print and write. `subject.split` is the test split, where the data is a recipe's."""
     if val_data and files.questions is None:
         raise UserError("--val-data belongs to files of questions; a recipe brings its own test split")
     subjects = replace(subject, split="train"), replace(subject, data=val_data or subject.data)
     train, test = (one.source() for one in subjects)
-    asked = questions_of(train, test, files, subject.seed)
+    questions = questions_of(train, test, files, subject.seed)
     keys = [[source.pair(index).key for index in range(len(source))] for source in (train, test)]
     names = [str(files.questions or "the scenes"), str(files.val_questions or "the scenes")]
-    places = [image_places(*some) for some in zip(asked, keys, names, strict=True)]
+    places = [image_places(*some) for some in zip(questions, keys, names, strict=True)]
     model = subject.model()
     parts = [
         encoded(model, *some)
-        for some in zip((train, test), asked, places, ("to train on", "to test on"), strict=True)
+        for some in zip((train, test), questions, places, ("to train on", "to test on"), strict=True)
     ]  # fmt: skip
     answered = answer_questions(parts[0], parts[1], settings, _bar)
-    guessing = chance(asked[1]) if files.questions is None else {}
+    guessing = chance(questions[1]) if files.questions is None else {}
     sentence = _sentence(answered, guessing)
     _print(answered, guessing)
-    _write_questions(asked, answered, files, out)
+    _write_questions(questions, answered, files, out)
     numbers = {
         **subject.facts(), "settings": asdict(settings), "answers": answered.answers, "chance": guessing,
         "best_of_these_answers": answered.reach, "questions_trained_on": answered.trained_on,
@@ -60,15 +60,15 @@ def _bar(name: str, steps: int) -> Iterator[OnStep]:
         yield lambda step, loss: progress.update(step, loss=f"{loss:.3f}")
 
 
-def _write_questions(asked: Sequence[Sequence[Question]], answered: VqaResult, files: VqaFiles, out: Path) -> None:
-    """The probe's answers in the form of VQA's results, and what was asked about scenes."""
+def _write_questions(questions: Sequence[Sequence[Question]], answered: VqaResult, files: VqaFiles, out: Path) -> None:
+    """The probe's answers in the form of VQA's results, and the questions about scenes."""
     results = [
         {"question_id": one.number, "answer": answer}
-        for one, answer in zip(asked[1], answered.predictions, strict=True)
+        for one, answer in zip(questions[1], answered.predictions, strict=True)
     ]
     write_text(out / "answers.json", json.dumps(results, ensure_ascii=False) + "\n")
     if files.questions is None:
-        for name, some in zip(("train", "test"), asked, strict=True):
+        for name, some in zip(("train", "test"), questions, strict=True):
             write_questions(some, out / f"{name}_questions.json", out / f"{name}_annotations.json")
 
 

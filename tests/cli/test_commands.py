@@ -109,6 +109,14 @@ def test_the_package_runs_as_a_module(module: str) -> None:
     assert done.stdout == f"equipoise {__version__}\n"
 
 
+def test_the_words_of_all_commands_import_nothing_heavy() -> None:
+    script = "import sys; from equipoise.cli.parser import build_parser; build_parser(); print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=ROOT)
+    loaded = set(done.stdout.split())
+    assert {module for module, _ in COMMANDS.values()} <= loaded
+    assert not {"torch", "numpy", "PIL", "matplotlib", "rich", "tokenizers", "equipoise.config"} & loaded
+
+
 def test_every_command_with_data_or_a_recipe_is_found() -> None:
     found = {metavar: {command for command, _ in arguments(metavar)} for metavar in MEANINGS}
     assert {"data check", "embed", "audit", "vqa", "lab similarities"} <= found["DATA"]

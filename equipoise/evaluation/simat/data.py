@@ -29,7 +29,7 @@ KINDS = ("--images", "--crops", "--features")
 
 @dataclass(frozen=True)
 class SimatFiles:
-    """SIMAT's tables and one of three kinds of pictures; none at all where scenes are to be transformed."""
+    """SIMAT's tables and one of three kinds of pictures; none where scenes are transformed."""
 
     tables: Path | None = None
     images: Path | None = None  # Visual Genome's, from which regions are cut
@@ -107,10 +107,11 @@ def encode_task(model: Model, task: SimatTask) -> SimatPoints:
 
 
 def _encoder(model: Model, source: Source) -> Callable[[range | list[int]], Tensor]:
-    """How some pictures become points. A model that reads pictures takes features for its own points."""
+    """The function from indices of pictures to embeddings. For a model that reads pictures, given features are taken as
+    its own embeddings."""
     if not isinstance(source, FeatureFiles):
         require_compatible(model, source)
-        return lambda some: encode_image_subset(model, source, some, BATCH)
+        return lambda indices: encode_image_subset(model, source, indices, BATCH)
     reads_features = model.image_encoder.reads == "features"
     wide, what = (model.image_encoder.width, "encoder") if reads_features else (model.space.dim, "space")
     if source.image_width != wide:
@@ -119,5 +120,5 @@ def _encoder(model: Model, source: Source) -> Callable[[range | list[int]], Tens
             f"`equipoise embed` by {'the encoder it was trained on' if reads_features else 'this model'}"
         )
     if reads_features:
-        return lambda some: encode_image_subset(model, source, some, BATCH)
-    return lambda some: source.image_features(some)[0].to(model.device).float()
+        return lambda indices: encode_image_subset(model, source, indices, BATCH)
+    return lambda indices: source.image_features(indices)[0].to(model.device).float()

@@ -1,4 +1,4 @@
-"""What a model found for each transformation, as a table for programs and a sheet of examples for people."""
+"""SIMAT's results per transformation: a JSON table, and a sheet of example pictures."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ SHEET, TABLE = "simat-examples.png", "found.json"
 SIZE = 160  # pixels of a picture on the sheet
 
 
-def write_found(asked: SimatTask, found: dict[str, SimatSweep], place: int, out: Path) -> None:
-    """At the λ chosen, of test where there is test: all as JSON, a few as pictures."""
+def write_found(task: SimatTask, found: dict[str, SimatSweep], place: int, out: Path) -> None:
+    """Write what was found at the λ chosen, on test where there is test: all as JSON, a few as pictures."""
     split = TEST if TEST in found else DEV
-    questions, answers = asked.questions.of(split), found[split].answers[place]
-    keys = asked.questions.keys
+    questions, answers = task.questions.of(split), found[split].answers[place]
+    keys = task.questions.keys
     records = [
         {"transfo_id": one.number, "source": keys[one.source], "value": one.value, "target": one.target,
          "found": keys[at], "right": right}
         for one, at, right in zip(questions, answers.found.tolist(), answers.right.tolist(), strict=True)
     ]  # fmt: skip
     write_text(out / TABLE, json.dumps(records, indent=0, ensure_ascii=False) + "\n")
-    if asked.can_be_seen:
-        _draw(asked, questions, answers, out / SHEET)
-    print(f"What was found is in {TABLE}{f', examples of it in {SHEET}' if asked.can_be_seen else ''}")
+    if task.can_be_seen:
+        _draw(task, questions, answers, out / SHEET)
+    print(f"What was found is in {TABLE}{f', examples of it in {SHEET}' if task.can_be_seen else ''}")
 
 
-def _draw(asked: SimatTask, questions: Sequence[Transformation], answers: Answers, path: Path) -> None:
+def _draw(task: SimatTask, questions: Sequence[Transformation], answers: Answers, path: Path) -> None:
     """The first of each field that is right, and the first that is wrong: source and what was found side by side."""
     places, right = answers.found.tolist(), answers.right.tolist()
     examples: dict[tuple[str, bool], int] = {}
@@ -42,11 +42,11 @@ def _draw(asked: SimatTask, questions: Sequence[Transformation], answers: Answer
     shown, captions = [], []
     for _, number in sorted(examples.items()):
         one, found = questions[number], places[number]
-        before, after = (asked.source.pair(index).captions[0] for index in (one.source, found))
-        wanted = asked.questions.captions[one.caption]
+        before, after = (task.source.pair(index).captions[0] for index in (one.source, found))
+        target = task.questions.captions[one.caption]
         shown += [one.source, found]
         captions += [
             [before, f"{one.value} -> {one.target}"],
-            [after, "right" if right[number] else f"wrong, for it is not {wanted}"],
+            [after, "right" if right[number] else f"wrong, for it is not {target}"],
         ]
-    contact_sheet(asked.source.images(shown, SIZE), captions, path)
+    contact_sheet(task.source.images(shown, SIZE), captions, path)

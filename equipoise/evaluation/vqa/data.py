@@ -26,7 +26,7 @@ OPTIONS = ("--questions", "--annotations", "--val-questions", "--val-annotations
 
 @dataclass(frozen=True)
 class VqaFiles:
-    """Questions and answers of VQA; none at all where scenes are to be asked about."""
+    """Files of VQA's questions and annotations; none where the questions are about scenes."""
 
     questions: Path | None = None
     annotations: Path | None = None
@@ -42,11 +42,11 @@ class VqaFiles:
     def pairs(self) -> list[tuple[Path, Path]]:
         """Questions and annotations, to train on and to test on."""
         both = (self.questions, self.annotations), (self.val_questions, self.val_annotations)
-        return [(asked, answered) for asked, answered in both if asked is not None and answered is not None]
+        return [(asks, answers) for asks, answers in both if asks is not None and answers is not None]
 
 
 def questions_of(train: Source, test: Source, files: VqaFiles, seed: int) -> list[list[Question]]:
-    """To train on and to test on: from the files, or about scenes."""
+    """Questions to train on and to test on: from the files, or about scenes."""
     if files.questions is not None:
         return [read_questions(*some) for some in files.pairs()]
     pairs = [[source.pair(index) for index in range(len(source))] for source in (train, test)]
@@ -59,7 +59,7 @@ def questions_of(train: Source, test: Source, files: VqaFiles, seed: int) -> lis
 def encoded(
     model: Model, source: Source, questions: Sequence[Question], places: Sequence[int], what: str
 ) -> QuestionSet:
-    """Every picture and every text that is asked about once, on the model's device."""
+    """Encode every picture and every question once, on the model's device."""
     require_compatible(model, source)
     if model.text_encoder.reads != "words":
         raise UserError("this model reads features of texts, so it cannot read questions; give one that reads words")
@@ -75,5 +75,5 @@ def encoded(
             progress.update(len(indices) + min(start + BATCH, len(texts)))
     row, line = ({item: number for number, item in enumerate(items)} for items in (indices, texts))
     which = torch.tensor([row[place] for place in places], device=model.device)
-    said = torch.tensor([line[one.text] for one in questions], device=model.device)
-    return QuestionSet(questions, (torch.cat(images), which), (torch.cat(points), said))
+    text_rows = torch.tensor([line[one.text] for one in questions], device=model.device)
+    return QuestionSet(questions, (torch.cat(images), which), (torch.cat(points), text_rows))

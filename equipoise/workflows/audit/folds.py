@@ -1,4 +1,4 @@
-"""Every pair judged by a model that never saw it: train on all folds but one, judge that one, and so on.
+"""Cross-validation: every pair is judged by a model that was trained on the other folds.
 
 A model that was trained on a wrong pair has learned it by heart in the end, and calls it right.
 """
@@ -26,7 +26,7 @@ QUICK = 1000  # pairs of the fold that show during training how far it has come
 
 
 def training_pairs(run: Run) -> Source:
-    """What is audited, with the wrong captions that the recipe asks for."""
+    """The data to audit, with the wrong captions that the recipe asks for."""
     return run.shuffle.applied_to(run.data.build("train"))
 
 
@@ -56,7 +56,7 @@ def folds(samples: int, count: int, seed: int) -> list[tuple[int, ...]]:
 
 
 def judges(loaded: Loaded, parts: list[tuple[int, ...]], folder: Path, seed: int) -> Iterator[Model]:
-    """For each fold a model trained without it, at its best step; one that is there already is not trained again."""
+    """Train a model per fold without that fold and yield it at its best step; a finished one is not trained again."""
     for number, part in enumerate(parts):
         place = folder / f"fold-{number + 1}-of-{len(parts)}-seed-{seed}"  # a judge of other folds saw other pairs
         run = replace(loaded.run, data=HeldOutData(loaded.run, part), shuffle=Shuffle())  # type: ignore[arg-type]

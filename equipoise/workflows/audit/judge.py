@@ -1,4 +1,4 @@
-"""What a judge says of pairs it has not seen."""
+"""Judging pairs by a model that has not been trained on them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ BATCH = 256
 
 @dataclass(frozen=True)
 class Judgement:
-    """Of the texts of a fold, in the order of its images."""
+    """One judge's numbers for the texts of a fold, in the order of its images."""
 
     reading: NoiseEstimate
     check: NoiseEstimate  # the same with a further share of the pairs shuffled
@@ -28,12 +28,12 @@ class Judgement:
 
 
 def points_of(model: Model, source: Source) -> Pairs:
-    said = captions(source, 0)
-    return Pairs(encode_images(model, source, BATCH).cpu(), said.points(model).cpu(), said.image_of_text)
+    texts = captions(source, 0)
+    return Pairs(encode_images(model, source, BATCH).cpu(), texts.points(model).cpu(), texts.image_of_text)
 
 
 def judge(points: Pairs, model: Model, seed: int, shuffled: float) -> Judgement:
-    """The noise level of the pairs, a check of it, and the probability of each pair to be right."""
+    """Estimate the noise level of the pairs, check it, and give each pair's probability to be right."""
     similarity = model.space.similarity
     reading = read_noise(points, similarity, seed)
     check = read_noise(_shuffled(points, shuffled, seed), similarity, seed)
@@ -45,7 +45,7 @@ def judge(points: Pairs, model: Model, seed: int, shuffled: float) -> Judgement:
 
 
 def pool_of(points: Pairs, seed: int) -> tuple[Pairs, Tensor]:
-    """Some of the pairs, to compare all with, and the number of each image among them, or -1."""
+    """A sample of the pairs, to compare all with, and the place of each image in it, or -1."""
     pool, owners = points.sample(SAMPLE, seed)
     place = torch.full((len(points.images),), -1)
     place[owners] = torch.arange(len(owners))
@@ -53,7 +53,7 @@ def pool_of(points: Pairs, seed: int) -> tuple[Pairs, Tensor]:
 
 
 def _shuffled(points: Pairs, share: float, seed: int) -> Pairs:
-    """The texts of a share of the images, two at least, are passed on among them."""
+    """The pairs with the texts of a share of the images, two at least, shuffled among these."""
     generator = torch.Generator().manual_seed(seed)
     chosen = torch.randperm(len(points.images), generator=generator)[: max(2, int(share * len(points.images)))]
     owner = torch.arange(len(points.images))

@@ -1,4 +1,4 @@
-"""What an audit leaves behind: a sentence, tables, picture sheets.
+"""The report of an audit: a sentence, tables, picture sheets.
 
 audit.json        the noise level, how it was read, and what the data itself knows of its noise
 pairs.csv         every image and text, the most suspicious first
@@ -30,9 +30,9 @@ SHEET, SHEET_SIZE = 16, 192
 
 @dataclass(frozen=True)
 class Verdict:
-    """What the judges say, a row a text, in the order of the source's images."""
+    """The numbers of all judges, one row per text, in the order of the source's images."""
 
-    readings: list[NoiseEstimate]  # one a judge
+    readings: list[NoiseEstimate]  # one per judge
     checks: list[NoiseEstimate]
     sizes: list[int]  # images each of them judged
     shuffled: float
@@ -54,7 +54,7 @@ class Verdict:
 
     @property
     def check(self) -> tuple[float, float]:
-        """The reading with more pairs shuffled: what it should be, and what it is."""
+        """The noise level with more pairs shuffled: expected, and estimated."""
         return 1 - (1 - self.share) * (1 - self.shuffled), self._mean([reading.share for reading in self.checks])
 
     @cached_property

@@ -1,4 +1,4 @@
-"""The audit from beginning to end: judges, their readings, the pairs in order of suspicion, the closest strangers."""
+"""The audit from beginning to end: judges, their noise estimates, pairs in order of suspicion, near duplicates."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def _gathered(parts: list[Tensor], order: Tensor) -> np.ndarray:
 
 
 def _require_same(folder: Path, loaded: Loaded) -> None:
-    """A folder belongs to one audit, that may be gone on with."""
+    """Raises UserError where the folder holds another audit; the same one may be resumed."""
     if (folder / CONFIG).is_file():
         require_same(folder, load_stored(folder / CONFIG).table, loaded.table)
     write_text(folder / CONFIG, dump(loaded.table))

@@ -1,4 +1,4 @@
-"""How good an audit was, where the data knows which of its pairs are wrong (a pair's `truth`)."""
+"""Measuring an audit against the truth, where the data knows which of its pairs are wrong (a pair's `truth`)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def measured(evidence: np.ndarray, alike: Sequence[Sequence[float]], source: Sou
 def _duplicates(
     alike: Sequence[Sequence[float]], truths: Sequence[Mapping[str, Any]], source: Source
 ) -> dict[str, float]:
-    """Of the first pairs named, as many as there are duplicates, the share that is real."""
+    """R-precision of the duplicates: the share of real ones among the first R pairs named, with R real ones in all."""
     real = {
         frozenset((source.pair(index).key, truth[OTHER]))
         for index, truth in enumerate(truths)

@@ -1,4 +1,4 @@
-"""Who computes features, by name, and of which data.
+"""The encoders that compute features, by name.
 
 runs/mine                         a model folder: points, or class tokens before the readout
 timm:NAME                         an image model of timm, its weights from a file or, where asked, the hub
@@ -29,7 +29,7 @@ LONGEST = 512  # tokens of a text, where a model has room for more
 
 @dataclass(frozen=True)
 class EmbedRequest:
-    """What a person asked for."""
+    """The options of the command that choose the encoders."""
 
     model: str
     text: str = ""  # another model for the texts
@@ -40,7 +40,7 @@ class EmbedRequest:
 
 @dataclass(frozen=True)
 class Sides:
-    """The two halves of an embedder; one that only reads images, or only texts, lacks the other."""
+    """The two encoders of an embedder; one that only reads images, or only texts, lacks the other."""
 
     images: ImageSide | None
     texts: TextSide | None
@@ -49,23 +49,23 @@ class Sides:
 
 
 def embed_data(
-    wish: EmbedRequest, data: str, overrides: Sequence[str], split: str, folder: Path, settings: Embedding
+    request: EmbedRequest, data: str, overrides: Sequence[str], split: str, folder: Path, settings: Embedding
 ) -> list[Path]:
     """Write the features of a split of a recipe's data, or of the data at a path, to `folder`."""
     source, about = find_source(data, overrides, split)
-    first = _sides(wish.model, wish)
-    second = _sides(wish.text, wish) if wish.text else first
-    if wish.text and second.texts is None:
-        raise UserError(f"--text {wish.text} reads no texts; give a model that does")
+    first = _sides(request.model, request)
+    second = _sides(request.text, request) if request.text else first
+    if request.text and second.texts is None:
+        raise UserError(f"--text {request.text} reads no texts; give a model that does")
     for sides in (first, second):
         if sides.model is not None:
             require_compatible(sides.model, source)
     note = {
-        "model": wish.model,
+        "model": request.model,
         "weights": first.digest,
-        "text_model": wish.text or wish.model,
+        "text_model": request.text or request.model,
         "text_weights": second.digest,
-        "features": "class tokens" if wish.before_projection else "as the model gives them",
+        "features": "class tokens" if request.before_projection else "as the model gives them",
         "data": about,
     }
     paths = embed(source, first.images, second.texts, folder, note, settings)
@@ -73,38 +73,38 @@ def embed_data(
     return paths
 
 
-def _sides(name: str, wish: EmbedRequest) -> Sides:
+def _sides(name: str, request: EmbedRequest) -> Sides:
     kind, colon, rest = name.partition(":")
     if colon and kind in KINDS:
-        return KINDS[kind](rest, wish)
-    return _model(name, wish)
+        return KINDS[kind](rest, request)
+    return _model(name, request)
 
 
-def _model(name: str, wish: EmbedRequest) -> Sides:
+def _model(name: str, request: EmbedRequest) -> Sides:
     model = load(name, "auto")
 
     def finish(tower: str) -> Finish:
-        return class_tokens if wish.before_projection else lambda features: model.read(tower, features)
+        return class_tokens if request.before_projection else lambda features: model.read(tower, features)
 
     images = ImageSide(model.image_encoder, model.preprocess, finish("image"))
     texts = TextSide(model.text_encoder, model.tokens, finish("text"))
     return Sides(images, texts, digest_of(model_folder(Path(name)) / WEIGHTS), model)
 
 
-def _timm(name: str, wish: EmbedRequest) -> Sides:
-    if not wish.weights and not wish.pretrained:
+def _timm(name: str, request: EmbedRequest) -> Sides:
+    if not request.weights and not request.pretrained:
         raise UserError(f"timm:{name} needs weights; give --weights FILE, or --pretrained to fetch them from the hub")
     preprocess, resized = timm_preprocess(name)
-    encoder = TimmImage.Config(name, wish.weights, pretrained=not wish.weights).build(preprocess.size)
+    encoder = TimmImage.Config(name, request.weights, pretrained=not request.weights).build(preprocess.size)
     encoder.load_pretrained()
-    digest = digest_of(Path(wish.weights)) if wish.weights else ""
+    digest = digest_of(Path(request.weights)) if request.weights else ""
     return Sides(ImageSide(encoder.to(torch_device("auto")), preprocess, resized=resized), None, digest)
 
 
-def _transformers(name: str, wish: EmbedRequest) -> Sides:
+def _transformers(name: str, request: EmbedRequest) -> Sides:
     transformers, folder = import_transformers(), Path(name)
     if not folder.is_dir():
-        if not wish.pretrained:
+        if not request.pretrained:
             raise UserError(f"{name}: there is no such folder; correct it, or give --pretrained to fetch that name")
         folder = Path(_fetched(name))
     room = getattr(

@@ -1,4 +1,4 @@
-"""Features of a whole data set, written once and trained on often: what `equipoise embed` does.
+"""`equipoise embed`: features of a whole data set, written once and trained on often.
 
     00000.safetensors    image [n, w], text [m, w], image_of_text [m]: the row of each text's image in this file
     00000.json           keys [n], captions [m], label [n] where there are labels
@@ -97,7 +97,7 @@ def embed(
     note: Mapping[str, Any],
     settings: Embedding = Embedding(),  # noqa: B008 (frozen)
 ) -> list[Path]:
-    """Writes the files that are not there yet; gives the paths of all. `note` says what made them."""
+    """Write the files that are not there yet and return the paths of all. `note` says what made them."""
     for side in (images, texts):
         if side is not None:
             side.encoder.eval()
@@ -116,7 +116,7 @@ def embed(
 
 
 class _Shard:
-    """What one file will hold."""
+    """The content of one file."""
 
     def __init__(self) -> None:
         self.parts: dict[str, list[Tensor]] = {}
@@ -154,7 +154,7 @@ class _Shard:
 def _encoded(
     images: ImageSide | None, source: Source, indices: Sequence[int], bad: BadRecordCount
 ) -> tuple[Sequence[int], Tensor | None]:
-    """Features of the pictures that can be read, and which those are."""
+    """The indices of the pictures that can be read, and their features."""
     if images is None:
         return indices, None
     try:

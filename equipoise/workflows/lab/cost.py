@@ -28,12 +28,12 @@ def measure_cost(recipe: str, overrides: Sequence[str], class_tokens: Sequence[i
         for done, one in enumerate(towers, 1):
             found[one.name] = costs(one, counts, batch)
             progress.update(done)
-    said = sentence(found)
+    conclusion = sentence(found)
     device = str(next(towers[0].blocks.parameters()).device)
     shown = {name: [asdict(cost) for cost in some] for name, some in found.items()}
     numbers = {"recipe": recipe, "set": list(overrides), "batch": batch, "device": device,
                "threads": torch.get_num_threads(), "towers": shown}  # fmt: skip
-    return AnalysisReport("cost", said, numbers, draw_cost(found, said))
+    return AnalysisReport("cost", conclusion, numbers, draw_cost(found, conclusion))
 
 
 def _towers(run: Run) -> list[TowerCost]:

@@ -34,12 +34,13 @@ def find_equilibrium(
     by_size = [curve(size, 0) for size in sizes]
     by_noise = [curve(sizes[len(sizes) // 2], percent) for percent in sorted(shuffles)]
     learned = float(model.log_scale.detach().exp())
-    said = sentence(by_size, by_noise, highest, learned)
+    conclusion = sentence(by_size, by_noise, highest, learned)
     numbers = {
         **subject.facts(), "average": average, "learned": learned, "temperatures": scales,
         "by_batch_size": [asdict(one) for one in by_size], "by_shuffled": [asdict(one) for one in by_noise],
     }  # fmt: skip
-    return AnalysisReport("equilibrium", said, numbers, draw_equilibrium(by_size, by_noise, scales, learned, said))
+    figure = draw_equilibrium(by_size, by_noise, scales, learned, conclusion)
+    return AnalysisReport("equilibrium", conclusion, numbers, figure)
 
 
 def sentence(by_size: Sequence[Equilibrium], by_noise: Sequence[Equilibrium], highest: float, learned: float) -> str:
@@ -47,10 +48,10 @@ def sentence(by_size: Sequence[Equilibrium], by_noise: Sequence[Equilibrium], hi
         return f"nowhere up to {highest:,g}" if one.balance is None else f"at temperature {one.balance:.3g}"
 
     first, last, clean, noisy = by_size[0], by_size[-1], by_noise[0], by_noise[-1]
-    said = f"Alignment balances uniformity {where(first)} in batches of {first.batch_size:,}"
+    text = f"Alignment balances uniformity {where(first)} in batches of {first.batch_size:,}"
     if last is not first:
-        said += f" and {where(last)} in batches of {last.batch_size:,}"
+        text += f" and {where(last)} in batches of {last.batch_size:,}"
     if noisy is not clean:
-        said += f"; with {noisy.batch_size:,} pairs, {where(clean)} when {100 * clean.shuffled:g}% of the texts are "
-        said += f"shuffled and {where(noisy)} when {100 * noisy.shuffled:g}% are"
-    return f"{said}. The model's own temperature is {learned:.3g}."
+        text += f"; with {noisy.batch_size:,} pairs, {where(clean)} when {100 * clean.shuffled:g}% of the texts are "
+        text += f"shuffled and {where(noisy)} when {100 * noisy.shuffled:g}% are"
+    return f"{text}. The model's own temperature is {learned:.3g}."

@@ -31,14 +31,14 @@ def draw_around(
         losses = loss_surface(model, batch, (directions[0], directions[1]), places, (low, high), progress.update)
     with Progress(grid, "gradient") as progress:
         norms = gradient_norms(model, batch, directions[0], places, scales, progress.update)
-    said = sentence(losses.numpy(), (low, high), norms.numpy(), scales)
+    conclusion = sentence(losses.numpy(), (low, high), norms.numpy(), scales)
     numbers = {
         **subject.facts(), "batch_size": batch_size, "cosine_of_directions": cosine(*directions), "places": places,
         "temperatures": [low, high], "losses": losses.tolist(),
         "gradient_temperatures": scales, "gradient_norms": norms.tolist(),
     }  # fmt: skip
-    figure = draw_landscape(losses.numpy(), places, (low, high), norms.numpy(), places, scales, said)
-    return AnalysisReport("landscape", said, numbers, figure)
+    figure = draw_landscape(losses.numpy(), places, (low, high), norms.numpy(), places, scales, conclusion)
+    return AnalysisReport("landscape", conclusion, numbers, figure)
 
 
 def _checked(temperatures: tuple[float, float], grid: int, reach: float) -> tuple[float, float]:

@@ -23,9 +23,9 @@ def compare_similarities(subject: Subject, other: str, pairs: int, bins: int) ->
     found = {f"In domain ({subject.shown})": _of(model, subject, pairs, bins)}
     if other:
         found[f"Out of domain ({outside.shown})"] = _of(model, outside, pairs, bins)
-    said = sentence(found)
+    conclusion = sentence(found)
     numbers = {**subject.facts(), "distributions": {name: asdict(one) for name, one in found.items()}}
-    return AnalysisReport("similarities", said, numbers, draw_similarities(found, said))
+    return AnalysisReport("similarities", conclusion, numbers, draw_similarities(found, conclusion))
 
 
 def _of(model: Model, subject: Subject, pairs: int, bins: int) -> Similarities:

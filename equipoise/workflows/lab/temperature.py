@@ -21,11 +21,12 @@ from equipoise.types import UserError
 def follow_temperature(folders: Sequence[Path], epoch_steps: int | None) -> AnalysisReport:
     """The curves of runs; an epoch is as long as each run's data says, or `epoch_steps`."""
     read = [(folder, read_temperature(folder), _settings(folder)) for folder in folders]
-    curves = _told_apart([_curve(folder, records, loaded, epoch_steps) for folder, records, loaded in read])
+    curves = _distinct_labels([_curve(folder, records, loaded, epoch_steps) for folder, records, loaded in read])
     bounds = {loaded.run.temperature.within(loaded.run.space).max_scale for _, _, loaded in read}
-    said = " ".join(_about(curve) for curve in curves)
-    figure = draw_temperatures(curves, bounds.pop() if len(bounds) == 1 else None, said)
-    return AnalysisReport("temperature", said, {"runs": [{**asdict(c), "final": c.final} for c in curves]}, figure)
+    conclusion = " ".join(_about(curve) for curve in curves)
+    figure = draw_temperatures(curves, bounds.pop() if len(bounds) == 1 else None, conclusion)
+    numbers = {"runs": [{**asdict(curve), "final": curve.final} for curve in curves]}
+    return AnalysisReport("temperature", conclusion, numbers, figure)
 
 
 def _settings(folder: Path) -> Loaded:
@@ -60,7 +61,7 @@ def _space(table: Mapping[str, Any]) -> str:
     return f"{table['name']}({', '.join(further)})" if further else str(table["name"])
 
 
-def _told_apart(curves: list[TemperatureCurve]) -> list[TemperatureCurve]:
+def _distinct_labels(curves: list[TemperatureCurve]) -> list[TemperatureCurve]:
     """Runs of the same space and start get their folder's name as well."""
     often = Counter(curve.label for curve in curves)
     return [

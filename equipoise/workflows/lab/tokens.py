@@ -28,10 +28,10 @@ def leave_tokens_out(subject: Subject, task: str, draws: int) -> AnalysisReport:
     m = sub_spheres(model.space)
     measure, chance, what = (_zero_shot if task == "zero_shot" else _retrieval)(model, subject.source())
     found = subset_accuracies(measure, m, draws, subject.seed)
-    said = sentence(found, chance, what)
+    conclusion = sentence(found, chance, what)
     subsets = [{**asdict(one), "mean": one.mean, "deviation": one.deviation} for one in found]
     numbers = {**subject.facts(), "task": task, "chance": chance, "subsets": subsets}
-    return AnalysisReport("tokens", said, numbers, draw_tokens(found, chance, what, said))
+    return AnalysisReport("tokens", conclusion, numbers, draw_tokens(found, chance, what, conclusion))
 
 
 def _zero_shot(model: Model, source: Source) -> tuple[Measure, float, str]:
@@ -47,14 +47,14 @@ def _zero_shot(model: Model, source: Source) -> tuple[Measure, float, str]:
 
 
 def _retrieval(model: Model, source: Source) -> tuple[Measure, float, str]:
-    images, said = encode_images(model, source, 256), captions(source, 1)
-    texts = said.points(model)
+    images, caption_set = encode_images(model, source, 256), captions(source, 1)
+    texts = caption_set.points(model)
 
     def measure(mask: Mask) -> float:
-        numbers = retrieval(mask(images), mask(texts), model.similarity, said.image_of_text)
+        numbers = retrieval(mask(images), mask(texts), model.similarity, caption_set.image_of_text)
         return numbers["text_to_image_R@1"]
 
-    chance = retrieval_chance(len(images), said.image_of_text)["text_to_image_R@1"]
+    chance = retrieval_chance(len(images), caption_set.image_of_text)["text_to_image_R@1"]
     return measure, chance, "R@1, text to image"
 
 
