@@ -45,6 +45,10 @@ class LayeredTable:
     def names(self) -> list[str]:
         return list(dict.fromkeys(name for layer in self.layers for name in layer.values))
 
+    def newest_first(self) -> list[str]:
+        """The names of all keys, those of the newest layer first."""
+        return list(dict.fromkeys(name for layer in reversed(self.layers) for name in layer.values))
+
     def __contains__(self, name: str) -> bool:
         return any(name in layer.values for layer in self.layers)
 

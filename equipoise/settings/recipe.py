@@ -19,7 +19,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
-from equipoise.settings.layers import TOO_DEEP, Layer, LayeredTable, parse, require_shallow, shown
+from equipoise.settings.layers import DEEPEST, TOO_DEEP, Layer, LayeredTable, parse, require_shallow, shown
 from equipoise.settings.toml import Key, key_lines
 from equipoise.types import UserError
 
@@ -145,6 +145,8 @@ def command_line(overrides: Iterable[str], source: str) -> Layer:
         if not equals or not key:
             raise UserError(f"--set {_line(text)}: this is not of the form key=value; write for example --set a.b=100")
         place = f"--set {_line(written)}"
+        if len(key) > DEEPEST:
+            raise UserError(f"{place[:60]}...: {TOO_DEEP}")
         places |= {key[:depth]: place for depth in range(1, len(key) + 1)}
         table = values
         for name in key[:-1]:

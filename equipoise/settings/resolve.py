@@ -16,6 +16,7 @@ import importlib
 import re
 from collections.abc import Mapping
 from dataclasses import MISSING, Field, fields, is_dataclass
+from functools import cache
 from operator import attrgetter
 from typing import Any, TypeVar, get_type_hints
 
@@ -42,7 +43,7 @@ def _build(cls: type[T], preset: T | None, table: LayeredTable) -> tuple[T, dict
         if name not in parts:
             ending = suggestion(name, list(parts))
             raise table.error(f'unknown key "{table.full(name)}"; {ending}', name)
-    hints = get_type_hints(cls)
+    hints = _types(cls)
     values, full = {}, {}
     for name, part in parts.items():
         values[name], entry = _part(part, hints[name], preset, table)
@@ -53,6 +54,12 @@ def _build(cls: type[T], preset: T | None, table: LayeredTable) -> tuple[T, dict
         if name in table:
             _require_bounds(part, hints[name], values[name], table)
     return built, full
+
+
+@cache
+def _types(cls: type) -> dict[str, Any]:
+    """The annotations of a class; evaluating them is most of the time of resolving."""
+    return get_type_hints(cls)
 
 
 def _part(part: Field[Any], hint: Any, preset: Any, table: LayeredTable) -> tuple[Any, Any]:
@@ -192,7 +199,7 @@ def _no_settings(option: Any) -> str:
     cls = option if isinstance(option, type) else type(option)
     parts = [part for part in fields(cls) if part.init]
     try:
-        hints = get_type_hints(cls)
+        hints = _types(cls)
         for part in parts:
             if CHOICES not in part.metadata:
                 [expected(hint) for hint in alternatives(hints[part.name]) if not is_dataclass(hint)]
@@ -210,6 +217,6 @@ def _construct(cls: type[T], values: Mapping[str, Any], table: LayeredTable) -> 
     try:
         return cls(**values)
     except ValueError as error:
-        blamed = [name for name in table.names() if re.search(rf"\b{re.escape(name)}\b", str(error))]
+        blamed = [name for name in table.newest_first() if re.search(rf"\b{re.escape(name)}\b", str(error))]
         subject = f"{'.'.join(table.key)}: " if table.key else ""
         raise UserError(f"{table.where(*blamed[:1])}: {subject}{error}") from error
