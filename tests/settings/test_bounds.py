@@ -12,7 +12,8 @@ import pytest
 from equipoise.config import load_layers, load_run
 from equipoise.settings.bounds import BY_KIND, SEED, Bounds, bounded, bounds_for, within
 from equipoise.settings.layers import LayeredTable, parse
-from equipoise.settings.recipe import command_line, recipe_layers
+from equipoise.settings.overrides import command_line
+from equipoise.settings.recipe import recipe_layers
 from equipoise.settings.resolve import resolve
 from equipoise.types import UserError
 
