@@ -16,7 +16,8 @@ from typing import Any
 
 from equipoise.finetuning.methods import METHODS
 from equipoise.settings.layers import Layer
-from equipoise.settings.recipe import BUILT_IN, METHOD_FOLDER, PathLike, command_line, recipe_layers
+from equipoise.settings.overrides import command_line
+from equipoise.settings.recipe import BUILT_IN, METHOD_FOLDER, PathLike, recipe_layers
 from equipoise.types import UserError
 
 MODEL_TABLES = (

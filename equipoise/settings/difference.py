@@ -1,4 +1,4 @@
-"""Where two resolved tables of settings differ."""
+"""Differences between two resolved tables of settings."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from equipoise.settings.layers import shown
 
-MOST = 4  # differences told in one sentence
+MOST = 4  # differences listed in one sentence
 
 
 def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
@@ -18,19 +18,21 @@ def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, tup
 
 
 def told(changes: Mapping[str, tuple[Any, Any]]) -> str:
-    """The differences as part of a sentence."""
-    some = [f"{key} is {_value(old)} there and {_value(new)} here" for key, (old, new) in list(changes.items())[:MOST]]
-    rest = len(changes) - len(some)
-    return ", ".join(some) + (f", and {rest} more differ" if rest else "")
+    """Describe the differences as part of a sentence."""
+    listed = [
+        f"{key} is {_value(old)} there and {_value(new)} here" for key, (old, new) in list(changes.items())[:MOST]
+    ]
+    rest = len(changes) - len(listed)
+    return ", ".join(listed) + (f", and {rest} more differ" if rest else "")
 
 
 def _value(value: Any) -> str:
     return "absent" if value is None else shown(value)
 
 
-def _flat(table: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
+def _flat(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
     for name, value in table.items():
         if isinstance(value, Mapping):
-            yield from _flat(value, f"{before}{name}.")
+            yield from _flat(value, f"{prefix}{name}.")
         else:
-            yield f"{before}{name}", list(value) if isinstance(value, tuple) else value
+            yield f"{prefix}{name}", list(value) if isinstance(value, tuple) else value

@@ -24,9 +24,9 @@ TOO_DEEP = f"tables and lists lie in each other more than {DEEPEST} deep; no set
 
 @dataclass(frozen=True)
 class Layer:
-    """The keys of one source, narrowed to one table."""
+    """Keys that one source wrote, narrowed to one table."""
 
-    source: str  # what an error names when no key is to blame
+    source: str  # named by errors that no single key causes
     values: Mapping[str, Any]
     places: Mapping[Key, str]  # full key -> where it was written, as an error names it
     trusted: bool = False  # whether the user named this source; what was stored with a model is not (`trust.py`)
@@ -37,13 +37,17 @@ class Layer:
 
 @dataclass(frozen=True)
 class LayeredTable:
-    """One table as its layers wrote it, oldest first."""
+    """Table of settings as a stack of layers, oldest first."""
 
     layers: tuple[Layer, ...]
     key: Key = ()  # of this table, from the top
 
     def names(self) -> list[str]:
         return list(dict.fromkeys(name for layer in self.layers for name in layer.values))
+
+    def newest_first(self) -> list[str]:
+        """The names of all keys, those of the newest layer first."""
+        return list(dict.fromkeys(name for layer in reversed(self.layers) for name in layer.values))
 
     def __contains__(self, name: str) -> bool:
         return any(name in layer.values for layer in self.layers)
@@ -68,7 +72,7 @@ class LayeredTable:
         )
 
     def chosen(self, default: str) -> tuple[str, LayeredTable]:
-        """The choice in force by `name`, and the other keys, without those written for a former choice."""
+        """Return the choice in force by `name`, and the other keys without those written for a former choice."""
         current = default
         kept: list[Layer] = []
         for layer in self.layers:
@@ -84,7 +88,7 @@ class LayeredTable:
         return ".".join((*self.key, name))
 
     def where(self, *names: str) -> str:
-        """Where a key was written; where it was not, the nearest table around it that was."""
+        """Place where a key was written, or else the nearest table around it that was written."""
         key = (*self.key, *names)
         for depth in range(len(key), 0, -1):
             for layer in reversed(self.layers):
@@ -100,7 +104,7 @@ class LayeredTable:
 
 
 def parse(text: str, source: str, trusted: bool = False) -> Layer:
-    """TOML text as a layer; `source` names it in errors."""
+    """Parse TOML text into a layer; `source` names it in errors."""
     try:
         values = tomllib.loads(text)
         require_shallow(values)
@@ -128,7 +132,7 @@ def _items(outer: dict[str, Any] | list[Any]) -> list[Any]:
 
 
 def shown(value: Any) -> str:
-    """A value as its writer knows it, shortened for a message."""
+    """Format a value as TOML writes it, shortened for a message."""
     if isinstance(value, Mapping):
         return "a table"
     try:
@@ -139,7 +143,7 @@ def shown(value: Any) -> str:
 
 
 def suggestion(word: str, known: Sequence[str]) -> str:
-    """How an error about an unknown word ends."""
+    """Suggest the nearest known word, or list them, as the end of an error message."""
     near = difflib.get_close_matches(word, known, n=1)
     if near:
         return f'did you mean "{near[0]}"?'

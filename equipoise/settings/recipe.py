@@ -4,23 +4,21 @@
     [training]
     steps = 500               everything else overrides the parent, key by key
 
-A recipe is asked for by name (built in) or by path. See `layers.py` for what is read, `resolve.py` for what becomes of
-it.
+A recipe is requested by name (built in) or by path. `layers.py` holds what is read, `resolve.py` turns it into objects.
 """
 
 from __future__ import annotations
 
 import difflib
 import os
-import tomllib
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from importlib.resources import files
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
-from equipoise.settings.layers import TOO_DEEP, Layer, LayeredTable, parse, require_shallow, shown
-from equipoise.settings.toml import Key, key_lines
+from equipoise.settings.layers import Layer, LayeredTable, parse, shown
+from equipoise.settings.overrides import command_line
 from equipoise.types import UserError
 
 BUILT_IN = Path(str(files("equipoise"))) / "recipes"
@@ -89,7 +87,7 @@ def builtin_recipes() -> dict[str, str]:
 
 
 def header(name_or_path: PathLike) -> str:
-    """The comment a recipe opens with: command, hardware, time, expected score."""
+    """Return the comment a recipe opens with: command, hardware, time, expected score."""
     lines = _text(find_recipe(name_or_path)).lstrip().splitlines()
     comment = takewhile(lambda line: line.startswith("#"), lines)
     return "\n".join(line.removeprefix("#").removeprefix(" ").rstrip() for line in comment)
@@ -148,61 +146,6 @@ def _parent(file: Path, name: Any) -> Path:
     raise UserError(f'no recipe "{name}" beside this file or among the built-in ones: {_nearest_first(name)}')
 
 
-def command_line(overrides: Iterable[str], source: str) -> Layer:
-    """All `--set` texts as one layer: their order is free, except that the last of one key wins."""
-    values: dict[str, Any] = {}
-    places: dict[Key, str] = {}
-    for text in overrides:
-        _require_text(text)
-        written, equals, value = text.partition("=")
-        key = _parsed_key(written)
-        if not equals or not key:
-            raise UserError(f"--set {_line(text)}: this is not of the form key=value; write for example --set a.b=100")
-        place = f"--set {_line(written)}"
-        places |= {key[:depth]: place for depth in range(1, len(key) + 1)}
-        table = values
-        for name in key[:-1]:
-            table = table.setdefault(name, {})
-            if not isinstance(table, dict):
-                raise UserError(f'{place}: "{name}" was already set to {shown(table)}; leave out one of the two')
-        table[key[-1]] = _parsed_value(value.strip(), place)
-    return Layer(source, values, places, trusted=True)
-
-
-def _require_text(text: str) -> None:
-    try:
-        text.encode()
-    except UnicodeEncodeError:  # bytes of the command line that are not UTF-8 arrive as surrogates
-        raise UserError(f"--set {_line(text)}: this is not UTF-8 text; write it in UTF-8") from None
-
-
-def _line(text: str) -> str:
-    """Any text as part of one printable line."""
-    text = text.strip()
-    return text if text.isprintable() else text.encode("unicode_escape").decode()
-
-
-def _parsed_key(text: str) -> Key:
-    """A key as TOML reads it, dotted or quoted; empty where it is none."""
-    try:
-        tomllib.loads(f"{text} = 0")
-    except (ValueError, RecursionError):
-        return ()
-    return max(key_lines(f"{text} = 0"), key=len, default=())
-
-
-def _parsed_value(text: str, place: str) -> Any:
-    """A TOML value, or a bare word as text."""
-    try:
-        parsed = tomllib.loads(f"value = {text}")
-        require_shallow(parsed)
-    except RecursionError:
-        raise UserError(f"{place}: {TOO_DEEP}") from None
-    except ValueError:
-        return text
-    return parsed["value"] if len(parsed) == 1 else text
-
-
 def built_in_files() -> dict[str, Path]:
     """Built-in recipes by name; their folders sort them by paper and are no part of the name."""
     files = [file for file in BUILT_IN.rglob("*.toml") if file.parent.name != METHOD_FOLDER]
@@ -210,7 +153,7 @@ def built_in_files() -> dict[str, Path]:
 
 
 def _nearest_first(name: str) -> str:
-    """A few of the built-in recipes."""
+    """List a few built-in recipes, the nearest names first."""
     known = sorted(built_in_files(), key=lambda other: -difflib.SequenceMatcher(None, name, other).ratio())
     more = " (`equipoise recipes` lists all)" if len(known) > NAMED else ""
     return (", ".join(known[:NAMED]) or "none") + more

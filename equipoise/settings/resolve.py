@@ -12,37 +12,35 @@ Nothing is guessed: an unknown key, a wrong type or a refused value is an error 
 
 from __future__ import annotations
 
-import importlib
 import re
 from collections.abc import Mapping
 from dataclasses import MISSING, Field, fields, is_dataclass
-from operator import attrgetter
-from typing import Any, TypeVar, get_type_hints
+from typing import Any, TypeVar
 
 from equipoise.settings.bounds import require_finite, require_within
 from equipoise.settings.choice import CHOICES, DEFAULT, MANY
 from equipoise.settings.layers import LayeredTable, shown, suggestion
+from equipoise.settings.options import find_option, schema, types_of
 from equipoise.settings.trust import WRITES, current_trust
-from equipoise.settings.values import Mismatch, alternatives, convert, expected
+from equipoise.settings.values import Mismatch, alternatives, convert
 from equipoise.types import UserError
 
 T = TypeVar("T")
-FULL_NAME = re.compile(r"\w+(\.\w+)*:\w+(\.\w+)*")  # package.module:attribute
 
 
 def resolve(cls: type[T], table: LayeredTable) -> tuple[T, dict[str, Any]]:
-    """The object a table describes, and the same table with every key filled in."""
+    """Build the object a table describes; also return the table with every key filled in."""
     return _build(cls, None, table)
 
 
 def _build(cls: type[T], preset: T | None, table: LayeredTable) -> tuple[T, dict[str, Any]]:
-    """One dataclass, with the values of `preset`, where there is one, as defaults."""
+    """Build one dataclass, with the values of `preset`, where there is one, as defaults."""
     parts = {part.name: part for part in fields(cls) if part.init}  # type: ignore[arg-type]
     for name in table.names():
         if name not in parts:
             ending = suggestion(name, list(parts))
             raise table.error(f'unknown key "{table.full(name)}"; {ending}', name)
-    hints = get_type_hints(cls)
+    hints = types_of(cls)
     values, full = {}, {}
     for name, part in parts.items():
         values[name], entry = _part(part, hints[name], preset, table)
@@ -113,7 +111,7 @@ def _default(part: Field[Any], preset: Any) -> Any:
 
 
 def _chosen(part: Field[Any], preset: Any, table: LayeredTable) -> tuple[Any, dict[str, Any]]:
-    """The component a choice's `name` picks, built from the other keys of its table."""
+    """Build the component that a choice's `name` picks from the other keys of its table."""
     options = part.metadata[CHOICES]
     usual = None if preset is None else getattr(preset, part.name)
     usual_name = part.metadata[DEFAULT] if preset is None else _name_of(usual, options)
@@ -123,93 +121,40 @@ def _chosen(part: Field[Any], preset: Any, table: LayeredTable) -> tuple[Any, di
         current_trust().code.add(name)  # for stored settings will name it
         option = usual
     else:
-        option = _option(name, options, table, inner.trusts("name"))
+        option = find_option(name, options, table, inner.trusts("name"))
     value, full = _component(option, table)
     assert "name" not in full, f"{type(value)} cannot be a choice: its field `name` would hide the choice's own"
     return value, {"name": name, **full}
 
 
 def _chosen_many(part: Field[Any], table: LayeredTable) -> tuple[dict[str, Any], dict[str, Any]]:
-    """A component for each sub-table, by the name of that."""
+    """Build one component per sub-table, by the sub-table's name."""
     options, default = part.metadata[CHOICES], part.metadata[DEFAULT]
     values, full = {}, {}
     for key in table.names():
         name, inner = table.child(key).chosen(default)
-        option = _option(name, options, inner, table.child(key).trusts("name"))
+        option = find_option(name, options, inner, table.child(key).trusts("name"))
         values[key], entry = _component(option, inner)
         full[key] = {"name": name, **entry}
     return values, full
 
 
 def _component(option: Any, table: LayeredTable) -> tuple[Any, dict[str, Any]]:
-    """A dataclass, or a preset with some of its values changed."""
+    """Build a dataclass, or a preset with some of its values changed."""
     return _build(option, None, table) if isinstance(option, type) else _build(type(option), option, table)
 
 
 def _name_of(value: Any, options: Mapping[str, Any]) -> str:
     """The name of the option that a value of a preset comes from."""
     same = [name for name, option in options.items() if option == value]
-    kind = [name for name, option in options.items() if type(value) in (_schema(option), type(option))]
+    kind = [name for name, option in options.items() if type(value) in (schema(option), type(option))]
     return (same + kind + [f"{type(value).__module__}:{type(value).__qualname__}"])[0]
-
-
-def _option(name: str, options: Mapping[str, Any], table: LayeredTable, trusted: bool) -> Any:
-    """The dataclass or preset that a name stands for; `trusted` says whether the user wrote the name."""
-    if name in options:
-        return _schema(options[name])
-    chosen = ".".join(table.key)
-    if not FULL_NAME.fullmatch(name):
-        ending = suggestion(name, list(options))
-        raise table.error(f'unknown choice "{name}" for "{chosen}"; {ending}', "name")
-    _require_trust(name, chosen, table, trusted)
-    module, _, attribute = name.partition(":")
-    try:
-        option = _schema(attrgetter(attribute)(importlib.import_module(module)))
-    except (ImportError, AttributeError) as error:
-        raise table.error(f'cannot import "{name}" for "{chosen}": {error}', "name") from error
-    if not is_dataclass(option):
-        raise table.error(f'"{name}" for "{chosen}" is not a dataclass, nor has it a Config that is one', "name")
-    if reason := _no_settings(option):
-        raise table.error(f'"{name}" for "{chosen}" does not hold settings: {reason}', "name")
-    return option
-
-
-def _require_trust(name: str, chosen: str, table: LayeredTable, trusted: bool) -> None:
-    """Import code only where the user named it, or trusts its package."""
-    if trusted:
-        current_trust().code.add(name)
-    elif not current_trust().may_import(name):
-        package = name.partition(":")[0].partition(".")[0]
-        raise table.error(
-            f'"{chosen}" is the Python code "{name}", which stored settings may not import by themselves; if you trust '
-            f'it, add --trust {package}, or eq.load(..., trust=("{package}",))',
-            "name",
-        )
-
-
-def _no_settings(option: Any) -> str:
-    """Why a dataclass that was imported cannot be read from a table; empty where it can."""
-    cls = option if isinstance(option, type) else type(option)
-    parts = [part for part in fields(cls) if part.init]
-    try:
-        hints = get_type_hints(cls)
-        for part in parts:
-            if CHOICES not in part.metadata:
-                [expected(hint) for hint in alternatives(hints[part.name]) if not is_dataclass(hint)]
-    except (NameError, TypeError, KeyError) as error:
-        return f"the types of its fields are not those of settings ({error})"
-    return 'it has a field "name"' if any(part.name == "name" for part in parts) else ""
-
-
-def _schema(option: Any) -> Any:
-    """The dataclass that holds a component's settings: itself, or its nested `Config`."""
-    return option if is_dataclass(option) else getattr(option, "Config", None)
 
 
 def _construct(cls: type[T], values: Mapping[str, Any], table: LayeredTable) -> T:
     try:
         return cls(**values)
     except ValueError as error:
-        blamed = [name for name in table.names() if re.search(rf"\b{re.escape(name)}\b", str(error))]
+        blamed = [name for name in table.newest_first() if re.search(rf"\b{re.escape(name)}\b", str(error))]
         subject = f"{'.'.join(table.key)}: " if table.key else ""
         raise UserError(f"{table.where(*blamed[:1])}: {subject}{error}") from error

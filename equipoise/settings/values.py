@@ -20,7 +20,7 @@ class Mismatch(Exception):
 
 
 def convert(value: Any, hint: Any) -> Any:
-    """The value as the annotation wants it: whole numbers become floats, lists become tuples."""
+    """Convert a value to its annotation: whole numbers become floats, lists become tuples; raise Mismatch otherwise."""
     for option in alternatives(hint):
         try:
             return _convert(value, option)
@@ -74,7 +74,7 @@ def _as_float(value: int) -> float:
 
 
 def expected(hint: Any) -> str:
-    """An annotation in words."""
+    """Describe an annotation in words."""
     return " or ".join(map(_expected, alternatives(hint)))
 
 

@@ -183,13 +183,51 @@ def test_set(write: Write) -> None:
     assert table.where("unwritten") == str(path)
 
 
-@pytest.mark.parametrize("text", ["training.steps", "", "=3", "a..b=1", "a b=1", "[a]=1", "."])
+@pytest.mark.parametrize("text", ["training.steps", "", "=3", "a..b=1", "a b=1", "[a]=1", ".", "#x=1"])
 def test_set_without_key_or_value(write: Write, text: str) -> None:
     assert refusal(write("mine.toml", ""), [text]).startswith(f"--set {text}: this is not of the form key=value")
 
 
 def test_set_takes_one_value(write: Write) -> None:
     assert merged(read_recipe(write("mine.toml", ""), ["name=1\nseed = 2"])) == {"name": "1\nseed = 2"}
+
+
+def test_set_stays_in_one_line_of_text(write: Write) -> None:
+    path = write("mine.toml", "")
+    assert refusal(path, ["name=\udcff"]) == r"--set name=\udcff: this is not UTF-8 text; write it in UTF-8"
+    assert refusal(path, ["a\nb"]).startswith(r"--set a\nb: this is not of the form key=value")
+
+
+@pytest.mark.parametrize("depth", [40, 600, 50_000])
+@pytest.mark.parametrize(("opened", "closed"), [("[", "]"), ("{a = ", "}")])
+def test_settings_that_are_nested_too_deep(write: Write, depth: int, opened: str, closed: str) -> None:
+    value = f"{opened * depth}1{closed * depth}"
+    assert refusal(write("mine.toml", ""), [f"seed={value}"]).startswith(
+        "--set seed: tables and lists lie in each other"
+    )
+    path = write("deep.toml", f"seed = {value}\n")
+    assert refusal(path).startswith(f"{path}: tables and lists lie in each other")
+
+
+@pytest.mark.parametrize("depth", [40, 2000])
+def test_keys_that_are_nested_too_deep(write: Write, depth: int) -> None:
+    key = ".".join("a" * depth)
+    path = write("deep.toml", f"{key} = 1\n")
+    assert refusal(path).startswith(f"{path}: tables and lists lie in each other")
+    assert "tables and lists lie in each other" in refusal(write("mine.toml", ""), [f"{key}=1"])
+
+
+def test_a_chain_of_recipes_has_an_end(write: Write) -> None:
+    for number in range(990):
+        write(f"{number}.toml", f'extends = "{number + 1}"\n')
+    last = write("990.toml", "seed = 1\n")
+    assert "recipe number 33 of a chain" in refusal(last.with_name("0.toml"))
+    assert merged(read_recipe(last.with_name("958.toml"))) == {"seed": 1}
+
+
+def test_a_file_that_is_no_recipe_is_not_read_to_its_end(write: Write) -> None:
+    assert "no recipe is" in refusal("/dev/zero")
+    assert "no recipe is" in refusal(write("large.toml", "#" * 2**21))
 
 
 def test_set_against_itself(write: Write) -> None:
