@@ -17,8 +17,9 @@ from typing import Any
 from equipoise.data import SOURCES, SourceConfig
 from equipoise.data.augment import Augment
 from equipoise.data.caption_shuffle import Shuffle
+from equipoise.data.keep import Clean, Keep
 from equipoise.data.preprocess import Preprocess
-from equipoise.data.source import CLASS_PROMPTS, MASKED_WORDS
+from equipoise.data.source import CLASS_PROMPTS, MASKED_WORDS, Source
 from equipoise.data.tokenizer import CaptionTokenizer
 from equipoise.encoders import IMAGE_ENCODERS, TEXT_ENCODERS, ImageConfig, TextConfig
 from equipoise.evaluation.evaluate import Evaluation
@@ -49,6 +50,8 @@ class Run:
     seed: int = 0
     data: SourceConfig = choice(SOURCES, "scenes")
     shuffle: Shuffle = field(default_factory=Shuffle)
+    keep: Keep = field(default_factory=Keep)
+    clean: Clean = field(default_factory=Clean)
     tokens: CaptionTokenizer.Config = field(default_factory=CaptionTokenizer.Config)
     preprocess: Preprocess = field(default_factory=Preprocess)
     augment: Augment = field(default_factory=Augment)
@@ -76,6 +79,15 @@ class Run:
                 "shuffle exchanges captions, but the objective looks at the classes of images and at no captions; set "
                 "shuffle.share to 0"
             )
+        if (self.keep.folder or self.clean.enabled) and CLASS_PROMPTS in self.objective.views:
+            raise UserError(
+                "keep and clean choose among captions, but the objective looks at the classes of images and at no "
+                "captions; leave keep.folder empty and clean.enabled false"
+            )
+        if self.keep.folder and self.clean.enabled:
+            raise UserError(
+                "keep.folder names pairs that were cleaned before, and clean.enabled cleans them anew; set one of them"
+            )
         if self.objective.mixes and not self.space.has_geodesics:
             raise UserError(
                 f"the objective mixes points along geodesics, which the space {type(self.space).__name__} has not; "
@@ -84,6 +96,10 @@ class Run:
         self.training.taught(self.objective.needs)  # so that a teacher that is missing,
         require_possible(self.training, self.objective)  # an objective that cannot be divided, or
         self.caption_tokens()  # a context too small, is refused before anything is made
+
+    def training_pairs(self) -> Source:
+        """The training split, with the wrong captions that were asked for and without those that are not kept."""
+        return self.keep.applied_to(self.shuffle.applied_to(self.data.build("train")))
 
     def caption_tokens(self) -> CaptionTokenizer.Config:
         """The tokenizer's settings, with the room that class tokens and prompts leave, and what the objective needs."""

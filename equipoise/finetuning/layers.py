@@ -1,7 +1,7 @@
 """The settings of a run that fine-tunes: whose word counts where.
 
     the model's own       image, text, readout, space, preprocess, tokens, ...: what it is
-    the data's recipe     data, shuffle, augment, evaluation, and nothing else of it
+    the data's recipe     data, shuffle, keep, augment, evaluation, and nothing else of it
     the method            `recipes/finetune/NAME.toml`: objective, training, ...
     the command line      --set
 
@@ -20,7 +20,7 @@ from equipoise.settings.recipe import BUILT_IN, METHOD_FOLDER, PathLike, command
 from equipoise.types import UserError
 
 MODELS = ("tokens", "preprocess", "image", "text", "regions", "readout", "space", "temperature", "prompts", "shift")
-DATAS = ("data", "shuffle", "augment", "evaluation")
+DATAS = ("data", "shuffle", "keep", "augment", "evaluation")
 FOLDER = BUILT_IN / METHOD_FOLDER
 
 

@@ -5,7 +5,7 @@ A model that was trained on a wrong pair has learned it by heart in the end, and
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -13,6 +13,7 @@ import torch
 
 from equipoise.config import Loaded, Run
 from equipoise.data.caption_shuffle import Shuffle
+from equipoise.data.keep import Keep
 from equipoise.data.remap import subset
 from equipoise.data.sampling import generator
 from equipoise.data.source import Source
@@ -26,7 +27,7 @@ QUICK = 1000  # pairs of the fold that show during training how far it has come
 
 def training_pairs(run: Run) -> Source:
     """What is audited, with the wrong captions that the recipe asks for."""
-    return run.shuffle.applied_to(run.data.build("train"))
+    return run.training_pairs()
 
 
 @dataclass(frozen=True)
@@ -54,11 +55,18 @@ def folds(samples: int, count: int, seed: int) -> list[tuple[int, ...]]:
     return [tuple(part.sort().values.tolist()) for part in order.tensor_split(count)]
 
 
-def judges(loaded: Loaded, parts: list[tuple[int, ...]], folder: Path, seed: int) -> Iterator[Model]:
+def judges(
+    loaded: Loaded,
+    parts: list[tuple[int, ...]],
+    folder: Path,
+    seed: int,
+    held_out: Callable[[Run, tuple[int, ...]], HeldOutData] = HeldOutData,
+) -> Iterator[Model]:
     """For each fold a model trained without it, at its best step; one that is there already is not trained again."""
     for number, part in enumerate(parts):
         place = folder / f"fold-{number + 1}-of-{len(parts)}-seed-{seed}"  # a judge of other folds saw other pairs
-        run = replace(loaded.run, data=HeldOutData(loaded.run, part), shuffle=Shuffle())  # type: ignore[arg-type]
+        data = held_out(loaded.run, part)
+        run = replace(loaded.run, data=data, shuffle=Shuffle(), keep=Keep())  # type: ignore[arg-type]
         if not _is_trained(place, run.training.steps):
             print(f"Training a judge for fold {number + 1} of {len(parts)}", flush=True)
             _, outcome = train_run(Loaded(run, loaded.table), place)
