@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from equipoise import __version__
+from equipoise.cli import clean
 from equipoise.cli.audit import add_audit_command
 from equipoise.cli.codes import add_codes_command
 from equipoise.cli.completeness import add_completeness_command
@@ -112,6 +113,9 @@ def _parser() -> argparse.ArgumentParser:
         "--resume", nargs="?", const="", metavar="FOLDER",
         help="go on with the run in FOLDER, or in --out; with a recipe, start it where there is none",
     )  # fmt: skip
+    train.add_argument(
+        "--clean", action="store_true", help="judge the pairs first and train on those that look right ([clean])"
+    )
     _run_options(train)
 
     add_finetune_command(commands, _command)
@@ -139,6 +143,7 @@ def _parser() -> argparse.ArgumentParser:
     add_simat_command(commands, _command)
     add_probe_command(commands, _command)
     add_audit_command(commands, _command)
+    clean.add(_command(commands, clean.run, "clean", clean.SUMMARY, clean.EXAMPLE))
     add_shift_command(commands, _command)
 
     show = _command(commands, _show, "show", "print a recipe with every setting resolved", "demo --set seed=3")
@@ -215,9 +220,10 @@ def _train(options: argparse.Namespace) -> int:
         raise UserError("nothing to train: give a recipe, or --resume FOLDER")
     from equipoise.workflows import resume_folder, run_recipe
 
+    overrides = [*options.set, *(["clean.enabled=true"] if options.clean else [])]
     if options.recipe:
-        return run_recipe(options.recipe, options.set, folder, command=options.typed, resume=resume)
-    return resume_folder(folder, options.set, command=options.typed)
+        return run_recipe(options.recipe, overrides, folder, command=options.typed, resume=resume)
+    return resume_folder(folder, overrides, command=options.typed)
 
 
 def _eval(options: argparse.Namespace) -> None:

@@ -24,6 +24,7 @@ from equipoise.reports.report import Confusion, ExampleSets, write_report
 from equipoise.training.distributed.dtensors import gather_full
 from equipoise.training.distributed.ranks import Ranks
 from equipoise.training.loop import TrainResult
+from equipoise.workflows.clean.summary import cleaning_section
 from equipoise.workflows.finetune_select import SelectedWeights, write_comparison
 
 TASK_OF = {"retrieval": TASKS[0], "matching": TASKS[0], "zero_shot": TASKS[1], "shifts": TASKS[1], "geometry": TASKS[0]}
@@ -70,6 +71,7 @@ class RunArtifacts:
             clamp=self.model.temperature.max_scale,
             temperature=went.sentence(self.outcome.epoch) if went else "",
             comparison=self.comparison,
+            cleaning=cleaning_section(run.keep, self.outcome.seconds),
         )
 
     def _facts(self) -> dict[str, str]:

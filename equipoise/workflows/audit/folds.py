@@ -20,7 +20,8 @@ from equipoise.data.source import Source
 from equipoise.models.folder import BEST, CHECKPOINTS, step_folders, step_number
 from equipoise.models.model import Model
 from equipoise.types import UserError
-from equipoise.workflows import load, train_run
+from equipoise.workflows.load import load
+from equipoise.workflows.train_model import train_run
 
 QUICK = 1000  # pairs of the fold that show during training how far it has come
 

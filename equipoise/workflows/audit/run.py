@@ -80,6 +80,8 @@ def _verdict(
         similarity=_gathered([found.similarity for _, found in judged], order),
         alike=alike,
         fitting=fitting,
+        aurocs=[found.auroc for _, found in judged],
+        knowing=[found.knows for _, found in judged],
     )
 
 
