@@ -17,7 +17,7 @@ from typing import Any
 from equipoise.data import SOURCES, SourceConfig
 from equipoise.data.augment import Augment
 from equipoise.data.caption_shuffle import Shuffle
-from equipoise.data.keep import Clean, Keep
+from equipoise.data.keep.settings import WEIGHTS, Clean, Keep
 from equipoise.data.preprocess import Preprocess
 from equipoise.data.source import CLASS_PROMPTS, MASKED_WORDS, Source
 from equipoise.data.tokenizer import CaptionTokenizer
@@ -40,6 +40,11 @@ from equipoise.spaces import SPACES, Space
 from equipoise.training.distributed.loss_sharding import require_possible
 from equipoise.training.settings import Training
 from equipoise.types import UserError
+
+UNWEIGHTED = (
+    "count in the objective clip with the form cross_entropy and a target without guides; choose these, or the rule "
+    "threshold or share"
+)
 
 __all__ = ["Loaded", "Run", "builtin_recipes", "dump", "load_layers", "load_run", "load_settings", "load_stored"]
 
@@ -84,6 +89,8 @@ class Run:
                 "keep and clean choose among captions, but the objective looks at the classes of images and at no "
                 "captions; leave keep.folder empty and clean.enabled false"
             )
+        if WEIGHTS in (self.keep.rule, self.clean.rule) and not self.objective.weighs_pairs:
+            raise UserError(f"{WEIGHTS} of pairs {UNWEIGHTED}")
         if self.keep.folder and self.clean.enabled:
             raise UserError(
                 "keep.folder names pairs that were cleaned before, and clean.enabled cleans them anew; set one of them"
@@ -99,7 +106,10 @@ class Run:
 
     def training_pairs(self) -> Source:
         """The training split, with the wrong captions that were asked for and without those that are not kept."""
-        return self.keep.applied_to(self.shuffle.applied_to(self.data.build("train")))
+        source = self.keep.applied_to(self.shuffle.applied_to(self.data.build("train")))
+        if getattr(source, "caption_weights", None) is not None and not self.objective.weighs_pairs:
+            raise UserError(f"{self.keep.folder} weighs captions, but weights of pairs {UNWEIGHTED}")
+        return source
 
     def caption_tokens(self) -> CaptionTokenizer.Config:
         """The tokenizer's settings, with the room that class tokens and prompts leave, and what the objective needs."""

@@ -19,6 +19,7 @@ from equipoise.data.augment import Augment, Draws
 from equipoise.data.bad_record_fallback import Cut, cut
 from equipoise.data.bad_records import BadRecordCount, Fault
 from equipoise.data.class_prompts import ClassPrompts
+from equipoise.data.keep.weights import pair_weights
 from equipoise.data.prefetch import prefetch
 from equipoise.data.preprocess import Preprocess, crop_draws
 from equipoise.data.sample_views import WordChances, possible_views, with_changed, with_hidden
@@ -174,6 +175,7 @@ class Batches:
         ids, mask = self.tokens(captions, [pair.key for pair in pairs])
         side = side_data(self.source, pairs, captions, indices)
         side |= tag_data(self.source, pairs, indices, self.tokens)
+        side |= pair_weights(self.source, indices, draws)
         return Batch(images, ids, mask, torch.tensor(indices), side)
 
     def _with_words(self, batch: Batch, draws: Sequence[float], position: int) -> Batch:

@@ -15,12 +15,13 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from equipoise.forms import FORMS, Form
+from equipoise.forms import FORMS, CrossEntropy, Form
 from equipoise.kernels import contrast
 from equipoise.objectives.objective import Objective
 from equipoise.settings.choice import choice
 from equipoise.spaces import Space
 from equipoise.targets import TARGETS, Target
+from equipoise.targets.weighted import with_pair_weights
 from equipoise.types import Batch, Embeddings, Loss
 
 
@@ -44,6 +45,10 @@ class CLIP(Objective):
         return self.target.divisible and self.form.divisible
 
     @property
+    def weighs_pairs(self) -> bool:
+        return type(self) is CLIP and isinstance(self.form, CrossEntropy) and not self.target.guided
+
+    @property
     def needs(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(("image", "text", *self.target.needs)))
 
@@ -64,7 +69,7 @@ class CLIP(Objective):
             embeddings.image,
             embeddings.text,
             space=space,
-            target=self.target.bind(embeddings, batch, log_scale=log_scale, space=space),
+            target=with_pair_weights(self.target.bind(embeddings, batch, log_scale=log_scale, space=space), batch),
             form=self.form,
             log_scale=log_scale,
             bias=bias,

@@ -132,6 +132,20 @@ def test_one_command_cleans_and_trains_and_reports(noisy, tmp_path, capsys):
     assert "is finished" in capsys.readouterr().out
 
 
+def test_pairs_count_by_their_probability(cleaned, noisy, tmp_path, capsys):
+    folder = tmp_path / "again"
+    shutil.copytree(cleaned, folder)
+    assert main(["clean", "features", *noisy, "--set", "clean.rule=weights", "--out", str(folder)]) == 0
+    table = parquet.read_table(folder / TABLE).to_pydict()
+    assert table["weight"] == table["p_right"]
+    assert set(table["decision"]) == {"keep"}
+    keep = ["--set", f"keep.folder={folder}", "--set", "training.steps=2"]
+    assert main(["train", "features", *noisy, *keep, "--out", str(tmp_path / "run")]) == 0
+    refused = ["--set", "objective.form.name=sigmoid", "--out", str(tmp_path / "other")]
+    assert main(["train", "features", *noisy, *keep, *refused]) == 2
+    assert "weights of pairs count in the objective clip" in capsys.readouterr().err
+
+
 def test_a_model_that_is_given_judges_all(cleaned, noisy, tmp_path):
     judge = next(cleaned.glob("fold-1-*")) / "checkpoints" / "best"
     folder = tmp_path / "given"

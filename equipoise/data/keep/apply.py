@@ -8,7 +8,7 @@ import numpy as np
 
 from equipoise.data.keep.file import NOTE, TABLE, KeepTable, read_keep
 from equipoise.data.keep.records import records
-from equipoise.data.keep.rules import kept_captions
+from equipoise.data.keep.rules import caption_weights, kept_captions
 from equipoise.data.keep.source import KeptSource
 from equipoise.data.source import Source
 from equipoise.types import UserError
@@ -18,9 +18,12 @@ def kept_source(source: Source, folder: Path, rule: str, threshold: float) -> Ke
     """The captions of `source` that the keep file in `folder` keeps, by its decisions or by another rule."""
     table, note = read_keep(folder)
     counts = matched(table, source, folder / TABLE)
-    keep = table.keep if rule == "decision" else kept_captions(table.right, rule, threshold, _share(note, folder))
+    keep, weights = table.keep, table.weight
+    if rule != "decision":
+        keep = kept_captions(table.right, rule, threshold, _share(note, folder))
+        weights = caption_weights(table.right, keep, rule)
     try:
-        return KeptSource(source, counts, keep)
+        return KeptSource(source, counts, keep, None if (weights[keep] == 1).all() else weights)
     except UserError as error:
         raise UserError(f"{folder / TABLE}: {error}") from None
 

@@ -36,6 +36,7 @@ class KeepTable:
     fingerprints: np.ndarray  # int64
     right: np.ndarray  # float32, P(right)
     keep: np.ndarray  # bool
+    weight: np.ndarray  # float32: how much a caption that is kept counts
     reasons: Sequence[str]
 
     def __len__(self) -> int:
@@ -50,7 +51,7 @@ def write_keep(folder: Path, table: KeepTable, note: Mapping[str, Any]) -> None:
         pyarrow.array(table.captions.astype(np.int32)),
         pyarrow.array(table.fingerprints.astype(np.int64)),
         pyarrow.array(table.right.astype(np.float32)),
-        pyarrow.array(table.keep.astype(np.float32)),
+        pyarrow.array(table.weight.astype(np.float32)),
         pyarrow.array(decisions.tolist(), pyarrow.string()),
         pyarrow.array(table.reasons, pyarrow.string()),
     )
@@ -68,8 +69,9 @@ def read_keep(folder: Path) -> tuple[KeepTable, dict[str, Any]]:
     try:
         columns = {name: column.combine_chunks() for name, column in _columns(parquet.read_table(path))}
         keep = _decisions(columns["decision"].to_pylist(), columns["key"], path)
-        numbers = (columns[name].to_numpy(zero_copy_only=False) for name in ("caption", "fingerprint", "p_right"))
-        captions, fingerprints, right = numbers
+        captions, fingerprints, right, weight = (
+            columns[name].to_numpy(zero_copy_only=False) for name in ("caption", "fingerprint", "p_right", "weight")
+        )
     except UserError:
         raise
     except KeyError as error:
@@ -77,7 +79,8 @@ def read_keep(folder: Path) -> tuple[KeepTable, dict[str, Any]]:
     except Exception as error:  # damaged files make pyarrow raise anything
         raise UserError(f"{path} cannot be read ({_first_line(error)}); clean the data again") from error
     reasons = [""] * len(keep)  # for people alone
-    return KeepTable(columns["key"].to_pylist(), captions, fingerprints, right, keep, reasons), note
+    _require_weights(weight, columns["key"], path)
+    return KeepTable(columns["key"].to_pylist(), captions, fingerprints, right, keep, weight, reasons), note
 
 
 def read_note(folder: Path) -> dict[str, Any]:
@@ -115,6 +118,13 @@ def _decisions(decisions: Sequence[str], keys: Any, path: Path) -> np.ndarray:
                 f'{path}: the decision on a caption of "{keys[row]}" is {decision!r}; it must be {KEEP} or {DROP}'
             )
     return np.array([decision == KEEP for decision in decisions], dtype=bool)
+
+
+def _require_weights(weight: np.ndarray, keys: Any, path: Path) -> None:
+    if len(bad := np.flatnonzero(~((weight >= 0) & np.isfinite(weight)))):
+        raise UserError(
+            f'{path}: the weight of a caption of "{keys[int(bad[0])]}" is {weight[bad[0]]}; give a number of at least 0'
+        )
 
 
 def _first_line(error: Exception) -> str:

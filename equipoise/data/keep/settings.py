@@ -2,7 +2,7 @@
 
 [keep]
 folder = "cleaned/photos"    # what `equipoise clean` wrote
-rule = "decision"            # go by the decisions in the file, or decide anew: threshold, share
+rule = "decision"            # go by the decisions in the file, or decide anew: threshold, share, weights
 threshold = 0.5
 
 [clean]
@@ -20,6 +20,7 @@ from equipoise.data.keep.rules import Rule
 from equipoise.data.source import Source
 from equipoise.types import UserError
 
+WEIGHTS = "weights"
 STEPS_SHARE = 0.4  # of the model's steps, where nothing is said of the judges': 600 for 1,500 in docs/clean.md
 
 
@@ -28,7 +29,7 @@ class Keep:
     """Which captions of the training split are trained on; all of them where there is no folder."""
 
     folder: str = ""  # of `equipoise clean`
-    rule: Literal["decision", "threshold", "share"] = "decision"
+    rule: Literal["decision", "threshold", "share", "weights"] = "decision"
     threshold: float = 0.5
 
     def __post_init__(self) -> None:

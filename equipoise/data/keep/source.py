@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from equipoise.data.keep.weights import pair_weights
 from equipoise.data.remap import subset
 from equipoise.data.source import Pair, Source
 from equipoise.data.tokenizer import CaptionTokenizer
@@ -24,8 +25,8 @@ TEXTS = ("open", "batch", "text_features")  # what hands out texts; all else is 
 class KeptSource:
     """The records of `source` of which a caption is kept, with these captions alone; it offers what `source` offers."""
 
-    def __init__(self, source: Source, counts: np.ndarray, keep: np.ndarray):
-        """`counts` [N] captions of each record; `keep` [ΣN] bool, in the order of the records."""
+    def __init__(self, source: Source, counts: np.ndarray, keep: np.ndarray, weights: np.ndarray | None = None):
+        """`counts` [N] captions of each record; `keep` [ΣN] bool and `weights` [ΣN], in the order of the records."""
         owners, places = _owners(counts)
         self.records, starts = np.unique(owners[keep], return_index=True)
         if not len(self.records):
@@ -33,6 +34,8 @@ class KeptSource:
         self.source: Any = subset(source, self.records.tolist())
         self.counts, self.kept = counts[self.records], places[keep]  # captions before; numbers of those kept
         self.starts = np.append(starts, len(self.kept))
+        self.weights = None if weights is None else weights[keep]
+        self.caption_weights = None if weights is None else self._caption_weights
         for name in (*IMAGES, *FEATURES):
             if hasattr(self.source, name):
                 setattr(self, name, getattr(self.source, name))
@@ -53,6 +56,11 @@ class KeptSource:
         """The numbers of the captions that a record keeps."""
         return self.kept[self.starts[index] : self.starts[index + 1]]
 
+    def _caption_weights(self, index: int) -> np.ndarray:
+        """Of the captions that a record keeps, in their order."""
+        assert self.weights is not None
+        return self.weights[self.starts[index] : self.starts[index + 1]]
+
     def _with_kept(self, pair: Pair, index: int) -> Pair:
         """The pair with the captions it keeps; none where the source holds features of texts without their words."""
         numbers = self.captions_of(index).tolist() if pair.captions else []
@@ -67,7 +75,8 @@ class KeptSource:
     def _batch(self, indices: Sequence[int], draws: Sequence[float], tokens: CaptionTokenizer) -> Batch:
         """The source's own batch: a draw among the captions kept becomes the draw that picks the same one among all."""
         batch = self.source.batch(indices, list(map(self._draw, indices, draws)), tokens)
-        return replace(batch, index=torch.as_tensor(indices))
+        side = {**batch.side, **pair_weights(self, indices, draws)}
+        return replace(batch, index=torch.as_tensor(indices), side=side)
 
     def _draw(self, index: int, draw: float) -> float:
         kept = self.captions_of(index)

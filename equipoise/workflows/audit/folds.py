@@ -13,7 +13,7 @@ import torch
 
 from equipoise.config import Loaded, Run
 from equipoise.data.caption_shuffle import Shuffle
-from equipoise.data.keep import Keep
+from equipoise.data.keep.settings import Keep
 from equipoise.data.remap import subset
 from equipoise.data.sampling import generator
 from equipoise.data.source import Source

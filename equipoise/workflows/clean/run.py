@@ -13,8 +13,8 @@ import numpy as np
 from equipoise.config import Loaded
 from equipoise.data.keep.file import TABLE, KeepTable, digest, write_keep
 from equipoise.data.keep.records import records
-from equipoise.data.keep.rules import kept_captions, reason
-from equipoise.data.keep.settings import Clean
+from equipoise.data.keep.rules import caption_weights, kept_captions, reason
+from equipoise.data.keep.settings import WEIGHTS, Clean
 from equipoise.data.source import Source
 from equipoise.models.model import Model
 from equipoise.training.checkpoint.lock import locked
@@ -85,7 +85,8 @@ def clean_data(loaded: Loaded, folder: Path, model: Model | None = None) -> Clea
     with locked(folder):
         first.require_knowledge()
         if settings.rounds == 2 and model is None:
-            keep = kept_captions(first.right(settings.per), settings.rule, settings.threshold, first.share)
+            rule = "threshold" if settings.rule == WEIGHTS else settings.rule
+            keep = kept_captions(first.right(settings.per), rule, settings.threshold, first.share)
             evidence = second_round(judging, source, parts, folder, first, keep)
             evidence.require_knowledge()
         right = evidence.right(settings.per, prior=first)
@@ -115,7 +116,8 @@ def _write(cleaned: Cleaned, evidence: Evidence, source: Source, loaded: Loaded,
     ]
     numbers = np.concatenate([np.arange(len(texts)) for _, texts in named])
     fingerprints = np.concatenate([texts for _, texts in named])
-    table = KeepTable(keys, numbers, fingerprints, cleaned.right, cleaned.keep, reasons)
+    weight = caption_weights(cleaned.right, cleaned.keep, settings.rule)
+    table = KeepTable(keys, numbers, fingerprints, cleaned.right, cleaned.keep, weight, reasons)
     write_keep(folder, table, _note(cleaned, evidence, digest(key for key, _ in named), loaded))
 
 

@@ -17,10 +17,10 @@ from equipoise.data.caption_shuffle import Shuffle
 from equipoise.data.features import FeatureFiles
 from equipoise.data.files.mixture import Mixture
 from equipoise.data.files.webdataset import Shards
-from equipoise.data.keep import Keep
 from equipoise.data.keep.file import NOTE, TABLE, KeepTable, read_keep, write_keep
 from equipoise.data.keep.records import records
 from equipoise.data.keep.rules import kept_captions
+from equipoise.data.keep.settings import Keep
 from equipoise.data.keep.source import KeptSource
 from equipoise.data.scenes import Scenes
 from equipoise.data.shard_writer import write_shards
@@ -31,7 +31,14 @@ from equipoise.types import UserError
 RIGHT = np.array([0.9, 0.1, 0.5, 0.49, 0.1, 0.7], dtype=np.float32)
 
 
-def write(source: Source, folder: Path, right: np.ndarray, keep: np.ndarray, noise: float = 0.5) -> None:
+def write(
+    source: Source,
+    folder: Path,
+    right: np.ndarray,
+    keep: np.ndarray,
+    noise: float = 0.5,
+    weight: np.ndarray | None = None,
+) -> None:
     """A keep file of a source, with these probabilities and decisions."""
     named = list(records(source))
     table = KeepTable(
@@ -40,6 +47,7 @@ def write(source: Source, folder: Path, right: np.ndarray, keep: np.ndarray, noi
         np.concatenate([texts for _, texts in named]),
         right,
         keep,
+        keep.astype(np.float32) if weight is None else weight,
         ["told"] * len(keep),
     )
     write_keep(folder, table, {"noise": noise})
@@ -188,6 +196,40 @@ def test_an_image_with_one_wrong_caption_of_five_keeps_four(scenes, tmp_path):
     assert some.pair(1).captions == tuple(text for n, text in enumerate(scenes.pair(1).captions) if n != 2)
 
 
+def test_by_weights_every_caption_is_kept_and_counts_as_it_is_likely(scenes, tokens, tiny, tmp_path):
+    right = np.linspace(0.1, 0.9, 320, dtype=np.float32)
+    right[:5] = np.nan
+    write(scenes, tmp_path, right, right > 0.5)
+    some = Keep(str(tmp_path), "weights").applied_to(scenes)
+    assert len(some) == 64
+    batches = Batches(some, tokens, tiny.run.preprocess, batch_size=16, seed=0)
+    for position in range(4):
+        batch = batches.batch(position)
+        weights = batch.side["pair_weight"].numpy()
+        expected = [some.caption_weights(index) for index in batch.index.tolist()]
+        assert all(weight in own for weight, own in zip(weights, expected, strict=True))
+        assert all(weight == 1 for weight, index in zip(weights, batch.index.tolist(), strict=True) if index == 0)
+
+
+def test_weights_in_the_file_count_and_those_of_one_do_not(scenes, tmp_path):
+    keep = every_second(scenes)
+    write(scenes, tmp_path, np.ones(320, dtype=np.float32), keep)
+    assert Keep(str(tmp_path)).applied_to(scenes).caption_weights is None
+    write(scenes, tmp_path, np.ones(320, dtype=np.float32), keep, weight=np.linspace(0, 2, 320, dtype=np.float32))
+    assert Keep(str(tmp_path)).applied_to(scenes).caption_weights(0).tolist() == pytest.approx(
+        [10 / 319, 14 / 319, 18 / 319]
+    )
+
+
+def test_weights_of_features_go_with_the_texts_drawn(tmp_path):
+    np.savez(tmp_path / "f.npz", image=np.ones((3, 3)), text=np.ones((3, 2, 3)))
+    whole = FeatureFiles([tmp_path / "f.npz"])
+    weights = np.arange(6, dtype=np.float32)
+    some = KeptSource(whole, np.array([2, 2, 2]), np.array([0, 1, 1, 1, 1, 0], dtype=bool), weights)
+    tokens = CaptionTokenizer.from_config(CaptionTokenizer.Config(kind="none"), ())
+    assert some.batch([0, 1, 1, 2], [0.9, 0.0, 0.9, 0.9], tokens).side["pair_weight"].tolist() == [1, 2, 3, 4]
+
+
 def other_seed() -> Source:
     return Scenes.Config(train_size=64, seed=5).build("train")
 
@@ -267,6 +309,12 @@ def missing_rows(folder: Path) -> None:
     parquet.write_table(parquet.read_table(folder / TABLE).slice(5), folder / TABLE)
 
 
+def below_zero(folder: Path) -> None:
+    table = parquet.read_table(folder / TABLE)
+    place = table.column_names.index("weight")
+    parquet.write_table(table.set_column(place, "weight", [[-1.0] * len(table)]), folder / TABLE)
+
+
 def drops_all(folder: Path) -> None:
     table = parquet.read_table(folder / TABLE)
     place = table.column_names.index("decision")
@@ -285,6 +333,7 @@ def drops_all(folder: Path) -> None:
         (other_decision, "'perhaps'"),
         (missing_rows, "says nothing of the record"),
         (drops_all, "no caption is kept"),
+        (below_zero, "weight"),
     ],
 )
 def test_a_bad_file_is_one_sentence(scenes, tmp_path, spoil, word):
