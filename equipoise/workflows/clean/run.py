@@ -21,7 +21,7 @@ from equipoise.training.checkpoint.lock import locked
 from equipoise.types import UserError
 from equipoise.workflows.audit import Audit, audit_data
 from equipoise.workflows.audit.data import find
-from equipoise.workflows.audit.folds import folds, training_pairs
+from equipoise.workflows.audit.folds import folds_of, training_pairs
 from equipoise.workflows.clean.probability import Evidence
 from equipoise.workflows.clean.rounds import second_round
 from equipoise.workflows.clean.truth import measured
@@ -80,7 +80,7 @@ def clean_data(loaded: Loaded, folder: Path, model: Model | None = None) -> Clea
     verdict = audit_data(judging, audit, folder, model)
     source = training_pairs(loaded.run)
     samples = len(source)
-    parts = [tuple(range(samples))] if model else folds(samples, settings.folds, settings.seed)
+    parts = [tuple(range(samples))] if model else folds_of(source, settings.folds, settings.seed)
     first = evidence = Evidence.of(verdict, parts)
     with locked(folder):
         first.require_knowledge()
