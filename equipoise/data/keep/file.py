@@ -44,7 +44,7 @@ class KeepTable:
 
 
 def write_keep(folder: Path, table: KeepTable, note: Mapping[str, Any]) -> None:
-    pyarrow, parquet = _pyarrow(folder / TABLE)
+    pyarrow, parquet = require_pyarrow(folder / TABLE)
     decisions = np.where(table.keep, KEEP, DROP)
     columns = (
         pyarrow.array(table.keys, pyarrow.string()),
@@ -65,7 +65,7 @@ def read_keep(folder: Path) -> tuple[KeepTable, dict[str, Any]]:
     """The table and the note of a folder; raises UserError where they cannot be read."""
     note = read_note(folder)
     path = folder / TABLE
-    _, parquet = _pyarrow(path)
+    _, parquet = require_pyarrow(path)
     try:
         columns = {name: column.combine_chunks() for name, column in _columns(parquet.read_table(path))}
         keep = _decisions(columns["decision"].to_pylist(), columns["key"], path)
@@ -131,7 +131,8 @@ def _first_line(error: Exception) -> str:
     return str(error).strip().partition("\n")[0] or type(error).__name__
 
 
-def _pyarrow(path: Path) -> tuple[Any, Any]:
+def require_pyarrow(path: Path) -> tuple[Any, Any]:
+    """pyarrow and its module for Parquet; raises UserError where they are not installed."""
     try:
         import pyarrow
         from pyarrow import parquet

@@ -12,7 +12,7 @@ judges trained on what was kept are too sure of it (docs/clean.md).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -68,11 +68,15 @@ class Evidence:
         """P(right) [M] as float32, nan where the judge knows nothing; π is that of `prior` where it is given."""
         ratios = self._image_mean() if per == "image" else self.log_ratio
         found = np.full(len(ratios), np.nan)
-        for number, reading in enumerate((prior or self).readings):
+        for number in np.flatnonzero(self.knowing):
             rows = self.fold[self.owners] == number
-            if self.knowing[number]:
-                found[rows] = reading.right(torch.from_numpy(ratios[rows])).numpy()
+            found[rows] = (prior or self)._reading(number).right(torch.from_numpy(ratios[rows])).numpy()
         return found.astype(np.float32)
+
+    def _reading(self, number: int) -> NoiseEstimate:
+        """Of a judge that knows nothing, what the others read."""
+        own = self.readings[number]
+        return own if self.knowing[number] else replace(own, share=self.share)
 
     def _image_mean(self) -> np.ndarray:
         counts = np.maximum(np.bincount(self.owners, minlength=len(self.fold)), 1)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from equipoise.config import Loaded
-from equipoise.data.keep.file import TABLE, KeepTable, digest, write_keep
+from equipoise.data.keep.file import TABLE, KeepTable, digest, require_pyarrow, write_keep
 from equipoise.data.keep.records import records
 from equipoise.data.keep.rules import caption_weights, kept_captions, reason
 from equipoise.data.keep.settings import WEIGHTS, Clean
@@ -75,6 +75,7 @@ def clean_data(loaded: Loaded, folder: Path, model: Model | None = None) -> Clea
     """
     if loaded.run.keep.folder:
         raise UserError("the recipe trains on what was cleaned before (keep.folder); clean the whole: keep.folder = ''")
+    require_pyarrow(folder / TABLE)  # before anything is trained
     settings, judging = loaded.run.clean, _judging(loaded)
     audit = Audit(folds=settings.folds, neighbours=0, seed=settings.seed)
     verdict = audit_data(judging, audit, folder, model)
