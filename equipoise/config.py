@@ -17,8 +17,9 @@ from typing import Any
 from equipoise.data import SOURCES, SourceConfig
 from equipoise.data.augment import Augment
 from equipoise.data.caption_shuffle import Shuffle
+from equipoise.data.keep.settings import WEIGHTS, Clean, Keep
 from equipoise.data.preprocess import Preprocess
-from equipoise.data.source import CLASS_PROMPTS, MASKED_WORDS
+from equipoise.data.source import CLASS_PROMPTS, MASKED_WORDS, Source
 from equipoise.data.tokenizer import CaptionTokenizer
 from equipoise.encoders import IMAGE_ENCODERS, TEXT_ENCODERS, ImageConfig, TextConfig
 from equipoise.evaluation.settings import Evaluation
@@ -41,6 +42,11 @@ from equipoise.training.distributed.loss_sharding import require_possible
 from equipoise.training.settings import Training
 from equipoise.types import UserError
 
+UNWEIGHTED = (
+    "count in the objective clip with the form cross_entropy and a target without guides; choose these, or the rule "
+    "threshold or share"
+)
+
 __all__ = ["Loaded", "Run", "builtin_recipes", "dump", "load_layers", "load_run", "load_settings", "load_stored"]
 
 
@@ -50,6 +56,8 @@ class Run:
     seed: int = within(SEED, 0)
     data: SourceConfig = choice(SOURCES, "scenes")
     shuffle: Shuffle = field(default_factory=Shuffle)
+    keep: Keep = field(default_factory=Keep)
+    clean: Clean = field(default_factory=Clean)
     tokens: CaptionTokenizer.Config = field(default_factory=CaptionTokenizer.Config)
     preprocess: Preprocess = field(default_factory=Preprocess)
     augment: Augment = field(default_factory=Augment)
@@ -77,6 +85,17 @@ class Run:
                 "shuffle exchanges captions, but the objective looks at the classes of images and at no captions; set "
                 "shuffle.share to 0"
             )
+        if (self.keep.folder or self.clean.enabled) and CLASS_PROMPTS in self.objective.views:
+            raise UserError(
+                "keep and clean choose among captions, but the objective looks at the classes of images and at no "
+                "captions; leave keep.folder empty and clean.enabled false"
+            )
+        if WEIGHTS in (self.keep.rule, self.clean.rule) and not self.objective.weighs_pairs:
+            raise UserError(f"{WEIGHTS} of pairs {UNWEIGHTED}")
+        if self.keep.folder and self.clean.enabled:
+            raise UserError(
+                "keep.folder names pairs that were cleaned before, and clean.enabled cleans them anew; set one of them"
+            )
         if self.objective.mixes and not self.space.has_geodesics:
             raise UserError(
                 f"the objective mixes points along geodesics, which the space {type(self.space).__name__} has not; "
@@ -85,6 +104,13 @@ class Run:
         self.training.teacher_roles(self.objective.needs)  # a missing teacher,
         require_possible(self.training, self.objective)  # an objective that cannot be sharded and
         self.caption_tokens()  # too small a context raise UserError before anything is made
+
+    def training_pairs(self) -> Source:
+        """The training split, with the wrong captions that were asked for and without those that are not kept."""
+        source = self.keep.applied_to(self.shuffle.applied_to(self.data.build("train")))
+        if getattr(source, "caption_weights", None) is not None and not self.objective.weighs_pairs:
+            raise UserError(f"{self.keep.folder} weighs captions, but weights of pairs {UNWEIGHTED}")
+        return source
 
     def caption_tokens(self) -> CaptionTokenizer.Config:
         """The tokenizer's settings, with the room that class tokens and prompts leave, and what the objective needs."""

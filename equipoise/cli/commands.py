@@ -46,6 +46,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "find pictures with one word changed, by a picture plus the difference of two words (SIMAT)",
     ),
     "probe": ("equipoise.cli.probe", "train a linear map on frozen features, to tell classes apart"),
+    "clean": (
+        "equipoise.cli.clean",
+        "decide which captions of a data set to train on, by models that never saw them",
+    ),
     "audit": ("equipoise.cli.audit", "how many pairs of a data set are wrong, and which; which are duplicates"),
     "shift": (
         "equipoise.cli.shift",

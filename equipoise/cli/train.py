@@ -17,6 +17,9 @@ def add(parser: argparse.ArgumentParser) -> None:
         "--resume", nargs="?", const="", metavar="FOLDER",
         help="go on with the run in FOLDER, or in --out; with a recipe, start it where there is none",
     )  # fmt: skip
+    parser.add_argument(
+        "--clean", action="store_true", help="judge the pairs first and train on those that look right ([clean])"
+    )
     add_set(parser)
     add_run_folder(parser)
 
@@ -30,6 +33,7 @@ def run(options: argparse.Namespace) -> int:
         raise UserError("nothing to train: give a recipe, or --resume FOLDER")
     from equipoise.workflows import resume_folder, run_recipe
 
+    overrides = [*options.set, *(["clean.enabled=true"] if options.clean else [])]
     if options.recipe:
-        return run_recipe(options.recipe, options.set, folder, command=options.command, resume=resume)
-    return resume_folder(folder, options.set, command=options.command)
+        return run_recipe(options.recipe, overrides, folder, command=options.command, resume=resume)
+    return resume_folder(folder, overrides, command=options.command)

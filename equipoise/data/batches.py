@@ -19,6 +19,7 @@ from equipoise.data.augment import Augment, Draws
 from equipoise.data.bad_records import BadRecordCount, Fault
 from equipoise.data.class_prompts import ClassPrompts
 from equipoise.data.crops import Crops, cut_crops
+from equipoise.data.keep.weights import pair_weights
 from equipoise.data.prefetch import prefetch
 from equipoise.data.preprocess import Preprocess, crop_draws
 from equipoise.data.rng import generator
@@ -115,7 +116,7 @@ class Batches:
         crops = self._crops(indices, chances, device)
         pairs = crops.pairs or [self.source.pair(index) for index in crops.indices]
         captions = [_drawn(pair, draw) for pair, draw in zip(pairs, draws, strict=True)]
-        batch = self._assembled(crops, pairs, captions)
+        batch = self._assembled(crops, pairs, captions, draws)
         further = dict(zip(names[1:], crops.pixels[1:], strict=True)) | self._partners(whole, position, device)
         batch = replace(batch, side={**batch.side, **further})
         batch = self._with_words(batch, captions, [pair.key for pair in pairs], position)
@@ -165,10 +166,11 @@ class Batches:
         made = self.make(position, "cpu")
         return replace(made, shortened=self.tokens.truncated - before)
 
-    def _assembled(self, crops: Crops, pairs: Sequence[Pair], captions: Sequence[str]) -> Batch:
+    def _assembled(self, crops: Crops, pairs: Sequence[Pair], captions: Sequence[str], draws: Sequence[float]) -> Batch:
         ids, mask = self.tokens(captions, [pair.key for pair in pairs])
         side = side_data(self.source, pairs, captions, crops.indices)
         side |= tag_data(self.source, pairs, crops.indices, self.tokens)
+        side |= pair_weights(self.source, crops.indices, draws)
         return Batch(crops.pixels[0], ids, mask, torch.tensor(crops.indices), side)
 
     def _with_words(self, batch: Batch, captions: Sequence[str], keys: Sequence[str], position: int) -> Batch:

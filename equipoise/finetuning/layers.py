@@ -1,7 +1,7 @@
 """The layers of a fine-tuning run's settings.
 
     the model's own       image, text, readout, space, preprocess, tokens, ...: what it is
-    the data's recipe     data, shuffle, augment, evaluation, and nothing else of it
+    the data's recipe     data, shuffle, keep, augment, evaluation, and nothing else of it
     the method            `recipes/finetune/NAME.toml`: objective, training, ...
     the command line      --set
 
@@ -32,7 +32,7 @@ MODEL_TABLES = (
     "prompts",
     "shift",
 )
-DATA_TABLES = ("data", "shuffle", "augment", "evaluation")
+DATA_TABLES = ("data", "shuffle", "keep", "augment", "evaluation")
 FOLDER = BUILT_IN / METHOD_FOLDER
 
 

@@ -13,11 +13,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from equipoise.forms import FORMS, Form
+from equipoise.forms import FORMS, CrossEntropy, Form
 from equipoise.kernels import Scoring
 from equipoise.objectives.objective import Objective
 from equipoise.settings.choice import choice
 from equipoise.targets import TARGETS, Target
+from equipoise.targets.weighted import with_pair_weights
 from equipoise.types import Batch, Embeddings, Loss
 
 
@@ -41,6 +42,10 @@ class CLIP(Objective):
         return self.target.divisible and self.form.divisible
 
     @property
+    def weighs_pairs(self) -> bool:
+        return type(self) is CLIP and isinstance(self.form, CrossEntropy) and not self.target.guided
+
+    @property
     def needs(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(("image", "text", *self.target.needs)))
 
@@ -49,6 +54,6 @@ class CLIP(Objective):
         return tuple(dict.fromkeys(("image", "text", *self.target.trains)))
 
     def loss(self, embeddings: Embeddings, batch: Batch | None, scoring: Scoring) -> Loss:
-        target = scoring.bind(self.target, embeddings, batch)
+        target = with_pair_weights(scoring.bind(self.target, embeddings, batch), batch)
         contrastive = scoring.contrast(embeddings.image, embeddings.text, target=target, form=self.form, impl=self.impl)
         return Loss(contrastive, {"contrastive": contrastive})

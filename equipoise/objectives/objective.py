@@ -46,6 +46,11 @@ class Objective(ABC):
         return None
 
     @property
+    def weighs_pairs(self) -> bool:
+        """Whether it counts pairs by the weights that a batch brings (`targets/weighted.py`)."""
+        return False
+
+    @property
     def mixes(self) -> bool:
         """Whether it mixes points, for which the space must have geodesics."""
         return False

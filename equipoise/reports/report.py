@@ -99,13 +99,14 @@ def write_report(
     temperature: str = "",
     robustness: Robustness | None = None,
     comparison: Comparison | None = None,
+    cleaning: Mapping[str, Any] | None = None,
 ) -> Path:
     """Write `report.html` into `folder`.
 
     `facts` are shown as they come (command, recipe, seed, ...); `metrics` are the records of metrics.jsonl, whose
     "temperature" is exp(t) and whose largest allowed value is `clamp`; `temperature` says how it went;
     `results` and `chance` hold numbers by the evaluation's name; `robustness` is of a model that another one became,
-    `comparison` that of a run that fine-tunes.
+    `comparison` that of a run that fine-tunes; `cleaning` is a sentence and rows on the pairs that were dropped.
     """
     text = page(
         REPORT,
@@ -119,6 +120,7 @@ def write_report(
         glossary=glossary(results),
         examples=examples,
         tuning=section(comparison) if comparison else None,
+        cleaning=cleaning,
         confusion=confusion,
         changes=[] if robustness is None else [COLUMNS, *robustness.rows()],
         bibliography=bibliography.strip(),

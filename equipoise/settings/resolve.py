@@ -40,7 +40,7 @@ def _build(cls: type[T], preset: T | None, table: LayeredTable) -> tuple[T, dict
         if name not in parts:
             ending = suggestion(name, list(parts))
             raise table.error(f'unknown key "{table.full(name)}"; {ending}', name)
-    hints = types_of(cls)
+    hints = types_of(cls)  # type: ignore[arg-type]
     values, full = {}, {}
     for name, part in parts.items():
         values[name], entry = _part(part, hints[name], preset, table)

@@ -27,6 +27,7 @@ from equipoise.training.distributed.dtensors import gather_full
 from equipoise.training.distributed.ranks import Ranks
 from equipoise.training.distributed.sharded_encoding import sharded_encoding
 from equipoise.training.loop import TrainResult
+from equipoise.workflows.clean.summary import cleaning_section
 from equipoise.workflows.finetune_select import SelectedWeights, write_comparison
 
 
@@ -71,6 +72,7 @@ class RunArtifacts:
             clamp=self.model.temperature.max_scale,
             temperature=course.sentence(self.outcome.epoch) if course else "",
             comparison=self.comparison,
+            cleaning=cleaning_section(run.keep, self.outcome.seconds),
         )
 
     def _facts(self) -> dict[str, str]:

@@ -15,6 +15,7 @@ from equipoise.training.checkpoint.run_folder import holds_run, locked, require_
 from equipoise.training.distributed.process_group import process_group, set_timeout
 from equipoise.training.distributed.ranks import Ranks
 from equipoise.types import UserError
+from equipoise.workflows.clean.training import with_clean_pairs
 from equipoise.workflows.finetune_select import read_comparison, select_weights
 from equipoise.workflows.save import collect_artifacts, print_comparison, print_findings
 from equipoise.workflows.start_model import Start, start_of
@@ -52,8 +53,13 @@ def run_training(
             require_better(ranks.on_main(lambda: read_comparison(folder)), folder)
             return 0
         start = start or ranks.on_each(lambda: start_of(loaded, folder))
-        model, outcome = train_run(loaded, folder, ranks, start)
         go_on = f"go on with: equipoise train --resume {folder}"
+        try:
+            loaded = with_clean_pairs(loaded, folder, ranks)
+        except KeyboardInterrupt:
+            ranks.print(f"Stopped while pairs were judged; {go_on}")
+            return 128 + signal.SIGINT
+        model, outcome = train_run(loaded, folder, ranks, start)
         if outcome.signal:
             ranks.print(f"Stopped by {signal.Signals(outcome.signal).name} after step {outcome.step}; {go_on}")
             ranks.barrier()  # for torchrun ends all as soon as one has left

@@ -36,7 +36,7 @@ def train_run(
     metrics and checkpoints."""
     run, ranks = loaded.run, ranks or Ranks()
     device = device_of_rank(run.training.torch_device(), ranks)
-    source = run.shuffle.applied_to(run.data.build("train"))
+    source = run.training_pairs()
     checkpoints = ranks.on_main(lambda: step_folders(folder))
     torch.manual_seed(run.seed)
     if checkpoints:

@@ -5,7 +5,9 @@ A model that was trained on a wrong pair has learned it by heart in the end, and
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import hashlib
+import json
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -13,21 +15,25 @@ import torch
 
 from equipoise.config import Loaded, Run
 from equipoise.data.caption_shuffle import Shuffle
+from equipoise.data.keep.settings import Keep
 from equipoise.data.remap import subset
 from equipoise.data.rng import generator
 from equipoise.data.source import Source
+from equipoise.io.atomic import write_text
 from equipoise.models.folder import BEST, CHECKPOINTS, step_folders, step_number
 from equipoise.models.model import Model
 from equipoise.types import UserError
+from equipoise.workflows.audit.copies import held_together
 from equipoise.workflows.load import load
 from equipoise.workflows.train_model import train_run
 
+FOLD = "fold.json"  # beside a judge
 QUICK = 1000  # pairs of the fold that show during training how far it has come
 
 
 def training_pairs(run: Run) -> Source:
     """The data to audit, with the wrong captions that the recipe asks for."""
-    return run.shuffle.applied_to(run.data.build("train"))
+    return run.training_pairs()
 
 
 @dataclass(frozen=True)
@@ -55,17 +61,43 @@ def folds(samples: int, count: int, seed: int) -> list[tuple[int, ...]]:
     return [tuple(part.sort().values.tolist()) for part in order.tensor_split(count)]
 
 
-def judges(loaded: Loaded, parts: list[tuple[int, ...]], folder: Path, seed: int) -> Iterator[Model]:
+def folds_of(source: Source, count: int, seed: int) -> list[tuple[int, ...]]:
+    """The records of a source in `count` folds, drawn at random, copies of a record in one fold."""
+    return held_together(folds(len(source), count, seed), source)
+
+
+def judges(
+    loaded: Loaded,
+    parts: list[tuple[int, ...]],
+    folder: Path,
+    seed: int,
+    held_out: Callable[[Run, tuple[int, ...]], HeldOutData] = HeldOutData,
+) -> Iterator[Model]:
     """Train a model per fold without that fold and yield it at its best step; a finished one is not trained again."""
     for number, part in enumerate(parts):
-        place = folder / f"fold-{number + 1}-of-{len(parts)}-seed-{seed}"  # a judge of other folds saw other pairs
-        run = replace(loaded.run, data=HeldOutData(loaded.run, part), shuffle=Shuffle())  # type: ignore[arg-type]
+        place = folder / f"fold-{number + 1}-of-{len(parts)}-seed-{seed}"
+        _require_same_fold(place, part)
+        data = held_out(loaded.run, part)
+        run = replace(loaded.run, data=data, shuffle=Shuffle(), keep=Keep())  # type: ignore[arg-type]
         if not _is_trained(place, run.training.steps):
             print(f"Training a judge for fold {number + 1} of {len(parts)}", flush=True)
             _, outcome = train_run(Loaded(run, loaded.table), place)
             if outcome.signal:
                 raise KeyboardInterrupt
         yield load(place / CHECKPOINTS / BEST)
+
+
+def _require_same_fold(folder: Path, part: tuple[int, ...]) -> None:
+    """A judge of other folds saw other pairs, so the numbers of the records it must not see are kept beside it."""
+    digest = hashlib.sha256(" ".join(map(str, part)).encode()).hexdigest()
+    note = folder / FOLD
+    if not note.is_file() and not step_folders(folder):
+        write_text(note, json.dumps({"records": len(part), "digest": digest}) + "\n")
+    elif not note.is_file() or json.loads(note.read_text()).get("digest") != digest:
+        raise UserError(
+            f"the judge in {folder} was trained for another fold of the data, or before folds were noted; choose "
+            "another --out"
+        )
 
 
 def _is_trained(folder: Path, steps: int) -> bool:

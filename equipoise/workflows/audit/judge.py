@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from equipoise.analysis.noise import SAMPLE, NoiseEstimate, Pairs, log_ratios, own_similarity, read_noise
+from equipoise.analysis.auroc import auroc
+from equipoise.analysis.noise import SAMPLE, NoiseEstimate, Pairs, Similarity, log_ratios, own_similarity, read_noise
 from equipoise.data.source import Source
 from equipoise.evaluation.encoding import captions, encode_images
 from equipoise.models.model import Model
 
 BATCH = 256
+LEAST_SKILL = 0.03  # AUROC above chance, below which a judge counts as knowing nothing
 
 
 @dataclass(frozen=True)
@@ -25,6 +29,8 @@ class Judgement:
     log_ratio: Tensor  # [M]
     right: Tensor  # [M] the probability that a pair is right
     image_of_text: Tensor  # [M]
+    auroc: float  # of pairs against the same pairs shuffled: 0.5 where the judge knows nothing
+    knows: bool  # whether that is more than chance
 
 
 def points_of(model: Model, source: Source) -> Pairs:
@@ -41,7 +47,22 @@ def judge(points: Pairs, model: Model, seed: int, shuffled: float) -> Judgement:
     scale = torch.tensor([reading.scale], dtype=torch.float64)
     ratios = log_ratios(points, pool, place, similarity, scale)[0]
     own = own_similarity(points, similarity)
-    return Judgement(reading, check, own, ratios, reading.right(ratios), points.image_of_text)
+    skill, least = knowledge(points, similarity, reading.scale, seed)
+    return Judgement(reading, check, own, ratios, reading.right(ratios), points.image_of_text, skill, skill >= least)
+
+
+def knowledge(points: Pairs, similarity: Similarity, scale: float, seed: int) -> tuple[float, float]:
+    """AUROC of pairs against the same images with the texts of others, and the least of it that is no chance.
+
+    Wrong pairs among the first pull it towards 0.5, and so does a judge that knows nothing; neither can be judged by.
+    """
+    some, _ = points.sample(SAMPLE, seed)
+    scales, itself = torch.tensor([scale], dtype=torch.float64), torch.arange(len(some.images))
+    both = [some, _shuffled(some, 1.0, seed)]
+    scores = torch.cat([log_ratios(pairs, pairs, itself, similarity, scales)[0] for pairs in both]).numpy()
+    count = len(some.texts)
+    error = math.sqrt((2 * count + 1) / (12 * count * count))  # of the rank sum, where both are alike
+    return auroc(scores, np.arange(2 * count) >= count), 0.5 + max(LEAST_SKILL, 3 * error)
 
 
 def pool_of(points: Pairs, seed: int) -> tuple[Pairs, Tensor]:

@@ -42,6 +42,8 @@ class Verdict:
     similarity: np.ndarray  # [M]
     alike: list[list[float]]  # similarity, image, image
     fitting: list[list[float]]  # fit, image, text
+    aurocs: list[float]  # of each judge, of pairs against shuffled ones
+    knowing: list[bool]  # whether that is more than chance
 
     @property
     def share(self) -> float:
@@ -71,6 +73,18 @@ class Verdict:
         return (
             f"Of {len(self.owners):,} pairs, {self.share:.1%} look wrong ({low:.1%} to {high:.1%} by chance alone). "
             f"With a further {self.shuffled:.0%} shuffled, {expected:.1%} were to be read, and {found:.1%} were."
+            + self.doubt
+        )
+
+    @property
+    def doubt(self) -> str:
+        """A sentence on judges that know nothing; empty where all know something."""
+        if all(self.knowing):
+            return ""
+        count = len(self.knowing) - sum(self.knowing)
+        return (
+            f" But {count} of {len(self.knowing)} judges cannot tell these pairs from shuffled ones (AUROC "
+            f"{min(self.aurocs):.2f}), so that what they read means nothing: train them longer, or by a better recipe."
         )
 
     def _mean(self, values: Iterable[float]) -> float:
@@ -105,7 +119,10 @@ def _numbers(verdict: Verdict, truth: dict[str, float]) -> dict[str, Any]:
         "noise": verdict.share,
         "interval": verdict.interval,
         "check": {"shuffled": verdict.shuffled, "expected": expected, "found": found},
-        "judges": [vars(reading) for reading in verdict.readings],
+        "judges": [
+            {**vars(reading), "auroc_of_shuffled": auroc, "knows": knows}
+            for reading, auroc, knows in zip(verdict.readings, verdict.aurocs, verdict.knowing, strict=True)
+        ],
         "truth": truth,
     }
 

@@ -21,7 +21,7 @@ from equipoise.models.folder import CONFIG
 from equipoise.models.model import Model
 from equipoise.training.checkpoint.run_folder import locked, require_same
 from equipoise.types import UserError
-from equipoise.workflows.audit.folds import folds, judges, training_pairs
+from equipoise.workflows.audit.folds import folds_of, judges, training_pairs
 from equipoise.workflows.audit.judge import Judgement, judge, points_of, pool_of
 from equipoise.workflows.audit.report import Verdict, write_verdict
 from equipoise.workflows.load import load
@@ -63,7 +63,7 @@ def audit_data(loaded: Loaded, settings: Audit, folder: Path, model: Model | Non
     with locked(folder):
         _require_same(folder, loaded)
         if model is None:
-            parts = folds(len(source), settings.folds, settings.seed)
+            parts = folds_of(source, settings.folds, settings.seed)
             panel = judges(loaded, parts, folder, settings.seed)
         else:
             parts, panel = [tuple(range(len(source)))], iter([model])
@@ -96,6 +96,8 @@ def _verdict(
         similarity=_gathered([found.similarity for _, found in judged], order),
         alike=alike,
         fitting=fitting,
+        aurocs=[found.auroc for _, found in judged],
+        knowing=[found.knows for _, found in judged],
     )
 
 

@@ -1,0 +1,28 @@
+"""The words of `equipoise clean`; what it does is in `workflows/clean/`."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from equipoise.cli.arguments import add_data, add_out, add_recipe, add_set
+
+EXAMPLE = "'photos/{00000..00099}.tar' --out cleaned/photos"
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    add_data(parser, "shards, a table, a folder, or a recipe whose training data to judge")
+    add_recipe(
+        parser, "how to train the judges, where DATA is no recipe (default: flickr8k)", "--recipe", default="flickr8k"
+    )
+    add_set(parser)
+    parser.add_argument(
+        "--model", type=Path, metavar="MODEL", help="a model to judge with, that was NOT trained on these pairs"
+    )
+    add_out(parser, "the folder; the same again goes on with it", required=True)
+
+
+def run(options: argparse.Namespace) -> int:
+    from equipoise.workflows.clean import run_clean
+
+    return run_clean(options.data, options.recipe, options.set, options.model, options.out)

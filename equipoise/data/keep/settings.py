@@ -1,0 +1,71 @@
+"""The recipe tables `[keep]` and `[clean]`.
+
+[keep]
+folder = "cleaned/photos"    # what `equipoise clean` wrote
+rule = "decision"            # go by the decisions in the file, or decide anew: threshold, share, weights
+threshold = 0.5
+
+[clean]
+enabled = true               # the same as `equipoise train RECIPE --clean`
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from equipoise.data.keep.apply import kept_source
+from equipoise.data.keep.rules import Rule
+from equipoise.data.source import Source
+from equipoise.types import UserError
+
+WEIGHTS = "weights"
+STEPS_SHARE = 0.4  # of the model's steps, where nothing is said of the judges': 600 for 1,500 in docs/clean.md
+
+
+@dataclass(frozen=True)
+class Keep:
+    """Which captions of the training split are trained on; all of them where there is no folder."""
+
+    folder: str = ""  # of `equipoise clean`
+    rule: Literal["decision", "threshold", "share", "weights"] = "decision"
+    threshold: float = 0.5
+
+    def __post_init__(self) -> None:
+        _require_probability(self.threshold)
+
+    def applied_to(self, source: Source) -> Source:
+        """The captions that are kept, and the images that have any; the source itself where there is no folder."""
+        return kept_source(source, Path(self.folder), self.rule, self.threshold) if self.folder else source
+
+
+@dataclass(frozen=True)
+class Clean:
+    """How pairs are judged, and which are kept (docs/clean.md)."""
+
+    enabled: bool = False  # whether `equipoise train` cleans its data first; `equipoise clean` does anyway
+    folds: int = 2  # judges, each trained on the pairs that it does not judge
+    seed: int = 0  # of the folds
+    steps: int = 0  # of each judge; 0: two fifths of training.steps
+    rounds: int = 1  # 2: judges again, trained on what the first round kept
+    per: Literal["caption", "image"] = "caption"  # each by itself, or all captions of an image by their mean evidence
+    rule: Rule = "threshold"
+    threshold: float = 0.5
+
+    def __post_init__(self) -> None:
+        _require_probability(self.threshold)
+        for name, least in (("folds", 2), ("steps", 0), ("seed", 0)):
+            if getattr(self, name) < least:
+                raise UserError(f"{name} must be at least {least}, not {getattr(self, name)}")
+        if self.rounds not in (1, 2):
+            raise UserError(f"rounds must be 1 or 2, not {self.rounds}")
+
+    def judge_steps(self, steps: int) -> int:
+        """Steps of a judge of a run of `steps`."""
+        return self.steps or max(1, round(STEPS_SHARE * steps))
+
+
+def _require_probability(threshold: float) -> None:
+    if not 0 <= threshold <= 1:
+        raise UserError(f"threshold is {threshold}; give a probability from 0 to 1")

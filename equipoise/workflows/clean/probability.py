@@ -1,0 +1,83 @@
+"""P(right) of every caption, from the evidence of the judges.
+
+    P(right) = σ(log r + log((1 - π) / π))
+
+per caption:  r is the caption's own.
+per image:    log r is the mean over all captions of the image, so that they are kept or dropped together.
+
+π is the share of wrong pairs that the judge of the caption's fold read; in a second round it is that of the first, for
+judges trained on what was kept are too sure of it (docs/clean.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+
+from equipoise.analysis.noise import NoiseEstimate
+from equipoise.types import UserError
+from equipoise.workflows.audit.report import Verdict
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What the judges of one round say of all captions [M], in the order of the data."""
+
+    log_ratio: np.ndarray  # [M]
+    owners: np.ndarray  # [M] the number of the caption's record
+    fold: np.ndarray  # [N] the fold of each record, which is the number of its judge
+    readings: Sequence[NoiseEstimate]  # one per judge
+    aurocs: Sequence[float]
+    knowing: Sequence[bool]  # whether the judge can tell pairs from shuffled ones
+    sizes: Sequence[int]  # records per fold
+
+    @classmethod
+    def of(cls, verdict: Verdict, parts: Sequence[Sequence[int]]) -> Evidence:
+        fold = np.zeros(sum(map(len, parts)), dtype=np.int64)
+        for number, part in enumerate(parts):
+            fold[list(part)] = number
+        rest = (verdict.readings, verdict.aurocs, verdict.knowing, verdict.sizes)
+        return cls(verdict.log_ratio, verdict.owners, fold, *rest)
+
+    @property
+    def share(self) -> float:
+        """The share of wrong captions, read by the judges that know something."""
+        return self._mean([reading.share for reading in self.readings])
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        low, high = zip(*(reading.interval for reading in self.readings), strict=True)
+        return self._mean(low), self._mean(high)
+
+    def _mean(self, values: Sequence[float]) -> float:
+        weights = np.array(self.sizes) * np.array(self.knowing)
+        return float(np.average(values, weights=weights))
+
+    def require_knowledge(self) -> None:
+        if not any(self.knowing):
+            shown = " and ".join(f"{auroc:.2f}" for auroc in self.aurocs)
+            raise UserError(
+                f"no judge can tell the pairs from shuffled ones (AUROC {shown}, 0.5 is chance), so nothing can be "
+                "said of any pair; train judges longer (clean.steps), by a better recipe, or give a model with --model"
+            )
+
+    def right(self, per: str, prior: Evidence | None = None) -> np.ndarray:
+        """P(right) [M] as float32, nan where the judge knows nothing; π is that of `prior` where it is given."""
+        ratios = self._image_mean() if per == "image" else self.log_ratio
+        found = np.full(len(ratios), np.nan)
+        for number in np.flatnonzero(self.knowing):
+            rows = self.fold[self.owners] == number
+            found[rows] = (prior or self)._reading(int(number)).right(torch.from_numpy(ratios[rows])).numpy()
+        return found.astype(np.float32)
+
+    def _reading(self, number: int) -> NoiseEstimate:
+        """Of a judge that knows nothing, what the others read."""
+        own = self.readings[number]
+        return own if self.knowing[number] else replace(own, share=self.share)
+
+    def _image_mean(self) -> np.ndarray:
+        counts = np.maximum(np.bincount(self.owners, minlength=len(self.fold)), 1)
+        return (np.bincount(self.owners, self.log_ratio, len(self.fold)) / counts)[self.owners]

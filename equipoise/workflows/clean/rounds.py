@@ -1,0 +1,55 @@
+"""A second round of judges: each trained on what the first round kept of the folds that it does not judge."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from equipoise.config import Loaded, Run
+from equipoise.data.keep.source import KeptSource
+from equipoise.data.remap import subset
+from equipoise.data.source import Source
+from equipoise.workflows.audit.folds import HeldOutData, judges, training_pairs
+from equipoise.workflows.audit.judge import judge, points_of
+from equipoise.workflows.clean.probability import Evidence
+
+SECOND = "round-2"
+
+
+@dataclass(frozen=True)
+class KeptHeldOutData(HeldOutData):
+    """The captions that were kept, without those of one fold, which serves as validation and test as it is."""
+
+    owners: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))  # [M] record of each caption
+    keep: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=bool))  # [M]
+
+    def build(self, split: str) -> Source:
+        if split != "train":
+            return super().build(split)
+        whole = training_pairs(self.run)
+        elsewhere = ~np.isin(self.owners, self.fold)
+        return KeptSource(whole, np.bincount(self.owners, minlength=len(whole)), self.keep & elsewhere)
+
+
+def second_round(
+    loaded: Loaded, source: Source, parts: list[tuple[int, ...]], folder: Path, first: Evidence, keep: np.ndarray
+) -> Evidence:
+    """The evidence of new judges on all captions; those of the first round kept `keep` [M]."""
+
+    def held_out(run: Run, part: tuple[int, ...]) -> KeptHeldOutData:
+        return KeptHeldOutData(run, part, first.owners, keep)
+
+    settings = loaded.run.clean
+    panel = judges(loaded, parts, folder / SECOND, settings.seed, held_out)
+    judged = [
+        judge(points_of(member, subset(source, part)), member, settings.seed, 0.2)
+        for part, member in zip(parts, panel, strict=True)
+    ]
+    owners = np.concatenate([np.array(part)[one.image_of_text] for part, one in zip(parts, judged, strict=True)])
+    order = np.argsort(owners, kind="stable")
+    ratios = torch.cat([one.log_ratio for one in judged]).numpy()[order]
+    readings, aurocs, knowing = zip(*((one.reading, one.auroc, one.knows) for one in judged), strict=True)
+    return Evidence(ratios, first.owners, first.fold, readings, aurocs, knowing, first.sizes)

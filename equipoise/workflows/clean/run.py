@@ -1,0 +1,142 @@
+"""Cleaning from beginning to end: judges, P(right) of every caption, decisions, the keep file."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from equipoise.config import Loaded
+from equipoise.data.keep.file import TABLE, KeepTable, digest, require_pyarrow, write_keep
+from equipoise.data.keep.records import records
+from equipoise.data.keep.rules import caption_weights, kept_captions, reason
+from equipoise.data.keep.settings import WEIGHTS, Clean
+from equipoise.data.source import Source
+from equipoise.models.model import Model
+from equipoise.training.checkpoint.run_folder import locked
+from equipoise.types import UserError
+from equipoise.workflows.audit import Audit, audit_data
+from equipoise.workflows.subject import find_run
+from equipoise.workflows.audit.folds import folds_of, training_pairs
+from equipoise.workflows.clean.probability import Evidence
+from equipoise.workflows.clean.rounds import second_round
+from equipoise.workflows.clean.truth import measured
+from equipoise.workflows.load import load
+
+
+@dataclass(frozen=True)
+class Cleaned:
+    """What was decided."""
+
+    evidence: Evidence  # of the first round, from which the share of wrong captions is read
+    right: np.ndarray  # [M] P(right)
+    keep: np.ndarray  # [M] bool
+    records: int
+    truth: dict[str, float]
+
+    @property
+    def images_left(self) -> int:
+        return len(np.unique(self.evidence.owners[self.keep]))
+
+    @property
+    def sentence(self) -> str:
+        low, high = self.evidence.interval
+        total, kept = len(self.keep), int(self.keep.sum())
+        return (
+            f"Of {total:,} captions of {self.records:,} images, {self.evidence.share:.1%} look wrong ({low:.1%} to "
+            f"{high:.1%} by chance alone); {kept:,} captions of {self.images_left:,} images are kept, "
+            f"{total - kept:,} captions are dropped."
+        )
+
+
+def run_clean(data: str, recipe: str, overrides: Sequence[str], model: Path | None, folder: Path) -> int:
+    """Clean DATA, with judges of `recipe` where it is files, or with the model at a path; returns the exit status."""
+    loaded = find_run(data, recipe, overrides)
+    try:
+        cleaned = clean_data(loaded, folder, load(model) if model else None)
+    except KeyboardInterrupt:
+        print("Stopped; the same command goes on where it was")
+        return 128 + signal.SIGINT
+    print(f"\n{cleaned.sentence}\n{folder / TABLE} says which; train on the rest with: --set keep.folder={folder}")
+    for name, value in cleaned.truth.items():
+        print(f"{name.replace('_', ' ')}: {value:.3f}")
+    return 0
+
+
+def clean_data(loaded: Loaded, folder: Path, model: Model | None = None) -> Cleaned:
+    """Judge every caption of a recipe's training pairs and write the keep file to `folder`.
+
+    Without a model, judges are trained on the pairs themselves, fold by fold; what is finished is not done again.
+    A model that is given judges all pairs at once. It must not have been trained on them.
+    """
+    if loaded.run.keep.folder:
+        raise UserError("the recipe trains on what was cleaned before (keep.folder); clean the whole: keep.folder = ''")
+    require_pyarrow(folder / TABLE)  # before anything is trained
+    settings, judging = loaded.run.clean, _judging(loaded)
+    audit = Audit(folds=settings.folds, neighbours=0, seed=settings.seed)
+    verdict = audit_data(judging, audit, folder, model)
+    source = training_pairs(loaded.run)
+    samples = len(source)
+    parts = [tuple(range(samples))] if model else folds_of(source, settings.folds, settings.seed)
+    first = evidence = Evidence.of(verdict, parts)
+    with locked(folder):
+        first.require_knowledge()
+        if settings.rounds == 2 and model is None:
+            rule = "threshold" if settings.rule == WEIGHTS else settings.rule
+            keep = kept_captions(first.right(settings.per), rule, settings.threshold, first.share)
+            evidence = second_round(judging, source, parts, folder, first, keep)
+            evidence.require_knowledge()
+        right = evidence.right(settings.per, prior=first)
+        keep = kept_captions(right, settings.rule, settings.threshold, first.share)
+        cleaned = Cleaned(first, right, keep, samples, measured(source, first.owners, right, keep))
+        _write(cleaned, evidence, source, loaded, folder)
+    return cleaned
+
+
+def _judging(loaded: Loaded) -> Loaded:
+    """The run as the judges are trained: shorter, and the same whatever is decided by them."""
+    steps = loaded.run.clean.judge_steps(loaded.run.training.steps)
+    training = {**loaded.table["training"], "steps": steps}
+    table = {**loaded.table, "training": training, "clean": vars(Clean())}
+    settings = replace(loaded.run.clean, enabled=False)
+    run = replace(loaded.run, training=replace(loaded.run.training, steps=steps), clean=settings)
+    return Loaded(run, table)
+
+
+def _write(cleaned: Cleaned, evidence: Evidence, source: Source, loaded: Loaded, folder: Path) -> None:
+    settings, share = loaded.run.clean, cleaned.evidence.share
+    named = list(records(source))
+    keys = [key for key, texts in named for _ in texts]
+    reasons = [
+        reason(right, keep, settings.rule, settings.threshold, share)
+        for right, keep in zip(cleaned.right.tolist(), cleaned.keep.tolist(), strict=True)
+    ]
+    numbers = np.concatenate([np.arange(len(texts)) for _, texts in named])
+    fingerprints = np.concatenate([texts for _, texts in named])
+    weight = caption_weights(cleaned.right, cleaned.keep, settings.rule)
+    table = KeepTable(keys, numbers, fingerprints, cleaned.right, cleaned.keep, weight, reasons)
+    write_keep(folder, table, _note(cleaned, evidence, digest(key for key, _ in named), loaded))
+
+
+def _note(cleaned: Cleaned, evidence: Evidence, keys: str, loaded: Loaded) -> dict[str, Any]:
+    settings = loaded.run.clean
+    return {
+        "finding": cleaned.sentence,
+        "records": cleaned.records,
+        "captions": len(cleaned.keep),
+        "digest_of_keys": keys,
+        "noise": cleaned.evidence.share,
+        "interval": cleaned.evidence.interval,
+        "rule": {"per": settings.per, "rule": settings.rule, "threshold": settings.threshold},
+        "kept": {"captions": int(cleaned.keep.sum()), "images": cleaned.images_left},
+        "judges": [
+            {"auroc_of_shuffled": auroc, "knows": knows, "noise": reading.share}
+            for auroc, knows, reading in zip(evidence.aurocs, evidence.knowing, evidence.readings, strict=True)
+        ],
+        "truth": cleaned.truth,
+        "recipe": loaded.table,
+    }

@@ -1,0 +1,35 @@
+"""Cleaning as the first part of a run: `equipoise train RECIPE --clean`. The keep file lies in the run's folder."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from equipoise.config import Loaded, dump
+from equipoise.data.keep.file import NOTE
+from equipoise.data.keep.settings import Clean, Keep
+from equipoise.io.atomic import write_text
+from equipoise.models.folder import CONFIG
+from equipoise.training.distributed.ranks import Ranks
+from equipoise.types import UserError
+from equipoise.workflows.clean.run import clean_data
+
+FOLDER = "clean"
+
+
+def with_clean_pairs(loaded: Loaded, folder: Path, ranks: Ranks) -> Loaded:
+    """The run on what cleaning keeps of its pairs, which is done where it has not been; the run itself without [clean].
+
+    Its settings stay as they were asked for, and are stored first, so that the run can be resumed while it judges.
+    """
+    if not loaded.run.clean.enabled:
+        return loaded
+    place = folder / FOLDER
+    if not (place / NOTE).is_file():
+        if ranks.world > 1:
+            raise UserError(
+                "clean judges pairs in one process; run `equipoise clean` first, and train with its folder: keep.folder"
+            )
+        write_text(folder / CONFIG, dump(loaded.table))
+        print(clean_data(loaded, place).sentence, flush=True)
+    return Loaded(replace(loaded.run, clean=Clean(), keep=Keep(str(place))), loaded.table)

@@ -1,0 +1,73 @@
+"""Folds: copies of a pair are held out together, and a judge keeps to its fold."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from equipoise.data.bad_records import BadRecord
+from equipoise.data.features import FeatureFiles
+from equipoise.data.source import Pair
+from equipoise.types import UserError
+from equipoise.workflows.audit.copies import copied_records, held_together
+from equipoise.workflows.audit.folds import _require_same_fold, folds
+
+
+class Album:
+    """A caption and a picture, drawn by a number, of each record; None where it is broken."""
+
+    def __init__(self, *records: tuple[str, int | None]):
+        self.records = records
+
+    def __len__(self) -> int:
+        return len(self.records)
+
+    def pair(self, index: int) -> Pair:
+        return Pair(str(index), tuple(self.records[index][0].split()))
+
+    def images(self, indices, size, device="cpu") -> torch.Tensor:
+        if any(self.records[index][1] is None for index in indices):
+            raise BadRecord("a.tar", "broken")
+        seeds = [torch.Generator().manual_seed(self.records[index][1] or 0) for index in indices]
+        drawn = [torch.randint(256, (3, size, size), generator=one, dtype=torch.uint8) for one in seeds]
+        return torch.stack(drawn)
+
+
+def test_copies_have_the_same_captions_and_the_same_picture():
+    album = Album(("a b", 1), ("b a", 1), ("a b", 1), ("a b", 2), ("c", 1), ("a", 1), ("a", 7))
+    assert list(copied_records(Album(*album.records, *[(f"other{n}", n) for n in range(400)]))) == [[0, 2]]
+
+
+def test_a_phrase_that_very_many_share_is_not_looked_at():
+    assert list(copied_records(Album(*[("photo", 1)] * 3, *[(f"other{n}", n) for n in range(50)]))) == []
+
+
+def test_records_without_captions_and_broken_ones_are_no_copies():
+    assert list(copied_records(Album(("", 1), ("", 1), ("a", None), ("a", None)))) == []
+
+
+def test_features_are_compared_too(tmp_path):
+    image = np.random.default_rng(0).normal(size=(4, 8)).astype(np.float32)
+    image[2] = image[0] * 1.01
+    np.savez(tmp_path / "f.npz", image=image, captions=np.array(["a", "b", "a", "b"]))
+    assert list(copied_records(FeatureFiles([tmp_path / "f.npz"]))) == [[0, 2]]
+
+
+def test_copies_follow_their_first_record_and_nobody_is_lost():
+    album = Album(*[(str(number % 37), number % 37) for number in range(60)])
+    parts = held_together(folds(60, 3, seed=0), album)
+    assert sorted(number for part in parts for number in part) == list(range(60))
+    fold = {number: place for place, part in enumerate(parts) for number in part}
+    assert all(fold[number] == fold[number + 37] for number in range(23))
+
+
+def test_without_copies_folds_stay_as_they_are(scenes):
+    assert held_together(folds(len(scenes), 2, seed=1), scenes) == folds(len(scenes), 2, seed=1)
+
+
+def test_a_judge_of_another_fold_is_refused(tmp_path):
+    _require_same_fold(tmp_path, (0, 2))
+    _require_same_fold(tmp_path, (0, 2))
+    with pytest.raises(UserError, match="another fold"):
+        _require_same_fold(tmp_path, (0, 3))

@@ -1,0 +1,238 @@
+"""Cleaning from the command line to a trained model: features whose noise is known, scenes, mistakes, a kill."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from pyarrow import parquet
+
+from equipoise.cli import main
+from equipoise.data.keep.file import NOTE, TABLE
+
+IMAGES, WIDTH = 200, 16
+
+
+def words(settings: dict[str, object]) -> list[str]:
+    return [word for key, value in settings.items() for word in ("--set", f"{key}={json.dumps(value)}")]
+
+
+@pytest.fixture(scope="module")
+def noisy(tmp_path_factory) -> list[str]:
+    """The words for 200 images of two texts each, of which 40% have the texts of others; a judge takes a second."""
+    file = tmp_path_factory.mktemp("features") / "f.npz"
+    rng = np.random.default_rng(0)
+    shared = rng.normal(size=(IMAGES, 1, WIDTH))
+    texts = shared + rng.normal(size=(IMAGES, 2, WIDTH)) / 4
+    images = (shared[:, 0] + rng.normal(size=(IMAGES, WIDTH)) / 4) @ rng.normal(size=(WIDTH, WIDTH))
+    np.savez(file, image=images.astype(np.float32), text=texts.astype(np.float32))
+    return words(
+        {
+            **dict.fromkeys(("data.train", "data.validation", "data.test"), str(file)),
+            **dict.fromkeys(("image.width", "text.width", "space.dim"), WIDTH),
+            **dict.fromkeys(("image.dropout", "text.dropout"), 0.0),
+            "shuffle.share": 0.4,
+            "training.steps": 125,
+            "training.batch_size": 40,
+            "training.warmup_steps": 5,
+            "training.learning_rate": 0.02,
+            "training.evaluate_every": 25,
+            "training.checkpoint_every": 10,
+            "training.log_every": 25,
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def cleaned(tmp_path_factory, noisy) -> Path:
+    folder = tmp_path_factory.mktemp("cleaned") / "features"
+    assert main(["clean", "features", *noisy, "--out", str(folder)]) == 0
+    return folder
+
+
+def note_of(folder: Path) -> dict:
+    return json.loads((folder / NOTE).read_text())
+
+
+def test_wrong_captions_are_dropped_and_right_ones_kept(cleaned):
+    note = note_of(cleaned)
+    assert note["noise"] == pytest.approx(0.4, abs=0.1)
+    assert note["interval"][0] <= note["noise"] <= note["interval"][1]
+    assert note["truth"]["wrong"] == 0.4
+    assert note["truth"]["wrong_among_kept"] < 0.1
+    assert note["truth"]["right_dropped"] < 0.1
+    assert all(judge["knows"] for judge in note["judges"])
+
+
+def test_a_row_for_every_caption(cleaned):
+    table, note = parquet.read_table(cleaned / TABLE).to_pydict(), note_of(cleaned)
+    assert len(table["key"]) == note["captions"] == 2 * IMAGES
+    assert table["caption"] == [0, 1] * IMAGES
+    kept = [decision == "keep" for decision in table["decision"]]
+    assert kept == [right >= 0.5 for right in table["p_right"]]
+    assert table["weight"] == [float(one) for one in kept]
+    assert set(table["reason"]) == {"P(right) at least 0.5", "P(right) below 0.5"}
+    assert note["kept"] == {"captions": sum(kept), "images": len(set(np.array(table["key"])[kept]))}
+    assert (note["records"], note["recipe"]["shuffle"]["share"]) == (IMAGES, 0.4)
+
+
+def test_another_rule_needs_no_new_judges(cleaned, noisy, tmp_path, capsys):
+    folder = tmp_path / "again"
+    shutil.copytree(cleaned, folder)
+    rule = words({"clean.rule": "share", "clean.per": "image"})
+    assert main(["clean", "features", *noisy, *rule, "--out", str(folder)]) == 0
+    out = capsys.readouterr().out
+    assert "Training a judge" not in out
+    assert "look wrong" in out
+    note, table = note_of(folder), parquet.read_table(folder / TABLE).to_pydict()
+    assert note["captions"] - note["kept"]["captions"] == round(note["noise"] * note["captions"])
+    assert table["p_right"][::2] == table["p_right"][1::2]
+
+
+def test_the_same_again_writes_the_same_bytes(cleaned, noisy, tmp_path, capsys):
+    folder = tmp_path / "again"
+    shutil.copytree(cleaned, folder)
+    for name in (TABLE, NOTE):
+        (folder / name).unlink()
+    assert main(["clean", "features", *noisy, "--out", str(folder)]) == 0
+    assert all((folder / name).read_bytes() == (cleaned / name).read_bytes() for name in (TABLE, NOTE))
+
+
+def test_other_settings_of_the_judges_are_refused(cleaned, noisy, capsys):
+    assert main(["clean", "features", *noisy, "--set", "seed=7", "--out", str(cleaned)]) == 2
+    assert "seed is 0 there and 7 here" in capsys.readouterr().err
+
+
+def test_a_second_round_takes_the_share_from_the_first(cleaned, noisy, tmp_path):
+    folder = tmp_path / "again"
+    shutil.copytree(cleaned, folder)
+    assert main(["clean", "features", *noisy, "--set", "clean.rounds=2", "--out", str(folder)]) == 0
+    assert len(list((folder / "round-2").glob("fold-*"))) == 2
+    note = note_of(folder)
+    assert note["noise"] == note_of(cleaned)["noise"]
+    assert note["truth"]["wrong_among_kept"] <= note_of(cleaned)["truth"]["wrong_among_kept"]
+
+
+def test_one_command_cleans_and_trains_and_reports(noisy, tmp_path, capsys):
+    folder = tmp_path / "run"
+    assert main(["train", "features", *noisy, "--clean", "--out", str(folder)]) == 0
+    assert "look wrong" in capsys.readouterr().out
+    report = (folder / "report.html").read_text()
+    assert "Which pairs it was trained on" in report
+    assert "s of training judges" in report
+    assert main(["train", "--resume", str(folder)]) == 0
+    assert "is finished" in capsys.readouterr().out
+
+
+def test_pairs_count_by_their_probability(cleaned, noisy, tmp_path, capsys):
+    folder = tmp_path / "again"
+    shutil.copytree(cleaned, folder)
+    assert main(["clean", "features", *noisy, "--set", "clean.rule=weights", "--out", str(folder)]) == 0
+    table = parquet.read_table(folder / TABLE).to_pydict()
+    assert table["weight"] == table["p_right"]
+    assert set(table["decision"]) == {"keep"}
+    keep = ["--set", f"keep.folder={folder}", "--set", "training.steps=2"]
+    assert main(["train", "features", *noisy, *keep, "--out", str(tmp_path / "run")]) == 0
+    refused = ["--set", "objective.form.name=sigmoid", "--out", str(tmp_path / "other")]
+    assert main(["train", "features", *noisy, *keep, *refused]) == 2
+    assert "weights of pairs count in the objective clip" in capsys.readouterr().err
+
+
+def test_a_model_that_is_given_judges_all(cleaned, noisy, tmp_path):
+    judge = next(cleaned.glob("fold-1-*")) / "checkpoints" / "best"
+    folder = tmp_path / "given"
+    assert main(["clean", "features", *noisy, "--model", str(judge), "--out", str(folder)]) == 0
+    assert not list(folder.glob("fold-*"))
+    assert len(note_of(folder)["judges"]) == 1
+
+
+def test_judges_that_know_nothing_decide_nothing(tmp_path, tiny_settings, capsys):
+    changes = [word for setting in tiny_settings for word in ("--set", setting)]
+    assert main(["clean", "demo", *changes, "--out", str(tmp_path / "a")]) == 2
+    captured = capsys.readouterr()
+    assert "no judge can tell the pairs from shuffled ones" in captured.err
+    assert "2 of 2 judges cannot tell these pairs from shuffled ones" in captured.out
+    assert not (tmp_path / "a" / NOTE).exists()
+
+
+@pytest.mark.parametrize(
+    ("extra", "sentence"),
+    [
+        (["--set", "keep.folder=x"], "keep.folder"),
+        (["--set", "clean.folds=150"], "cannot be judged in 150 folds"),
+        (["--model", "nowhere"], "no model in nowhere"),
+        (["--set", "clean.rule=most"], "clean.rule"),
+    ],
+)
+def test_mistakes_are_one_sentence(noisy, tmp_path, capsys, extra, sentence):
+    assert main(["clean", "features", *noisy, *extra, "--out", str(tmp_path / "a")]) == 2
+    err = capsys.readouterr().err
+    assert sentence in err
+    assert "Traceback" not in err
+
+
+def test_data_that_is_not_there(tmp_path, capsys):
+    assert main(["clean", str(tmp_path / "none.tar"), "--out", str(tmp_path / "a")]) == 2
+    assert "none.tar" in capsys.readouterr().err
+
+
+def started(arguments: list[str]) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "equipoise", *arguments]
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    return subprocess.Popen(command, env={**os.environ, "OMP_NUM_THREADS": "1"}, **quiet)
+
+
+def killed_once(arguments: list[str], seen: Path) -> None:
+    """Run a command until a file is there, and kill it then."""
+    process = started(arguments)
+    while not seen.exists() and process.poll() is None:
+        time.sleep(0.02)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert seen.exists()
+
+
+@pytest.mark.slow
+def test_killed_while_it_judges_a_run_goes_on_to_the_same_bytes(noisy, tmp_path):
+    folders = [tmp_path / "whole", tmp_path / "killed"]
+    starts = [["train", "features", *noisy, "--clean", "--out", str(folder)] for folder in folders]
+    assert started(starts[0]).wait() == 0
+    killed_once(starts[1], folders[1] / "clean/fold-2-of-2-seed-0/checkpoints")
+    killed_once(goes_on(folders[1]), folders[1] / "checkpoints")
+    assert started(goes_on(folders[1])).wait() == 0
+    for name in (f"clean/{TABLE}", f"clean/{NOTE}", "model.safetensors"):
+        assert (folders[0] / name).read_bytes() == (folders[1] / name).read_bytes(), name
+
+
+def goes_on(folder: Path) -> list[str]:
+    return ["train", "--resume", str(folder)]
+
+
+@pytest.mark.slow
+def test_scenes_of_which_two_in_five_are_wrong(tmp_path):
+    """Small scenes, a minute on two idle cores: most wrong captions go, most right ones stay."""
+    settings = {
+        "data.train_size": 3000,
+        "data.captions": 2,
+        "data.noise.shuffled": 0.4,
+        "data.noise.wrong_attribute": 0.0,
+        "data.noise.near_duplicates": 0.0,
+        "data.max_things": 1,
+        "data.detail_weights": [1.0, 0.0, 0.0],
+        "training.batch_size": 128,
+        "training.evaluate_every": 100,
+        "clean.steps": 300,
+        "clean.per": "image",
+    }
+    assert main(["clean", "demo", *words(settings), "--out", str(tmp_path / "a")]) == 0
+    truth = note_of(tmp_path / "a")["truth"]
+    assert truth["wrong_among_kept"] < truth["wrong"] / 2
+    assert truth["right_dropped"] < 0.3

@@ -1,0 +1,59 @@
+"""P(right) of hand-made evidence: two images of two captions, one per fold."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from equipoise.analysis.noise import NoiseEstimate
+from equipoise.types import UserError
+from equipoise.workflows.clean.probability import Evidence
+
+EVIDENCE = Evidence(
+    log_ratio=np.array([2.0, -4.0, 1.0, 1.0]),
+    owners=np.array([0, 0, 1, 1]),
+    fold=np.array([0, 1]),
+    readings=[NoiseEstimate(share, (share - 0.1, share + 0.1), 1.0, 1.0) for share in (0.5, 0.2)],
+    aurocs=[0.9, 0.8],
+    knowing=[True, True],
+    sizes=[1, 3],
+)
+
+
+def posterior(log_ratio: float, share: float) -> float:
+    odds = np.exp(log_ratio) * (1 - share) / share
+    return odds / (1 + odds)
+
+
+def test_each_caption_by_its_own_evidence_and_its_judges_share():
+    expected = [posterior(2, 0.5), posterior(-4, 0.5), posterior(1, 0.2), posterior(1, 0.2)]
+    assert EVIDENCE.right("caption") == pytest.approx(expected)
+
+
+def test_all_captions_of_an_image_by_their_mean():
+    assert EVIDENCE.right("image")[:2] == pytest.approx([posterior(-1, 0.5)] * 2)
+
+
+def test_the_share_is_the_mean_over_records():
+    assert EVIDENCE.share == pytest.approx((0.5 + 3 * 0.2) / 4)
+    assert EVIDENCE.interval == pytest.approx((0.175, 0.375))
+
+
+def test_what_a_judge_that_knows_nothing_judges_is_not_known():
+    some = replace(EVIDENCE, knowing=[False, True])
+    assert np.isnan(some.right("caption")).tolist() == [True, True, False, False]
+    assert some.share == pytest.approx(0.2)
+
+
+def test_a_second_round_goes_by_the_shares_of_the_first():
+    second = replace(EVIDENCE, readings=[NoiseEstimate(0.01, (0, 0.1), 1.0, 1.0)] * 2)
+    assert second.right("caption", prior=EVIDENCE) == pytest.approx(EVIDENCE.right("caption"))
+    ignorant = replace(EVIDENCE, knowing=[False, True])
+    assert second.right("caption", prior=ignorant)[0] == pytest.approx(posterior(2, 0.2))
+
+
+def test_no_judge_that_knows_anything_is_a_sentence():
+    with pytest.raises(UserError, match=r"AUROC 0\.90 and 0\.80"):
+        replace(EVIDENCE, knowing=[False, False]).require_knowledge()
