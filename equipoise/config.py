@@ -24,7 +24,7 @@ from equipoise.data.tokenizer import CaptionTokenizer
 from equipoise.encoders import IMAGE_ENCODERS, TEXT_ENCODERS, ImageConfig, TextConfig
 from equipoise.evaluation.settings import Evaluation
 from equipoise.finetuning.settings import Finetuning
-from equipoise.models.embedding_shift import Shift
+from equipoise.models.embedding_shift import EmbeddingShift
 from equipoise.models.logit_scale import LogitScale
 from equipoise.models.lora import Lora
 from equipoise.models.prompts import Prompts
@@ -67,7 +67,7 @@ class Run:
     prompts: Prompts.Config = field(default_factory=Prompts.Config)
     readout: ReadoutConfig = choice(READOUTS, "class_token")
     space: Space = choice(SPACES, "sphere")
-    shift: Shift.Config = field(default_factory=Shift.Config)
+    shift: EmbeddingShift.Config = field(default_factory=EmbeddingShift.Config)
     temperature: LogitScale = field(default_factory=LogitScale)
     objective: Objective = choice(OBJECTIVES, "clip")
     training: Training = field(default_factory=Training)

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from equipoise.detection.detect import Detection, DetectionRequest, detect
-from equipoise.detection.detector import Detector, Found, Given, Salient
+from equipoise.detection.detector import AnnotationDetector, DetectedRegions, Detector, SaliencyDetector
 from equipoise.detection.external import open_detector
 from equipoise.detection.phrases import Phrases
 
 __all__ = [
+    "AnnotationDetector",
+    "DetectedRegions",
     "Detection",
     "DetectionRequest",
     "Detector",
-    "Found",
-    "Given",
     "Phrases",
-    "Salient",
+    "SaliencyDetector",
     "detect",
     "open_detector",
 ]

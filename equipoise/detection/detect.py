@@ -22,7 +22,7 @@ from equipoise.data.encoded_image import EncodedImage, encoded
 from equipoise.data.files.records import Records
 from equipoise.data.files.regions import BOX
 from equipoise.data.source import Pair
-from equipoise.detection.detector import Detector, Found
+from equipoise.detection.detector import DetectedRegions, Detector
 from equipoise.detection.features import Describe, region_features
 from equipoise.detection.tags import Name
 from equipoise.io.resumable import NumberedFiles, claim, write_arrays
@@ -87,7 +87,7 @@ class _File:
         self.words: dict[str, list[Any]] = {"keys": [], "tags": []}
         self.ends: list[int] = []
 
-    def add(self, key: str, tags: Sequence[str], found: Found | None, features: Tensor | None) -> None:
+    def add(self, key: str, tags: Sequence[str], found: DetectedRegions | None, features: Tensor | None) -> None:
         self.words["keys"].append(key)
         self.words["tags"].append(list(tags))
         count = 0 if found is None else len(found.boxes)
@@ -113,7 +113,9 @@ def _detect_batch(
     pairs = {index: records.pair(index) for index in batch}
     for index in batch:
         try:
-            pictures[index] = shown(encoded(records.image(index), records.place(index)), request.detector.longest)
+            pictures[index] = resized_pixels(
+                encoded(records.image(index), records.place(index)), request.detector.longest
+            )
             bad.add(1, ())
         except BadRecord as error:
             for fault in bad.add(1, (error.fault,)):
@@ -127,15 +129,15 @@ def _detect_batch(
 
 
 def _described(
-    pair: Pair, image: Tensor | None, found: Found | None, request: DetectionRequest
-) -> tuple[tuple[str, ...], Found | None, Tensor | None]:
+    pair: Pair, image: Tensor | None, found: DetectedRegions | None, request: DetectionRequest
+) -> tuple[tuple[str, ...], DetectedRegions | None, Tensor | None]:
     if image is None or found is None:
         return (), None, None
     features = region_features(image, found, request.describe) if len(found.boxes) else None
     return request.name(pair, image, found), found, features
 
 
-def shown(picture: EncodedImage, longest: int) -> Tensor:
+def resized_pixels(picture: EncodedImage, longest: int) -> Tensor:
     """Pixels uint8 [3, H, W] of a picture, resized so that its longer side has at most `longest`."""
     scale = min(1.0, longest / max(picture.height, picture.width))
     sides = (max(1, round(picture.width * scale)), max(1, round(picture.height * scale)))

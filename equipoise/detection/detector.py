@@ -15,7 +15,7 @@ from equipoise.types import UserError
 
 
 @dataclass(frozen=True)
-class Found:
+class DetectedRegions:
     """Regions of one picture, by descending score."""
 
     boxes: Tensor  # [R, 4] as x0, y0, x1, y1 in [0, 1]
@@ -23,7 +23,7 @@ class Found:
     labels: tuple[str, ...] = ()  # one per region, or empty where the detector names no classes
     features: Tensor | None = None  # [R, w], of detectors that return any
 
-    def best(self, most: int, least_score: float) -> Found:
+    def best(self, most: int, least_score: float) -> DetectedRegions:
         """The `most` best regions of nonzero size whose scores are at least `least_score`."""
         real = (self.scores >= least_score) & (self.boxes[:, 2:] > self.boxes[:, :2]).all(1)
         order = self.scores.argsort(descending=True, stable=True)
@@ -41,13 +41,13 @@ class Detector(Protocol):
         """Pixels of the longer side of its input pictures."""
         ...
 
-    def __call__(self, images: Sequence[Tensor], pairs: Sequence[Pair]) -> list[Found]:
+    def __call__(self, images: Sequence[Tensor], pairs: Sequence[Pair]) -> list[DetectedRegions]:
         """Regions of pictures uint8 [3, H, W], each of its own size, with their pairs of the data."""
         ...
 
 
 @dataclass(frozen=True)
-class Salient:
+class SaliencyDetector:
     """Detector of salient boxes; needs no file."""
 
     cites: ClassVar[tuple[str, ...]] = ("alexe2012objectness", "hou2007spectral")
@@ -55,26 +55,26 @@ class Salient:
     most: int = 10
     longest: int = 128
 
-    def __call__(self, images: Sequence[Tensor], pairs: Sequence[Pair]) -> list[Found]:
+    def __call__(self, images: Sequence[Tensor], pairs: Sequence[Pair]) -> list[DetectedRegions]:
         found = (salient_boxes(image[None], self.most) for image in images)
-        return [Found(boxes[0], scores[0]) for boxes, scores in found]
+        return [DetectedRegions(boxes[0], scores[0]) for boxes, scores in found]
 
 
 @dataclass(frozen=True)
-class Given:
+class AnnotationDetector:
     """Detector that returns the boxes and tags of the data's own .json; the score is the area."""
 
     longest: int = 224
 
-    def __call__(self, images: Sequence[Tensor], pairs: Sequence[Pair]) -> list[Found]:
+    def __call__(self, images: Sequence[Tensor], pairs: Sequence[Pair]) -> list[DetectedRegions]:
         found = []
         for pair in pairs:
             boxes = torch.tensor(pair.boxes, dtype=torch.float32).view(-1, 4).clamp(0, 1)
-            found.append(Found(boxes, (boxes[:, 2:] - boxes[:, :2]).prod(1), pair.tags if pair.boxes else ()))
+            found.append(DetectedRegions(boxes, (boxes[:, 2:] - boxes[:, :2]).prod(1), pair.tags if pair.boxes else ()))
         return found
 
 
-def checked(boxes: Tensor, scores: Tensor, size: tuple[int, int], where: str) -> tuple[Tensor, Tensor]:
+def relative_boxes(boxes: Tensor, scores: Tensor, size: tuple[int, int], where: str) -> tuple[Tensor, Tensor]:
     """Boxes in [0, 1] of boxes in pixels of a picture of height and width `size`; raises UserError for other shapes."""
     if boxes.ndim != 2 or boxes.shape[1] != 4 or scores.shape != boxes.shape[:1]:
         shapes = f"{list(boxes.shape)} and {list(scores.shape)}"

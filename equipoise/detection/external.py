@@ -19,7 +19,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from equipoise.data.source import Pair
-from equipoise.detection.detector import Found, checked
+from equipoise.detection.detector import DetectedRegions, relative_boxes
 from equipoise.detection.model_files import READERS, Program, Size
 from equipoise.types import UserError
 
@@ -34,10 +34,10 @@ class ExternalDetector:
     names: tuple[str, ...] = ()  # of classes, by number
     longest: int = 640
 
-    def __call__(self, images: Sequence[Tensor], pairs: Sequence[Pair]) -> list[Found]:
+    def __call__(self, images: Sequence[Tensor], pairs: Sequence[Pair]) -> list[DetectedRegions]:
         return [self._regions(image) for image in images]
 
-    def _regions(self, image: Tensor) -> Found:
+    def _regions(self, image: Tensor) -> DetectedRegions:
         pixels = image.float().div(255)
         if self.size:
             pixels = F.interpolate(pixels[None], self.size, mode="bilinear", antialias=True)[0]
@@ -46,11 +46,13 @@ class ExternalDetector:
         if missing := [name for name in ("boxes", "scores") if name not in answer]:
             raise UserError(f"{self.path}: the detector gives no {' and no '.join(missing)}; export it with them")
         values = {name: _alone(value, 2 if name in ("boxes", "features") else 1) for name, value in answer.items()}
-        boxes, scores = checked(values["boxes"], values["scores"], (pixels.shape[1], pixels.shape[2]), str(self.path))
+        boxes, scores = relative_boxes(
+            values["boxes"], values["scores"], (pixels.shape[1], pixels.shape[2]), str(self.path)
+        )
         features = values.get("features")
         if features is not None and (features.ndim != 2 or len(features) != len(boxes)):
             raise UserError(f"{self.path}: features of a picture must be [R, w], not {list(features.shape)}")
-        return Found(boxes, scores, self._labels(values.get("labels"), len(boxes)), features)
+        return DetectedRegions(boxes, scores, self._labels(values.get("labels"), len(boxes)), features)
 
     def _labels(self, numbers: Tensor | None, count: int) -> tuple[str, ...]:
         if numbers is None or not self.names:

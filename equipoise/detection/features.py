@@ -15,13 +15,13 @@ from PIL import Image
 from torch import Tensor
 
 from equipoise.data.scenes.detector import appearance
-from equipoise.detection.detector import Found
+from equipoise.detection.detector import DetectedRegions
 from equipoise.models.model import Model
 
 Describe = Callable[[Tensor, Tensor], Tensor]  # a picture uint8 [3, H, W] and boxes [R, 4] in [0, 1] -> [R, w]
 
 
-def region_features(image: Tensor, found: Found, describe: Describe) -> Tensor:
+def region_features(image: Tensor, found: DetectedRegions, describe: Describe) -> Tensor:
     """Features [R, w + 4] of regions; their appearance is the detector's own where it returns any."""
     appearances = describe(image, found.boxes) if found.features is None else found.features.float()
     return torch.cat([appearances, found.boxes], dim=1)
@@ -34,7 +34,7 @@ def pixels(image: Tensor, boxes: Tensor) -> Tensor:
 
 
 @dataclass(frozen=True)
-class ByModel:
+class ModelFeatures:
     """Appearance of regions as a model's points of their crops."""
 
     model: Model

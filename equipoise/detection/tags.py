@@ -9,15 +9,15 @@ import torch
 from torch import Tensor
 
 from equipoise.data.source import Pair
-from equipoise.detection.detector import Found
+from equipoise.detection.detector import DetectedRegions
 from equipoise.detection.features import cut_out
 from equipoise.detection.phrases import Phrases
 from equipoise.models.model import Model
 
-Name = Callable[[Pair, Tensor, Found], tuple[str, ...]]  # a pair, its picture uint8 [3, H, W] and its regions
+Name = Callable[[Pair, Tensor, DetectedRegions], tuple[str, ...]]  # a pair, its picture uint8 [3, H, W] and its regions
 
 
-def by_label(_pair: Pair, _image: Tensor, found: Found) -> tuple[str, ...]:
+def by_label(_pair: Pair, _image: Tensor, found: DetectedRegions) -> tuple[str, ...]:
     """Names by the detector, each once, by descending score."""
     return tuple(dict.fromkeys(found.labels))
 
@@ -29,7 +29,7 @@ class ByCaption:
     phrases: Phrases
     most: int
 
-    def __call__(self, pair: Pair, image: Tensor, found: Found) -> tuple[str, ...]:
+    def __call__(self, pair: Pair, image: Tensor, found: DetectedRegions) -> tuple[str, ...]:
         return self.phrases.of(pair.captions, self.most)
 
 
@@ -41,7 +41,7 @@ class ByVocabulary:
         with torch.no_grad():
             self.points = model.encode_text(list(self.words))
 
-    def __call__(self, pair: Pair, image: Tensor, found: Found) -> tuple[str, ...]:
+    def __call__(self, pair: Pair, image: Tensor, found: DetectedRegions) -> tuple[str, ...]:
         if not len(found.boxes):
             return ()
         with torch.no_grad():

@@ -16,7 +16,7 @@ from equipoise.data.preprocess import Preprocess
 from equipoise.data.tokenizer import CaptionTokenizer
 from equipoise.types import Features, UserError
 
-Prompts = Callable[[], Sequence[Tensor]]  # learned tokens [n, w], one set for each of the first blocks
+PromptTokens = Callable[[], Sequence[Tensor]]  # learned tokens [n, w], one set for each of the first blocks
 
 
 class Encoder(nn.Module):
@@ -69,7 +69,7 @@ class TakesPrompts(Protocol):
     """An encoder whose blocks can be given learned tokens (`models/prompts.py`)."""
 
     width: int
-    prompts: Prompts | None
+    prompts: PromptTokens | None
 
     def blocks(self) -> nn.ModuleList: ...
 

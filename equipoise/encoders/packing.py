@@ -25,7 +25,7 @@ EVERYTHING, THE_PAST = (-1, -1), (-1, 0)  # how far a token sees to the left and
 
 
 class Layout(Protocol):
-    """What attention needs to know of a batch's tokens."""
+    """The interface of layouts, as attention uses it."""
 
     def attend(self, qkv: Tensor) -> Tensor:
         """Attention of all tokens to each other: [..., 3, h, d] to [..., h, d]."""

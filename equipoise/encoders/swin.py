@@ -24,7 +24,7 @@ from torch.utils.checkpoint import checkpoint
 
 from equipoise.encoders.encoder import ImageEncoder, require_single
 from equipoise.encoders.transformer import activation, check_sizes
-from equipoise.encoders.windows import WindowAttention, cut, join, neighbours
+from equipoise.encoders.windows import WindowAttention, neighbours, window_partition, window_reverse
 from equipoise.settings.bounds import bounded
 from equipoise.types import Features, UserError
 
@@ -109,7 +109,7 @@ class SwinBlock(nn.Module):
 
     def _attend(self, x: Tensor) -> Tensor:
         rolled = x.roll((-self.shift, -self.shift), (1, 2)) if self.shift else x
-        attended = join(self.attention(cut(rolled, self.window), self.seen), self.window)
+        attended = window_reverse(self.attention(window_partition(rolled, self.window), self.seen), self.window)
         return attended.roll((self.shift, self.shift), (1, 2)) if self.shift else attended
 
 

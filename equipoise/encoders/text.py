@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from equipoise.encoders.encoder import Prompts, TextEncoder
+from equipoise.encoders.encoder import PromptTokens, TextEncoder
 from equipoise.encoders.packing import Packed, Padded
 from equipoise.encoders.transformer import Transformer, check_sizes
 from equipoise.settings.bounds import bounded
@@ -23,7 +23,7 @@ from equipoise.types import Features, UserError
 
 
 class TextTransformer(TextEncoder):
-    prompts: Prompts | None = None  # that follow the class tokens, or the start
+    prompts: PromptTokens | None = None  # that follow the class tokens, or the start
     lay_out: Callable[..., Packed | Padded] = staticmethod(Packed.of)  # how texts lie; an export has them padded
 
     @dataclass(frozen=True)

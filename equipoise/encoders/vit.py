@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from equipoise.encoders.encoder import ImageEncoder, Prompts
+from equipoise.encoders.encoder import ImageEncoder, PromptTokens
 from equipoise.encoders.packing import Even, Packed
 from equipoise.encoders.transformer import Transformer, check_sizes
 from equipoise.settings.bounds import bounded
@@ -24,7 +24,7 @@ from equipoise.types import Features, UserError
 
 
 class ViT(ImageEncoder):
-    prompts: Prompts | None = None  # follow the patches
+    prompts: PromptTokens | None = None  # follow the patches
 
     @dataclass(frozen=True)
     class Config:

@@ -28,14 +28,14 @@ LARGEST_BIAS = 16.0
 REACH = 8.0  # the logarithm is of distances from -8 to 8, whatever the window
 
 
-def cut(x: Tensor, window: int) -> Tensor:
+def window_partition(x: Tensor, window: int) -> Tensor:
     """[N, S, S, w] to [N, W, L, w], row by row."""
     blocks = x.unflatten(2, (-1, window)).unflatten(1, (-1, window))
     return blocks.transpose(2, 3).flatten(3, 4).flatten(1, 2)
 
 
-def join(x: Tensor, window: int) -> Tensor:
-    """[N, W, L, w] to [N, S, S, w], as it was before `cut`."""
+def window_reverse(x: Tensor, window: int) -> Tensor:
+    """[N, W, L, w] to [N, S, S, w], as it was before `window_partition`."""
     per_row = math.isqrt(x.shape[1])
     return x.unflatten(2, (window, window)).unflatten(1, (per_row, per_row)).transpose(2, 3).flatten(3, 4).flatten(1, 2)
 
@@ -45,7 +45,7 @@ def neighbours(side: int, window: int, shift: int) -> Tensor:
     the upper left: places wrapped round from the other edge are no neighbours of the rest (Liu et al. 2021, Fig. 4)."""
     wrapped = torch.arange(side) >= side - shift
     corner = 2 * wrapped[:, None].long() + wrapped  # of four, [S, S]
-    of_window = cut(corner[None, ..., None], window)[0, ..., 0]
+    of_window = window_partition(corner[None, ..., None], window)[0, ..., 0]
     return of_window[:, :, None] == of_window[:, None, :]
 
 

@@ -15,8 +15,6 @@ SHOWN = ("mean_recall", "image_to_text_R@1", "text_to_image_R@1", "acc1",
 
 SHIFT_PREFIX = "acc1_"  # of accuracies on shifted sets
 
-Numbers = Mapping[str, float]
-
 
 @dataclass(frozen=True)
 class Comparison:
@@ -26,7 +24,7 @@ class Comparison:
     before: float  # of the start model on validation data
     shares: tuple[float, ...]  # of the end
     scores: tuple[float, ...]  # of the weights at these shares, on validation data
-    numbers: Mapping[str, Mapping[str, Numbers]]  # data -> model -> metric -> value
+    numbers: Mapping[str, Mapping[str, Mapping[str, float]]]  # data -> model -> metric -> value
     left_out: str = ""  # why the start model's own data were not measured
 
     @property

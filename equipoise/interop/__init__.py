@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from equipoise.interop.export import left_out, write_open_clip, write_transformers
+from equipoise.interop.export import training_only_parts, write_open_clip, write_transformers
 from equipoise.interop.foreign_model import ForeignModel, ImportRequest
 from equipoise.interop.load import is_foreign, read_foreign
 from equipoise.interop.onnx import write_onnx
@@ -17,4 +17,4 @@ EXPORTS: dict[str, Callable[[Model, Path], None]] = {
     "onnx": write_onnx,
 }
 
-__all__ = ["EXPORTS", "ForeignModel", "ImportRequest", "is_foreign", "left_out", "read_foreign"]
+__all__ = ["EXPORTS", "ForeignModel", "ImportRequest", "is_foreign", "read_foreign", "training_only_parts"]

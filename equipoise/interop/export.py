@@ -49,7 +49,7 @@ def write_transformers(model: Model, folder: Path) -> None:
     _write_tokenizer(folder, tokenizer)
 
 
-def left_out(model: Model) -> list[str]:
+def training_only_parts(model: Model) -> list[str]:
     """Parts of the model that an export leaves out, for only training needs them."""
     parts = [f"head {name}" for name in model.heads]
     return [*parts, *(["the map of regions"] if model.regions is not None else [])]

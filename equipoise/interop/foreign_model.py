@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import torch
 
 from equipoise.data.tokenizer import CaptionTokenizer
-from equipoise.interop.key_mapping import KeyMap, StateDict, listed, to_ours, to_theirs
+from equipoise.interop.key_mapping import KeyMap, StateDict, join_problems, to_ours, to_theirs
 from equipoise.interop.plain_clip import PlainCLIP
-from equipoise.models.folder import differences
+from equipoise.models.folder import state_dict_differences
 from equipoise.models.model import Model
 from equipoise.types import UserError
 
@@ -36,8 +36,8 @@ class ForeignModel:
     def fill(self, model: Model) -> None:
         """Load the weights into a model of ours; where they do not fit, load nothing and raise UserError."""
         expected = to_theirs(model.state_dict(), self.key_map)
-        if problems := differences(expected, self.state):
-            raise UserError(f"{self.where} does not fit its settings, nothing was loaded: {listed(problems)}")
+        if problems := state_dict_differences(expected, self.state):
+            raise UserError(f"{self.where} does not fit its settings, nothing was loaded: {join_problems(problems)}")
         broken = [key for key, tensor in self.state.items() if not torch.isfinite(tensor).all()]
         if broken:
             raise UserError(f"{self.where} holds numbers that are not finite, nothing was loaded: {', '.join(broken)}")

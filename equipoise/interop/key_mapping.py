@@ -79,7 +79,7 @@ def to_ours(state: StateDict, key_map: KeyMap) -> dict[str, Tensor]:
     return ours
 
 
-def listed(problems: Sequence[str]) -> str:
+def join_problems(problems: Sequence[str]) -> str:
     """All problems in one line; those of several blocks that differ in the number alone as one: `blocks.{0,1}.x`."""
     numbers: dict[str, list[str]] = {}
     for problem in problems:

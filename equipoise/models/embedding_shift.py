@@ -27,7 +27,7 @@ from equipoise.types import UserError
 SIGNS = {"image": -1.0, "text": 1.0}
 
 
-class Shift(nn.Module):
+class EmbeddingShift(nn.Module):
     """Shift of points by a fixed amount along a measured direction."""
 
     direction: Tensor  # [d], g; zero where it was never measured
@@ -44,11 +44,11 @@ class Shift(nn.Module):
         def cites(self) -> tuple[str, ...]:
             return ("liang2022gap",) if self.amount else ()
 
-        def build(self, space: Space) -> Shift | None:
+        def build(self, space: Space) -> EmbeddingShift | None:
             if not self.amount:
                 return None
             require_vectors(space)
-            return Shift(self.amount, torch.zeros(space.dim))
+            return EmbeddingShift(self.amount, torch.zeros(space.dim))
 
     def __init__(self, amount: float, direction: Tensor):
         super().__init__()

@@ -115,14 +115,14 @@ def read_parts(folder: Path) -> tuple[CaptionTokenizer, Preprocess]:
 def fill_weights(model: nn.Module, state: Mapping[str, Tensor], path: Path) -> None:
     """Load weights that were read from `path` into a model of exactly the same shape; otherwise load nothing and raise
     UserError, which names the differences."""
-    if problems := differences(model.state_dict(), state):
+    if problems := state_dict_differences(model.state_dict(), state):
         more = f"; and {len(problems) - LISTED} more" if len(problems) > LISTED else ""
         settings = f" ({path.with_name(CONFIG)} holds its settings)" if path.with_name(CONFIG).is_file() else ""
         raise UserError(f"{path}{settings} does not fit this model: {'; '.join(problems[:LISTED])}{more}")
     model.load_state_dict(state)
 
 
-def differences(expected: Mapping[str, Tensor], state: Mapping[str, Tensor]) -> list[str]:
+def state_dict_differences(expected: Mapping[str, Tensor], state: Mapping[str, Tensor]) -> list[str]:
     """Missing, extra and misshaped tensors of a state dict, one short phrase per key."""
     missing = [f"{key} is missing" for key in expected if key not in state]
     extra = [f"{key} is not part of the model" for key in state if key not in expected]

@@ -22,7 +22,7 @@ from equipoise.data.tokenizer import CaptionTokenizer, NoTokenizer
 from equipoise.encoders import ImageConfig, TextConfig, TextTransformer
 from equipoise.heads import Head, HeadConfig, Sizes
 from equipoise.models.class_prompts import pivot_points
-from equipoise.models.embedding_shift import Shift
+from equipoise.models.embedding_shift import EmbeddingShift
 from equipoise.models.encode_chunks import EncodeAll, encode_in_chunks
 from equipoise.models.forward_cache import TOWER_OF, ForwardCache
 from equipoise.models.logit_scale import LogitScale
@@ -52,7 +52,7 @@ class Model(nn.Module):
         regions: RegionBranch.Config | None = None,
         bias: float | None = None,
         heads: Mapping[str, HeadConfig] | None = None,
-        shift: Shift.Config | None = None,
+        shift: EmbeddingShift.Config | None = None,
         prompts: Prompts.Config | None = None,
     ):
         super().__init__()
@@ -69,7 +69,7 @@ class Model(nn.Module):
         self.text_readout = readout.build(self.text_encoder.width, space, "text")
         self.shared = readout.shared(space)
         self.regions = (regions or RegionBranch.Config()).build(self.image_encoder)
-        self.shift = (shift or Shift.Config()).build(space)
+        self.shift = (shift or EmbeddingShift.Config()).build(space)
         self.logit_scale = temperature.parameter()
         self.logit_bias = None if bias is None else nn.Parameter(torch.tensor(bias))  # where the objective learns one
         sizes = Sizes(space, classes * self.image_encoder.width, self.text_encoder.width, tokens.size)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from equipoise.encoders.encoder import Encoder
-from equipoise.models.embedding_shift import Shift
+from equipoise.models.embedding_shift import EmbeddingShift
 from equipoise.readouts import Readout, Shared
 from equipoise.spaces import Space
 from equipoise.types import Features
@@ -19,7 +19,13 @@ class Tower:
     """Holds no parameters of its own: they are the model's, whose state_dict names them."""
 
     def __init__(
-        self, name: str, encoder: Encoder, readout: Readout, shared: Shared | None, space: Space, shift: Shift | None
+        self,
+        name: str,
+        encoder: Encoder,
+        readout: Readout,
+        shared: Shared | None,
+        space: Space,
+        shift: EmbeddingShift | None,
     ):
         self.name, self.encoder, self.readout, self.shared = name, encoder, readout, shared  # name: image or text
         self.space, self.shift = space, shift

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from torch import Tensor
 
-from equipoise.models.folder import LISTED, differences
+from equipoise.models.folder import LISTED, state_dict_differences
 from equipoise.models.model import Model
 from equipoise.types import UserError
 
@@ -24,7 +24,7 @@ def load_start_weights(model: Model, weights: Mapping[str, Tensor], source: str)
     }
     new = _added(model) | {key for key in expected if is_training_only(key)}
     required = {key: tensor for key, tensor in expected.items() if key in fitting or key not in new}
-    if problems := differences(required, fitting):
+    if problems := state_dict_differences(required, fitting):
         more = f"; and {len(problems) - LISTED} more" if len(problems) > LISTED else ""
         raise UserError(
             f"the run's model is not that of {source}: {'; '.join(problems[:LISTED])}{more}; leave out the settings "

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from equipoise.config import dump
 from equipoise.encoders import ViT
-from equipoise.interop import EXPORTS, ImportRequest, left_out
+from equipoise.interop import EXPORTS, ImportRequest, training_only_parts
 from equipoise.io.atomic import replacing
 from equipoise.models.folder import save_model
 from equipoise.models.model import Model, count_parameters
@@ -29,7 +29,7 @@ def export_model(path: str, format: str, out: Path) -> None:
     with replacing(out) as temporary:
         temporary.mkdir()
         EXPORTS[format](model, temporary)
-    parts = left_out(model)
+    parts = training_only_parts(model)
     print(
         f"{out} holds the model for {format}" + (f"; left out, as training's own: {', '.join(parts)}" if parts else "")
     )

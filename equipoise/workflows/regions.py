@@ -9,9 +9,9 @@ from typing import Any
 
 from equipoise.data.files.records import Records
 from equipoise.detection.detect import Detection, DetectionRequest, detect
-from equipoise.detection.detector import Detector, Given, Salient
+from equipoise.detection.detector import AnnotationDetector, Detector, SaliencyDetector
 from equipoise.detection.external import open_detector
-from equipoise.detection.features import ByModel, Describe, pixels
+from equipoise.detection.features import Describe, ModelFeatures, pixels
 from equipoise.detection.phrases import Phrases
 from equipoise.detection.summary import summarise
 from equipoise.detection.tags import ByCaption, ByVocabulary, Name, by_label
@@ -46,7 +46,7 @@ def find_regions(
     words = _lines(request.vocabulary) if request.vocabulary else ()
     if words and model is None:
         raise UserError("--vocabulary needs --model MODEL, which finds the word for each region")
-    describe: Describe = ByModel(model) if model else pixels
+    describe: Describe = ModelFeatures(model) if model else pixels
     for part, (source, patterns) in parts.items():
         records, home = source.records(patterns), folder / part if len(parts) > 1 else folder
         if request.detector == "given" and not any(records.pair(index).boxes for index in range(len(records))):
@@ -62,9 +62,9 @@ def find_regions(
 def _detector(request: RegionsRequest, most: int) -> tuple[Detector, tuple[str, ...]]:
     """The detector, and the names it has for what it finds."""
     if request.detector == "salient":
-        return Salient(most), ()
+        return SaliencyDetector(most), ()
     if request.detector == "given":
-        return Given(), ("given",)
+        return AnnotationDetector(), ("given",)
     names = _lines(request.labels) if request.labels else ()
     return open_detector(Path(request.detector), names), names
 

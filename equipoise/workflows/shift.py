@@ -17,7 +17,7 @@ from equipoise.evaluation.metrics import percent
 from equipoise.evaluation.settings import Evaluation
 from equipoise.evaluation.shift_sweep import GRIDS, ShiftSweep, draw_shift, require_shiftable, sweep_shift
 from equipoise.io.progress import Progress
-from equipoise.models.embedding_shift import Shift
+from equipoise.models.embedding_shift import EmbeddingShift
 from equipoise.models.folder import save_model
 from equipoise.models.model import Model
 from equipoise.training.device import torch_device
@@ -78,7 +78,7 @@ def find_shift(
 def apply_shift(model: Model, loaded: Loaded, sweep: ShiftSweep) -> str:
     """Shift the model, in place, by the best amount; returns the settings that describe it now."""
     amount = sweep.best
-    model.shift = Shift(amount, sweep.direction.clone()) if amount else None
+    model.shift = EmbeddingShift(amount, sweep.direction.clone()) if amount else None
     return dump({**loaded.table, "shift": {**loaded.table["shift"], "amount": amount}})
 
 

@@ -14,7 +14,7 @@ from equipoise.cli import main
 from equipoise.data.files.regions import RegionFiles
 from equipoise.data.shard_writer import write_shard
 from equipoise.data.source import Pair
-from equipoise.detection import Found, Phrases, open_detector
+from equipoise.detection import DetectedRegions, Phrases, open_detector
 from equipoise.detection.saliency import distinct, overlaps, salient_boxes
 from equipoise.types import UserError
 
@@ -112,7 +112,7 @@ def test_overlaps_and_suppression_against_loops():
 
 def test_the_best_regions_are_kept_in_order():
     boxes = torch.tensor([[0, 0, 1, 1], [0, 0, 0.5, 0.5], [0.2, 0.2, 0.2, 0.9], [0, 0, 0.1, 0.1]])
-    found = Found(boxes, torch.tensor([0.2, 0.9, 1.0, 0.05]), ("a", "b", "flat", "d"))
+    found = DetectedRegions(boxes, torch.tensor([0.2, 0.9, 1.0, 0.05]), ("a", "b", "flat", "d"))
     best = found.best(most=3, least_score=0.1)
     assert best.labels == ("b", "a")
     assert len(found.best(most=1, least_score=0.0).boxes) == 1

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from equipoise.analysis.cost import Stack, count_macs
 from equipoise.encoders import IMAGE_ENCODERS, TEXT_ENCODERS, Swin
 from equipoise.encoders.swin import SwinBlock
-from equipoise.encoders.windows import WindowAttention, cut, join
+from equipoise.encoders.windows import WindowAttention, window_partition, window_reverse
 from equipoise.models.region_branch import RegionBranch
 from equipoise.training.optimizer import is_decayed
 from equipoise.types import UserError
@@ -95,9 +95,9 @@ def test_gradients_are_those_of_finite_differences():
 
 def test_cutting_is_undone_by_joining_and_keeps_squares_together():
     x = torch.arange(36.0).view(1, 6, 6, 1)
-    windows = cut(x, 3)
+    windows = window_partition(x, 3)
     assert windows[0, 1, :, 0].tolist() == [3, 4, 5, 9, 10, 11, 15, 16, 17]
-    assert torch.equal(join(windows, 3), x)
+    assert torch.equal(window_reverse(windows, 3), x)
 
 
 def test_places_and_classes_have_their_shapes_and_classes_alone_are_the_same():

@@ -34,7 +34,7 @@ def words_model(causal: bool):
 @pytest.mark.parametrize("causal", [True, False])
 @pytest.mark.parametrize("at_once", [1000, 3])
 def test_the_cost_of_hidden_words_read_aloud(causal, at_once, monkeypatch):
-    monkeypatch.setattr(masked_words, "AT_ONCE", at_once)
+    monkeypatch.setattr(masked_words, "CHUNK", at_once)
     model, batch = words_model(causal), random_batch(5)
     cost = model(batch, NEEDS).further["words_cost"]
     features = model.text_encoder(batch.tokens, batch.mask)
@@ -56,7 +56,7 @@ def test_words_guessed_in_parts_have_the_same_gradients(monkeypatch):
         return model.text_encoder.words.weight.grad
 
     whole = gradient()
-    monkeypatch.setattr(masked_words, "AT_ONCE", 2)
+    monkeypatch.setattr(masked_words, "CHUNK", 2)
     torch.testing.assert_close(gradient(), whole, rtol=0, atol=1e-12)
 
 

@@ -20,7 +20,7 @@ from equipoise.evaluation.encoding import encode_images
 from equipoise.evaluation.evaluate import evaluate, validate
 from equipoise.evaluation.shift_sweep import GRIDS, ShiftSweep, measure_direction, selectable_metrics, sweep_shift
 from equipoise.models.code_features import with_code_features
-from equipoise.models.embedding_shift import Shift, shifted
+from equipoise.models.embedding_shift import EmbeddingShift, shifted
 from equipoise.models.folder import save_model
 from equipoise.spaces import Euclidean, ProductSphere, Sphere, TokenSets
 from equipoise.types import UserError
@@ -64,7 +64,7 @@ def test_in_euclidean_space_half_the_gap_closes_it():
 def test_all_roads_to_points_are_shifted_alike():
     model, batch = small_model(ProductSphere(4, 4)), random_batch(5)
     plain = model(batch)
-    model.shift = Shift(0.3, direction(16))
+    model.shift = EmbeddingShift(0.3, direction(16))
     found = model(batch)
     for tower, before, after in (("image", plain.image, found.image), ("text", plain.text, found.text)):
         expected = shifted(before, model.shift.direction, 0.3, tower, model.space)
@@ -80,7 +80,7 @@ def test_all_roads_to_points_are_shifted_alike():
 
 
 def test_an_amount_of_zero_is_no_shift_bit_for_bit():
-    assert Shift.Config(0.0).build(Sphere(4)) is None
+    assert EmbeddingShift.Config(0.0).build(Sphere(4)) is None
     points = torch.randn(4, 8)  # not even projected again
     assert shifted(points, torch.ones(8), 0.0, "text", Sphere(8)) is points
 
@@ -88,7 +88,7 @@ def test_an_amount_of_zero_is_no_shift_bit_for_bit():
 def test_code_weights_are_not_shifted():
     model, batch = small_model(readout="code_book"), random_batch(3)
     before = with_code_features(model)(batch).image
-    model.shift = Shift(0.5, direction(16))
+    model.shift = EmbeddingShift(0.5, direction(16))
     assert torch.equal(with_code_features(model)(batch).image, before)
     assert model.shift is not None
 
@@ -139,14 +139,14 @@ def test_the_model_that_was_written_scores_what_the_sweep_says(little, tmp_path,
     for amount, value in zip(found["amounts"], found["values"], strict=True):
         model = eq.load(little)
         if amount:
-            model.shift = Shift(amount, measure_direction(model, run.data.build("train"), 256)[0])
+            model.shift = EmbeddingShift(amount, measure_direction(model, run.data.build("train"), 256)[0])
         assert validate(model, source, run.evaluation)["rsum"] == pytest.approx(value, abs=1e-9)
     written = eq.load(out)
     assert found["best"] != 0, "choose other amounts: this test wants a shift"
     assert written.shift is not None
     assert written.shift.amount == found["best"]
     assert validate(written, source, run.evaluation)["rsum"] == pytest.approx(max(found["values"]), abs=1e-9)
-    assert "liang2022gap" in bibliography(Shift.Config(0.1))
+    assert "liang2022gap" in bibliography(EmbeddingShift.Config(0.1))
     assert main(["shift", str(out), "clip-scenes", "--out", str(tmp_path / "twice")]) == 2
     assert "this model is shifted already" in capsys.readouterr().err
     for format in ("open_clip", "transformers"):
@@ -172,7 +172,7 @@ def test_classes_can_choose_too(little):
     )
     assert len(sweep.amounts) == 41
     for amount in (0.0, 2.5):
-        model.shift = Shift(amount, sweep.direction) if amount else None
+        model.shift = EmbeddingShift(amount, sweep.direction) if amount else None
         assert evaluate(model, source, run.evaluation)["zero_shot"].metrics["acc1"] == sweep.at(amount)
 
 
@@ -195,9 +195,9 @@ def test_mistakes_are_sentences(little, tmp_path, capsys):
     assert "is there already" in said("--out", str(little))
     assert not (tmp_path / "a").exists()
     with pytest.raises(UserError, match="have no mean"):
-        Shift.Config(0.1).build(TokenSets(4, 2))
+        EmbeddingShift.Config(0.1).build(TokenSets(4, 2))
     with pytest.raises(UserError, match="amount must be a number"):
-        Shift.Config(math.nan)
+        EmbeddingShift.Config(math.nan)
     with pytest.raises(UserError, match="have no mean"):
         sweep_shift(small_model(TokenSets(4, 8), readout="token_set"), None, None, None)  # type: ignore[arg-type]
     assert main(["train", "clip-scenes", *(f"--set={one}" for one in (*LITTLE, "shift.amount=0.1", "training.steps=1")),

@@ -13,7 +13,14 @@ from safetensors.torch import load_file
 from equipoise.config import Loaded, dump, load_run
 from equipoise.data.scenes import Scenes
 from equipoise.data.tokenizer import CaptionTokenizer
-from equipoise.models.folder import differences, fill_weights, model_folder, read_parts, read_tensors, save_model
+from equipoise.models.folder import (
+    fill_weights,
+    model_folder,
+    read_parts,
+    read_tensors,
+    save_model,
+    state_dict_differences,
+)
 from equipoise.models.model import Model
 from equipoise.types import UserError
 from equipoise.workflows import build_model, load
@@ -132,10 +139,10 @@ def test_a_checkpoint_of_another_shape_says_what_differs_and_loads_nothing(
 def test_differences_are_named_by_kind() -> None:
     wanted = {"a": torch.zeros(2, 3), "b": torch.zeros(()), "c": torch.zeros(1)}
     found = {"a": torch.zeros(3, 2), "b": torch.zeros(1), "d": torch.zeros(1)}
-    assert differences(wanted, found) == [
+    assert state_dict_differences(wanted, found) == [
         "a is 3×2, not 2×3",
         "b is 1, not a scalar",
         "c is missing",
         "d is not part of the model",
     ]
-    assert differences(wanted, dict(wanted)) == []
+    assert state_dict_differences(wanted, dict(wanted)) == []

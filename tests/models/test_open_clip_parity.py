@@ -8,7 +8,7 @@ import torch
 from equipoise.data.preprocess import Preprocess
 from equipoise.encoders import IMAGE_ENCODERS, TEXT_ENCODERS
 from equipoise.interop.open_clip.keys import from_open_clip
-from equipoise.models.folder import differences
+from equipoise.models.folder import state_dict_differences
 from equipoise.models.logit_scale import LogitScale
 from equipoise.models.model import Model
 from equipoise.readouts import ClassToken
@@ -49,7 +49,7 @@ def peer(open_clip):
 def test_embeddings_equal_open_clip(open_clip, peer):
     state = from_open_clip(peer.state_dict())
     ours = our_twin()
-    assert differences(ours.state_dict(), state) == []
+    assert state_dict_differences(ours.state_dict(), state) == []
     ours.load_state_dict(state)
 
     images = torch.randn(3, 3, 224, 224)

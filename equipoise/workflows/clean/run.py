@@ -20,12 +20,12 @@ from equipoise.models.model import Model
 from equipoise.training.checkpoint.run_folder import locked
 from equipoise.types import UserError
 from equipoise.workflows.audit import Audit, audit_data
-from equipoise.workflows.subject import find_run
 from equipoise.workflows.audit.folds import folds_of, training_pairs
 from equipoise.workflows.clean.probability import Evidence
 from equipoise.workflows.clean.rounds import second_round
 from equipoise.workflows.clean.truth import measured
 from equipoise.workflows.load import load
+from equipoise.workflows.subject import find_run
 
 
 @dataclass(frozen=True)
