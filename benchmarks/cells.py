@@ -24,7 +24,7 @@ import torch
 
 from equipoise.config import Run, load_run
 from equipoise.evaluation.evaluate import evaluate
-from equipoise.evaluation.temperature import temperature_course
+from equipoise.evaluation.logit_scale import logit_scale_course
 from equipoise.io.atomic import write_text
 from equipoise.models.model import Model
 from equipoise.workflows import train_run
@@ -109,7 +109,7 @@ def measure(row: Row, seed: int, extra: Sequence[str], file: Path, judge: Judge 
         raise SystemExit(128 + outcome.signal)
     seconds = time.perf_counter() - start
     found = judge(model, loaded.run)
-    went = temperature_course(outcome.records, outcome.epoch)
+    went = logit_scale_course(outcome.records, outcome.epoch)
     if went is not None:
         found |= {"t": math.log(went.final), **went.metrics()}
     about = {"recipe": row.recipe, "settings": settings, "seconds": seconds}

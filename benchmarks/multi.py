@@ -45,7 +45,7 @@ COLUMNS = {
     "mAP@R image → text": ("image_to_text_map", 100, "%"),
     "mAP@R text → image": ("text_to_image_map", 100, "%"),
     "zero-shot shape": ("zero_shot", 100, "%"),
-    "exp(t)": ("temperature", 1, ""),
+    "exp(t)": ("logit_scale", 1, ""),
     "step": ("seconds_a_step", 1000, " ms"),
 }
 
@@ -156,7 +156,7 @@ def measure(run: Run, tokens: CaptionTokenizer, data: Resident, test: Judged, de
         **{way: pairs[f"{way}_R@1"] for way in ways},
         **{f"{way}_map": matching[f"{way}_mAP@R"] for way in ways},
         "zero_shot": findings["zero_shot"].metrics["acc1"] if "zero_shot" in findings else math.nan,
-        "temperature": float(runner.model.log_scale.detach().exp()),
+        "logit_scale": float(runner.model.log_scale.detach().exp()),
         "seconds_a_step": seconds,
     }
 

@@ -30,7 +30,7 @@ import torch
 
 from equipoise.config import load_run
 from equipoise.evaluation.evaluate import validate
-from equipoise.evaluation.temperature import temperature_course
+from equipoise.evaluation.logit_scale import logit_scale_course
 from equipoise.io.atomic import write_text
 from equipoise.workflows import load, train_run
 
@@ -98,7 +98,7 @@ def measure(cell: Cell, settings: Sequence[str], dim: int, folder: Path) -> str:
             raise SystemExit(128 + outcome.signal)
         test = loaded.run.data.build("test")
         best = Path(place) / "checkpoints" / "best"
-        went = temperature_course(outcome.records, outcome.epoch)
+        went = logit_scale_course(outcome.records, outcome.epoch)
         assert went is not None
         found = {
             **asdict(cell),
@@ -108,7 +108,7 @@ def measure(cell: Cell, settings: Sequence[str], dim: int, folder: Path) -> str:
             "t": math.log(went.final),
             "converged": went.converged,
             "clamped": went.clamped,
-            "curve": [(int(r["step"]), r["temperature"]) for r in outcome.records if "temperature" in r],
+            "curve": [(int(r["step"]), r["logit_scale"]) for r in outcome.records if "logit_scale" in r],
         }
     write_text(folder / cell.file, json.dumps(found) + "\n")
     return cell.file
@@ -117,7 +117,7 @@ def measure(cell: Cell, settings: Sequence[str], dim: int, folder: Path) -> str:
 def table(results: Sequence[Mapping], step: str) -> Iterator[str]:
     """Markdown; R@1 in percent, mean ± standard deviation over seeds."""
     yield f"Test R@1 (image → text / text → image) at the {step} step:\n"
-    yield "| temperature | shuffled | " + " | ".join(SPACES) + " |"
+    yield "| t | shuffled | " + " | ".join(SPACES) + " |"
     yield "|---|---:|" + "---:|" * len(SPACES)
     for temperature, noise in itertools.product(TEMPERATURES, NOISE):
         shown = [_shown(_some(results, space, temperature, noise), step) for space in SPACES]

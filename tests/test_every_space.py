@@ -41,7 +41,7 @@ def test_a_run_in_every_space(name: str, tmp_path: Path, tiny_settings: tuple[st
     u, v = model.encode_image(torch.zeros(1, 3, 32, 32, dtype=torch.uint8)), model.encode_text(["a fish", "a star"])
     similarity = model.similarity(u, v)
     assert ((low - 1e-5 <= similarity) & (similarity <= high + 1e-5)).all()
-    assert json.loads((folder / "metrics.json").read_text())["temperature/final"] > 0
+    assert json.loads((folder / "metrics.json").read_text())["logit_scale/final"] > 0
 
     for average in ("similarity", "embedding"):
         run = load_run("demo", [*settings, f"evaluation.average={average}"]).run

@@ -1,4 +1,4 @@
-"""Equilibrium: the temperature at which pulling positives together balances pushing negatives apart.
+"""Equilibrium: the logit scale at which pulling positives together balances pushing negatives apart.
 
 Sun and Li 2024, "Analyzing the Impact of Learnable Softmax Temperature ...", §2.1, Eq. 1 and Fig. 1.
 
@@ -13,14 +13,14 @@ equilibrium at "ratio equals 1.0, when the log loss in Eq. (1) becomes 0.0", whi
 
     "ratio"    mean_i r_i, the default: the text taken at its word
     "parts"    mean_i numerator / mean_i denominator, which the closest pairs of the batch decide
-    "log"      exp(mean_i log r_i): 1 exactly where the loss of Eq. 1 is 0. A batch has such a temperature only if its
+    "log"      exp(mean_i log r_i): 1 exactly where the loss of Eq. 1 is 0. A batch has such a scale only if its
                positives are, on average, closer than the closest negatives: a small or noisy batch of a good model
 
 All agree as τ → 0: r = 1 / (2(n-1)). A batch with P% shuffled has round(P n / 100) texts passed on in a ring, so that
 none of these keeps its own. Up to `REPEATS` disjoint batches are averaged, and as many ways to shuffle.
 Everything is in float64 and in logarithms; similarities are made tile by tile, and no n × n matrix is kept.
 
-`draw_equilibrium` is Fig. 1: the ratio over temperature, for batch sizes and for shares of shuffled texts.
+`draw_equilibrium` is Fig. 1: the ratio over the logit scale, for batch sizes and for shares of shuffled texts.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ AVERAGES = ("ratio", "parts", "log")
 REPEATS = 16
 TILE = 512
 LOWEST, HIGHEST = 1e-4, 1e2  # of the ratio: what lies beyond is far from the balance
-ROOM = 5  # how far to the right of the last balance the temperature goes on
+ROOM = 5  # how far to the right of the last balance the logit scale goes on
 
 
 @dataclass(frozen=True)
@@ -56,8 +56,8 @@ class Equilibrium:
 
     batch_size: int
     shuffled: float  # in [0, 1]
-    log_ratios: list[float]  # natural logarithm of the ratio, one per temperature
-    balance: float | None  # the first temperature whose ratio is 1; None where no temperature of the sweep has it
+    log_ratios: list[float]  # natural logarithm of the ratio, one per logit scale
+    balance: float | None  # the first logit scale whose ratio is 1; None where no logit scale of the sweep has it
 
 
 def equilibrium(
@@ -69,7 +69,7 @@ def equilibrium(
     average: str,
     seed: int,
 ) -> Equilibrium:
-    """The curve of disjoint batches of `batch_size` pairs, over the temperatures `scales` (rising)."""
+    """The curve of disjoint batches of `batch_size` pairs, over the logit scales `scales` (rising)."""
     if average not in AVERAGES:
         raise UserError(f"average must be one of {', '.join(AVERAGES)}, not {average!r}")
     if not 2 <= batch_size <= len(points.images):
@@ -89,7 +89,7 @@ def equilibrium(
 
 @torch.no_grad()
 def log_parts(images: Tensor, texts: Tensor, space: Space, scales: Sequence[float]) -> tuple[Tensor, Tensor]:
-    """Logarithms of numerator and denominator of Eq. 1 [T, n], for each of T temperatures and n pairs."""
+    """Logarithms of numerator and denominator of Eq. 1 [T, n], for each of T logit scales and n pairs."""
     count = len(images)
     rows = images.new_full((len(scales), count), -torch.inf, dtype=torch.float64)
     cols, own = rows.clone(), rows[0].clone()
@@ -116,7 +116,7 @@ def averaged(numerator: Tensor, denominator: Tensor, average: str) -> Tensor:
 
 
 def balance(scales: Sequence[float], log_ratios: Sequence[float]) -> float | None:
-    """Where the ratio first rises to 1, between two temperatures by a straight line over log τ."""
+    """Where the ratio first rises to 1, between two logit scales by a straight line over t."""
     for number in range(1, len(scales)):
         before, after = log_ratios[number - 1], log_ratios[number]
         if before < 0 <= after:
@@ -175,5 +175,5 @@ def _panel(
     balances = [one.balance for one in curves if one.balance is not None]
     axes.set_xlim(min(scales), min(max(scales), ROOM * max(learned, *balances)) if balances else max(scales))
     axes.set_ylim(LOWEST, HIGHEST)
-    axes.set_xlabel("temperature exp(t)")
+    axes.set_xlabel("logit scale exp(t)")
     axes.legend(loc="lower right")

@@ -1,4 +1,4 @@
-"""The loss around a trained model: its shape at two temperatures, and its gradient along a line at many.
+"""The loss around a trained model: its shape at two logit scales, and its gradient along a line at many.
 
 Li et al. 2018, "Visualizing the Loss Landscape of Neural Nets", §4 (filter-wise normalised random directions);
 Sun and Li 2024, "Analyzing the Impact of Learnable Softmax Temperature ...", §2.4 and Fig. 4.
@@ -6,14 +6,14 @@ Sun and Li 2024, "Analyzing the Impact of Learnable Softmax Temperature ...", §
     L(α, β; τ) = L_c(w + α δ + β η; τ),      δ_f ← δ_f ‖w_f‖ / ‖δ_f‖  for every filter f
     G(α, τ) = ‖∇_w L_c(w + α δ; τ)‖
 
-w all weights but the temperature; δ, η Gaussian directions, a filter being the weights that make one output (for a
+w all weights but the logit scale; δ, η Gaussian directions, a filter being the weights that make one output (for a
 map kept as [in, out], as a readout's, a row of it all the same). Vectors (biases, norms) are not moved, as in the
 authors' code. L_c is CLIP's loss of one batch in the model's space, whatever the model was trained with, so that models
-can be compared. Temperatures are taken at their word: a model's own bound on them does not apply.
-Points do not depend on τ, so the batch is encoded once for every place and compared at every temperature.
+can be compared. Logit scales are taken at their word: a model's own bound on them does not apply.
+Points do not depend on t, so the batch is encoded once for every place and compared at every logit scale.
 The weights come back bit for bit, whatever happens.
 
-`draw_landscape` is Fig. 4: contours of the loss at two temperatures, and the norm of the gradient.
+`draw_landscape` is Fig. 4: contours of the loss at two logit scales, and the norm of the gradient.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def loss_surface(
     model: Model, batch: Batch, directions: tuple[Direction, Direction], places: Sequence[float],
     scales: Sequence[float], on_progress: OnProgress = lambda _: None,
 ) -> Tensor:  # fmt: skip
-    """Losses [T, A, B] at w + places[a]·δ + places[b]·η, for T temperatures."""
+    """Losses [T, A, B] at w + places[a]·δ + places[b]·η, for T logit scales."""
     losses = torch.empty(len(scales), len(places), len(places), dtype=torch.float64)
     with left_as_found(model), torch.no_grad():
         start = _start(model, directions[0])
@@ -123,7 +123,7 @@ def gradient_norms(
     model: Model, batch: Batch, direction: Direction, places: Sequence[float], scales: Sequence[float],
     on_progress: OnProgress = lambda _: None,
 ) -> Tensor:  # fmt: skip
-    """Norms [T, A] of the gradient by all weights but the temperature, at w + places[a]·δ."""
+    """Norms [T, A] of the gradient by all weights but the logit scale, at w + places[a]·δ."""
     norms = torch.empty(len(scales), len(places), dtype=torch.float64)
     weights = [p for name, p in model.named_parameters() if p.requires_grad and name != "logit_scale"]
     with left_as_found(model):
@@ -149,13 +149,13 @@ def draw_landscape(
     losses: np.ndarray, places: Sequence[float], at: Sequence[float],
     norms: np.ndarray, line: Sequence[float], scales: Sequence[float], finding: str,
 ) -> Figure:  # fmt: skip
-    """`losses` [2, A, B] at the temperatures `at`; `norms` [T, A] at the places `line`, the temperatures `scales`."""
+    """`losses` [2, A, B] at the logit scales `at`; `norms` [T, A] at the places `line`, the logit scales `scales`."""
     with style():
         figure = captioned_figure("The loss around the model", finding, width=10.5, height=3.9)
         panels = figure.subplots(1, 3)
         for axes, surface, scale in zip(panels, losses, at, strict=False):
             _contours(figure, axes, surface, places)
-            panel_title(axes, f"Loss at temperature {scale:g}")
+            panel_title(axes, f"Loss at logit scale {scale:g}")
         _norms(figure, panels[2], norms, line, scales)
         panel_title(panels[2], "Norm of the gradient along δ")
     return figure
@@ -187,7 +187,7 @@ def _norms(figure: Figure, axes: Axes, norms: np.ndarray, line: Sequence[float],
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axes.axvline(0, color=INK, linewidth=0.8, linestyle=(0, (2, 2)))
     axes.set_xlabel("along δ")
-    axes.set_ylabel("temperature exp(t)")
+    axes.set_ylabel("logit scale exp(t)")
     axes.set_box_aspect(1)
     axes.grid(False)
     _bar(figure, axes, filled, [10.0**power for power in range(-8, 9)])

@@ -1,4 +1,4 @@
-"""How many pairs are wrong, read off the equilibrium of temperature and noise.
+"""How many pairs are wrong, read off the equilibrium of logit scale and noise.
 
 A shuffled pair is a draw from p(x)p(y), a right one from p(x, y), and the critic that minimises CLIP's loss is the log
 of the ratio of the two (van den Oord et al. 2018, "Representation Learning with Contrastive Predictive Coding", §2.3).
@@ -33,7 +33,7 @@ Similarity = Callable[[Tensor, Tensor], Tensor]
 
 SAMPLE = 2048  # pairs the reading is taken from, and the pool each is compared with
 CHUNK = 512  # rows of the pool compared at once
-SCALES = 16  # temperatures tried, then again around the best
+SCALES = 16  # logit scales tried, then again around the best
 SHARES = torch.linspace(0, 1, 401, dtype=torch.float64)
 LIKELY = 1.92  # half of the 95 % quantile of χ² with one degree of freedom
 

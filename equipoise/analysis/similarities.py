@@ -5,7 +5,7 @@ Sun and Li 2024, "Analyzing the Impact of Learnable Softmax Temperature ...", Ap
     positive   s(u_i, v_i)               negative  s(u_i, v_j), i ≠ j        image-text
     images     s(u_i, u_j), i ≠ j        texts     s(v_i, v_j), i ≠ j        within one side
 
-u, v [N, d] points of N pairs, one text an image; s the space's similarity, without temperature (the paper draws its
+u, v [N, d] points of N pairs, one text an image; s the space's similarity, without logit scale (the paper draws its
 negative, a distance). `confused` is the share of negatives closer than the positive of the same image.
 A negative is any other pair's text: where captions repeat, or fit several pictures, some negatives are true matches.
 Similarities are made in tiles, visited twice (for the range, then to be counted), so memory does not grow with N².
@@ -128,7 +128,7 @@ def draw_similarities(found: Mapping[str, Similarities], finding: str) -> Figure
             _panel(axes, one)
             panel_title(axes, name)
             axes.set_ylabel("density")
-        panels[-1].set_xlabel("similarity (without temperature)")
+        panels[-1].set_xlabel("similarity (without logit scale)")
         panels[0].legend(loc="upper left")
     return figure
 

@@ -11,7 +11,7 @@ SECONDS_BETWEEN_LINES = 10.0
 
 
 class Progress:
-    """Step, loss, pairs/s, temperature and time left of a run of `steps`, of which some may be done `already`."""
+    """Step, loss, pairs/s, logit scale and time left of a run of `steps`, of which some may be done `already`."""
 
     def __init__(self, steps: int, what: str = "training", already: int = 0):
         self.steps, self.what, self.already = steps, what, already

@@ -139,7 +139,7 @@ def card(model: Model, config: str, metrics: Mapping[str, float]) -> str:
     return f"""# An Equipoise model
 
 A contrastive image-text model of {count_parameters(model):,} parameters in a {model.space.dim}-dimensional
-{type(model.space).__name__} space; temperature exp(t) = {float(model.log_scale.detach().exp()):.4g}.
+{type(model.space).__name__} space; logit scale exp(t) = {float(model.log_scale.detach().exp()):.4g}.
 
 ```python
 import equipoise as eq

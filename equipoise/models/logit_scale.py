@@ -39,7 +39,7 @@ class LogitScale:
             if not 0 < getattr(self, name) < math.inf:
                 raise UserError(f"{name} must be positive, not {getattr(self, name)}")
         if not math.isfinite(self.init):
-            raise UserError(f"init is {self.init}; give t, the logarithm of the first temperature")
+            raise UserError(f"init is {self.init}; give t, the logarithm of the first logit scale")
 
     @property
     def cites(self) -> tuple[str, ...]:

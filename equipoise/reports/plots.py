@@ -30,16 +30,16 @@ class Chart:
     marks: Mapping[str, float] = field(default_factory=dict)  # label -> height of a dashed line
 
 
-def charts(clamp: float | None = None, temperature: str = "") -> tuple[Chart, ...]:
-    """What a run shows; `clamp` is the largest value the temperature may take, `temperature` says how it went."""
+def charts(clamp: float | None = None, course: str = "") -> tuple[Chart, ...]:
+    """What a run shows; `clamp` is the largest value the logit scale may take, `course` says how it went."""
     recalls = {way: f"{PREFIX}{key}_R@1" for way, key in WAYS.items()}
     return (
         Chart("Recall at 1, held-out pairs", recalls, "Higher is better.", percent=True),
         Chart("Loss", {"": "loss"}, "Falls fast, then slowly."),
         Chart(
-            "Temperature exp(t)",
-            {"": "temperature"},
-            f"How far similarities are stretched. {temperature}".strip(),
+            "Logit scale exp(t)",
+            {"": "logit_scale"},
+            f"How far similarities are stretched: 1/τ, the inverse of the temperature. {course}".strip(),
             marks={} if clamp is None else {"clamp": clamp},
         ),
         Chart(

@@ -96,7 +96,7 @@ def write_report(
     bibliography: str,
     confusion: Confusion | None = None,
     clamp: float | None = None,
-    temperature: str = "",
+    course: str = "",
     robustness: Robustness | None = None,
     comparison: Comparison | None = None,
     cleaning: Mapping[str, Any] | None = None,
@@ -104,7 +104,7 @@ def write_report(
     """Write `report.html` into `folder`.
 
     `facts` are shown as they come (command, recipe, seed, ...); `metrics` are the records of metrics.jsonl, whose
-    "temperature" is exp(t) and whose largest allowed value is `clamp`; `temperature` says how it went;
+    "logit_scale" is exp(t) and whose largest allowed value is `clamp`; `course` says how it went;
     `results` and `chance` hold numbers by the evaluation's name; `robustness` is of a model that another one became,
     `comparison` that of a run that fine-tunes; `cleaning` is a sentence and rows on the pairs that were dropped.
     """
@@ -115,7 +115,7 @@ def write_report(
         recipe=table_toml,
         verdict=verdict(results, chance),
         headlines=headlines(results, chance),
-        curves=curves(metrics, clamp, temperature),
+        curves=curves(metrics, clamp, course),
         evaluations={name: grouped(numbers, chance.get(name, {})) for name, numbers in results.items()},
         glossary=glossary(results),
         examples=examples,
@@ -193,11 +193,11 @@ def glossary(results: Mapping[str, Numbers]) -> dict[str, str]:
     return {one.short: one.meaning for one in known if one.meaning}
 
 
-def curves(records: Sequence[Mapping[str, Any]], clamp: float | None, temperature: str = "") -> list[dict[str, Any]]:
+def curves(records: Sequence[Mapping[str, Any]], clamp: float | None, course: str = "") -> list[dict[str, Any]]:
     """The charts these records can fill, as SVG."""
     from markupsafe import Markup
 
-    drawn = ((chart, plots.draw(chart, records)) for chart in plots.charts(clamp, temperature))
+    drawn = ((chart, plots.draw(chart, records)) for chart in plots.charts(clamp, course))
     return [
         {"title": chart.title, "note": chart.note, "svg": Markup(svg(figure, f"Curve: {chart.title}"))}
         for chart, figure in drawn

@@ -5,7 +5,7 @@ Sun & Li 2024, "Analyzing the Impact of Learnable Softmax Temperature in Contras
 
     project(x) = x        similarity(u, v) = -‖u - v‖ ∈ (-∞, 0]
 
-u, v [d]. Not squared. The range needs no temperature, but there is no uniform distribution to spread over (Table 1:
+u, v [d]. Not squared. The range needs no logit scale, but there is no uniform distribution to spread over (Table 1:
 "undefined"), so `sample` raises UserError. Geodesics are straight lines.
 """
 

@@ -1,6 +1,6 @@
 """Scorers: how close rows are to columns, which is all that a contrast asks.
 
-    s(rows [R, d], cols [C, d]) -> [R, C]        larger is closer, without temperature
+    s(rows [R, d], cols [C, d]) -> [R, C]        larger is closer, without logit scale
 
 A `Space` is a scorer whose rows and columns are points of one kind. Those of `scorers/` are no spaces: their rows and
 columns are of different kinds, so nothing is symmetric, and they have no range of their own. Every engine of `kernels/`

@@ -32,7 +32,7 @@ class Space(ABC):
 
     @abstractmethod
     def similarity(self, rows: Tensor, cols: Tensor) -> Tensor:
-        """Points [R, d] and [C, d] to [R, C]; larger is closer, without temperature."""
+        """Points [R, d] and [C, d] to [R, C]; larger is closer, without logit scale."""
 
     @property
     @abstractmethod

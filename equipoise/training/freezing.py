@@ -6,7 +6,7 @@
     text       the text tower and its readout
     added      modules that say `added = True` of themselves: adapters, prompts, and the like
 
-An objective's heads and its bias train always; the temperature goes by its own settings. What is
+An objective's heads and its bias train always; the logit scale goes by its own settings. What is
 frozen has no gradient, no weight decay and no optimizer state, and its batch norms keep their statistics.
 """
 

@@ -7,7 +7,7 @@ Gao et al. 2021, "Scaling Deep Contrastive Learning Batch Size under Memory Limi
     3. embed every micro-batch again, now differentiating the encoders with its part of the cache
 
 Plain accumulation of micro-batch losses would contrast each sample with its own micro-batch only, and scale the
-temperature's gradient by their number. Random parts of an encoder (patch dropout) draw the same in 3 as in 1; what an
+logit scale's gradient by their number. Random parts of an encoder (patch dropout) draw the same in 3 as in 1; what an
 encoder remembers of its batches (batch norm's running statistics) it remembers once: 3 embeds by `again`. What is
 common to the batch goes with its last micro-batch, in 1 and in 3: it is made, and differentiated, once.
 """

@@ -187,7 +187,7 @@ def _values(facts: StepResult, model: Model, clock: Throughput) -> dict[str, flo
     return {
         "loss": facts.loss.total.item(),
         **(terms if len(terms) > 1 else {}),
-        "temperature": float(model.log_scale.detach().exp()),
+        "logit_scale": float(model.log_scale.detach().exp()),
         **model.facts(),
         **facts.loss.facts(),
         "at_bound": float(model.temperature.at_bound(model.logit_scale)),
@@ -201,6 +201,6 @@ def _values(facts: StepResult, model: Model, clock: Throughput) -> dict[str, flo
 def _shown(values: Mapping[str, float]) -> dict[str, str]:
     return {
         "loss": f"{values['loss']:.3f}",
-        "temperature": f"{values['temperature']:.1f}",
+        "logit scale": f"{values['logit_scale']:.1f}",
         "pairs/s": f"{values['pairs_per_second']:,.0f}",
     }

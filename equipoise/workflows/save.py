@@ -15,8 +15,8 @@ from equipoise.data.source import Source
 from equipoise.evaluation import EVALUATIONS
 from equipoise.evaluation.evaluate import evaluate
 from equipoise.evaluation.evaluator import EvalResult
+from equipoise.evaluation.logit_scale import logit_scale_course
 from equipoise.evaluation.results import table, write_results
-from equipoise.evaluation.temperature import temperature_course
 from equipoise.finetuning.comparison import Comparison
 from equipoise.io.tables import make_table, print_tables
 from equipoise.models.folder import write_model
@@ -50,7 +50,7 @@ class RunArtifacts:
         """Write the model, the results and the report."""
         run, findings, config = self.loaded.run, self.findings, dump(self.loaded.table)
         metrics = {f"{name}/{key}": value for name, found in findings.items() for key, value in found.metrics.items()}
-        course = temperature_course(self.outcome.records, self.outcome.epoch)
+        course = logit_scale_course(self.outcome.records, self.outcome.epoch)
         metrics |= course.metrics() if course else {}
         if self.comparison:
             metrics |= self.comparison.metrics()
@@ -70,7 +70,7 @@ class RunArtifacts:
             bibliography=bibliography(run),
             confusion=Confusion(shapes.confusion, shapes.classes) if shapes and shapes.confusion is not None else None,
             clamp=self.model.temperature.max_scale,
-            temperature=course.sentence(self.outcome.epoch) if course else "",
+            course=course.sentence(self.outcome.epoch) if course else "",
             comparison=self.comparison,
             cleaning=cleaning_section(run.keep, self.outcome.seconds),
         )

@@ -212,7 +212,7 @@ def test_the_temperature_of_m2_is_its_own_the_model_s_or_learned():
     fixed = M3Mix(**only, m2_scale=math.exp(T2), m2_scale_learned=False)
     shared = M3Mix(**only, m2_scale=0.0)
     assert float(learned.terms["m2"].detach()) == pytest.approx(expected[T2], abs=1e-12)
-    assert learned.facts()["mix/temperature"] == pytest.approx(math.exp(T2))
+    assert learned.facts()["mix/logit_scale"] == pytest.approx(math.exp(T2))
     for objective, scale in ((fixed, T2), (shared, T)):
         found = objective(Embeddings(u, v), at(), log_scale=T, space=SPACE).terms["m2"]
         assert float(found) == pytest.approx(expected[scale], abs=1e-12)
@@ -274,7 +274,7 @@ def test_how_many_mixed_negatives_are_above_the_positive_is_logged(reading):
         ({"v_weight": -0.1}, "v_weight must be at least 0, not -0.1"),
         ({"reading": "aloud"}, "reading must be one of pseudo_code, released, proof, not 'aloud'"),
         ({"alpha": (2.0, 0.0)}, r"alpha must be two numbers above 0, not \[2.0, 0.0\]"),
-        ({"m2_scale": -1.0}, "m2_scale must be positive, or 0 to share the model's temperature, not -1.0"),
+        ({"m2_scale": -1.0}, "m2_scale must be positive, or 0 to share the model's logit scale, not -1.0"),
         ({"m2_scale": 101.0}, "scale must be above 0 and at most 100, not 101.0"),
     ],
 )
@@ -289,5 +289,5 @@ def test_what_cannot_be_mixed_gets_a_sentence():
     for reading in READINGS:
         with pytest.raises(UserError, match="the space TokenSets has no geodesics to mix along; choose one that has"):
             M3Mix(m2_scale=0.0, reading=reading)(Embeddings(u, v), log_scale=T, space=sets)
-    with pytest.raises(UserError, match="m² learns a temperature of its own, which the embeddings do not have"):
+    with pytest.raises(UserError, match="m² learns a logit scale of its own, which the embeddings do not have"):
         M3Mix()(Embeddings(*points(3)), log_scale=T, space=SPACE)

@@ -112,8 +112,8 @@ def test_what_was_measured_is_on_disk(fit: Fit, tmp_path: Path) -> None:
     assert [record["step"] for record in outcome.records] == [2, 4, 5]
     assert outcome.records[0]["learning_rate"] == 0.5
     for record in outcome.records:
-        assert record.keys() >= {"loss", "temperature", "grad_norm", "pairs_per_second", "seconds", "at_bound"}
-        assert 0 < record["temperature"] <= 100.001
+        assert record.keys() >= {"loss", "logit_scale", "grad_norm", "pairs_per_second", "seconds", "at_bound"}
+        assert 0 < record["logit_scale"] <= 100.001
 
 
 def test_the_last_checkpoint_is_the_model_as_it_is(fit: Fit, model: Model, tmp_path: Path) -> None:

@@ -82,3 +82,8 @@ def test_a_full_disk_is_one_sentence_and_no_more(
     assert len(read_metrics(tmp_path / "metrics.jsonl")) == room // 1500
     assert capfd.readouterr().err == ""  # nor a traceback of the thread that writes for TensorBoard
     assert threading.excepthook is hook
+
+
+def test_older_runs_logged_the_logit_scale_as_a_temperature(tmp_path):
+    (tmp_path / "metrics.jsonl").write_text('{"step": 1, "temperature": 14.3, "mix/temperature": 20.0}\n')
+    assert read_metrics(tmp_path / "metrics.jsonl") == [{"step": 1, "logit_scale": 14.3, "mix/logit_scale": 20.0}]

@@ -123,7 +123,7 @@ def test_mixups_draw_the_same_after_an_interruption(tmp_path):
         moment = StepInfo(seed, step, 8, 5)
         assert record["mix/share_m2"] == objective.share(moment, "m2")
         assert 0 <= record["batch/texts_above"] <= 1
-    assert len({record["mix/temperature"] for record in records}) == 8
+    assert len({record["mix/logit_scale"] for record in records}) == 8
 
 
 def test_a_code_book_is_trained_logged_saved_and_resumed(tmp_path):

@@ -27,7 +27,7 @@ def test_the_recipe_runs_from_data_to_report(few_shot_run: Path) -> None:
     steps = [record for record in records if "loss" in record]
     assert len(steps) == 4
     terms = {f"loss/{term}" for term in ("classes", "m2", "v", "l", "vl")}
-    assert terms | {"batch/accuracy", "mix/above_class", "mix/temperature"} <= set(steps[0])
+    assert terms | {"batch/accuracy", "mix/above_class", "mix/logit_scale"} <= set(steps[0])
     assert all(0 < record["loss"] < 50 for record in steps)
     assert {"validation/acc1", "validation/mean_per_class_recall"} <= {key for record in records for key in record}
     shifts = json.loads((few_shot_run / "results" / "shifts.json").read_text())

@@ -108,9 +108,7 @@ def test_mistakes_of_the_laboratory_are_one_sentence(finished_run, tmp_path, cap
     assert "has a single sub-sphere" in mistake(capsys, "lab", "tokens", finished_run, *out)
     assert "1,024 pairs cannot be drawn from data of 64" in mistake(capsys, "lab", "equilibrium", finished_run, *out)
     assert "has no middle" in mistake(capsys, "lab", "landscape", finished_run, "--grid", 4, *out)
-    assert "two different ones above 0" in mistake(
-        capsys, "lab", "landscape", finished_run, "--temperatures", 3, 3, *out
-    )
+    assert "two different ones above 0" in mistake(capsys, "lab", "landscape", finished_run, "--scales", 3, 3, *out)
     assert "is no plain transformer of ours" in mistake(capsys, "lab", "cost", "features", *out)
     assert not (tmp_path / "lab").exists()
 

@@ -57,9 +57,9 @@ def test_a_finished_run_leaves_model_results_and_report(finished_run: Path) -> N
     assert "equipoise demo" in report
     assert "0 were longer than 64 tokens" in report
     last = read_metrics(finished_run / "metrics.jsonl")[-2]  # the evaluation comes after it
-    assert metrics["temperature/final"] == last["temperature"]
-    assert metrics["temperature/clamped_share"] == 0
-    assert f"It ended at {last['temperature']:.3g}" in report
+    assert metrics["logit_scale/final"] == last["logit_scale"]
+    assert metrics["logit_scale/clamped_share"] == 0
+    assert f"It ended at {last['logit_scale']:.3g}" in report
 
 
 def test_every_model_of_a_run_loads_and_says_the_same(finished_run: Path) -> None:

@@ -17,6 +17,6 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    from equipoise.workflows.lab.temperature import follow_temperature
+    from equipoise.workflows.lab.temperature import follow_logit_scale
 
-    follow_temperature(options.runs, options.epoch_steps).write(options.out, options.command)
+    follow_logit_scale(options.runs, options.epoch_steps).write(options.out, options.command)

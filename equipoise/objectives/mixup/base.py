@@ -52,7 +52,7 @@ class Mixing(Objective):
             if not all(0 < value < math.inf for value in getattr(self, name)):
                 raise UserError(f"{name} must be two numbers above 0, not {list(getattr(self, name))}")
         if not 0 <= self.m2_scale < math.inf:
-            raise UserError(f"m2_scale must be positive, or 0 to share the model's temperature, not {self.m2_scale}")
+            raise UserError(f"m2_scale must be positive, or 0 to share the model's logit scale, not {self.m2_scale}")
         if self._learns_scale:
             LogitScaleHead.Config(self.m2_scale)
 
@@ -96,7 +96,7 @@ class Mixing(Objective):
         def facts() -> dict[str, float]:
             found = {f"mix/share_{term}": share for term, share in shares.items()}
             if "m2" in shares:
-                found["mix/temperature"] = math.exp(float(torch.as_tensor(m2_scale).detach()))
+                found["mix/logit_scale"] = math.exp(float(torch.as_tensor(m2_scale).detach()))
                 found |= {f"mix/above_{side}": value for side, value in hard(shares["m2"]).items()}
             return {**plain.facts(), "mix/weight": now, **found}
 
@@ -110,7 +110,7 @@ class Mixing(Objective):
         learned = embeddings.further.get(LogitScaleHead.roles[0])
         if learned is None:
             raise UserError(
-                f"m² learns a temperature of its own, which the embeddings do not have; build the model with the "
+                f"m² learns a logit scale of its own, which the embeddings do not have; build the model with the "
                 f"objective's heads, give further={{'{LogitScaleHead.roles[0]}': ...}}, or set "
                 "m2_scale_learned to false"
             )

@@ -17,6 +17,8 @@ from equipoise.types import UserError
 
 METRICS_FILE = "metrics.jsonl"
 
+BEFORE = {"temperature": "logit_scale", "mix/temperature": "mix/logit_scale"}  # names of older runs
+
 
 class MetricsLog:
     """The log of a run that starts, or resumes after `step` with the first `kept` records of its file."""
@@ -100,10 +102,15 @@ def read_metrics(path: Path) -> list[dict[str, float]]:
         return records
     for line in path.read_text(encoding="utf-8").splitlines():
         try:
-            records.append(json.loads(line))
+            records.append(_renamed(json.loads(line)))
         except json.JSONDecodeError:
             break
     return records
+
+
+def _renamed(record: dict[str, float]) -> dict[str, float]:
+    """A record with today's names: exp(t) was logged as a temperature before it was called the logit scale."""
+    return {BEFORE.get(name, name): value for name, value in record.items()}
 
 
 def _line(record: Mapping[str, float]) -> str:

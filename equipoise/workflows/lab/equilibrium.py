@@ -1,4 +1,4 @@
-"""`equipoise lab equilibrium`: at which temperature does alignment balance uniformity?"""
+"""`equipoise lab equilibrium`: at which logit scale does alignment balance uniformity?"""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from equipoise.analysis.sampled_pairs import draw_points
 from equipoise.types import UserError
 from equipoise.workflows.subject import Subject
 
-POINTS = 49  # temperatures of the sweep
+POINTS = 49  # logit scales of the sweep
 PAIRS = 1024  # drawn at least, so that small batches are averages of many
 
 
 def find_equilibrium(
     subject: Subject, batch_sizes: Sequence[int], shuffles: Sequence[float], average: str, highest: float
 ) -> AnalysisReport:
-    """Sweeps the temperature from 1 to `highest`; `shuffles` in percent, on the middle one of the batch sizes."""
+    """Sweep the logit scale from 1 to `highest`; `shuffles` in percent, on the middle one of the batch sizes."""
     if highest <= 1:
-        raise UserError(f"the highest temperature is {highest:g}; the sweep starts at 1, so give more")
+        raise UserError(f"the highest logit scale is {highest:g}; the sweep starts at 1, so give more")
     model, source = subject.model(), subject.source()
     sizes = sorted(batch_sizes)
     points = draw_points(model, source, max(sizes[-1], min(PAIRS, len(source))), subject.seed)
@@ -36,7 +36,7 @@ def find_equilibrium(
     learned = float(model.log_scale.detach().exp())
     conclusion = sentence(by_size, by_noise, highest, learned)
     numbers = {
-        **subject.facts(), "average": average, "learned": learned, "temperatures": scales,
+        **subject.facts(), "average": average, "learned": learned, "logit_scales": scales,
         "by_batch_size": [asdict(one) for one in by_size], "by_shuffled": [asdict(one) for one in by_noise],
     }  # fmt: skip
     figure = draw_equilibrium(by_size, by_noise, scales, learned, conclusion)
@@ -45,7 +45,7 @@ def find_equilibrium(
 
 def sentence(by_size: Sequence[Equilibrium], by_noise: Sequence[Equilibrium], highest: float, learned: float) -> str:
     def where(one: Equilibrium) -> str:
-        return f"nowhere up to {highest:,g}" if one.balance is None else f"at temperature {one.balance:.3g}"
+        return f"nowhere up to {highest:,g}" if one.balance is None else f"at a logit scale of {one.balance:.3g}"
 
     first, last, clean, noisy = by_size[0], by_size[-1], by_noise[0], by_noise[-1]
     text = f"Alignment balances uniformity {where(first)} in batches of {first.batch_size:,}"
@@ -54,4 +54,4 @@ def sentence(by_size: Sequence[Equilibrium], by_noise: Sequence[Equilibrium], hi
     if noisy is not clean:
         text += f"; with {noisy.batch_size:,} pairs, {where(clean)} when {100 * clean.shuffled:g}% of the texts are "
         text += f"shuffled and {where(noisy)} when {100 * noisy.shuffled:g}% are"
-    return f"{text}. The model's own temperature is {learned:.3g}."
+    return f"{text}. The model's own logit scale is {learned:.3g}."

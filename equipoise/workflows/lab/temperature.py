@@ -1,4 +1,4 @@
-"""`equipoise lab temperature`: how did the temperature of these runs move?"""
+"""`equipoise lab temperature`: how did the logit scale of these runs move?"""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+from equipoise.analysis.logit_scale import LogitScaleCurve, draw_logit_scales, logit_scale_curve, read_logit_scale
 from equipoise.analysis.report import AnalysisReport
-from equipoise.analysis.temperature import TemperatureCurve, draw_temperatures, read_temperature, temperature_curve
 from equipoise.config import Loaded, load_stored
 from equipoise.data.sampling import EpochSampler
 from equipoise.evaluation.metrics import percent
@@ -18,13 +18,13 @@ from equipoise.models.folder import CONFIG
 from equipoise.types import UserError
 
 
-def follow_temperature(folders: Sequence[Path], epoch_steps: int | None) -> AnalysisReport:
+def follow_logit_scale(folders: Sequence[Path], epoch_steps: int | None) -> AnalysisReport:
     """The curves of runs; an epoch is as long as each run's data says, or `epoch_steps`."""
-    read = [(folder, read_temperature(folder), _settings(folder)) for folder in folders]
+    read = [(folder, read_logit_scale(folder), _settings(folder)) for folder in folders]
     curves = _distinct_labels([_curve(folder, records, loaded, epoch_steps) for folder, records, loaded in read])
     bounds = {loaded.run.temperature.within(loaded.run.space).max_scale for _, _, loaded in read}
     conclusion = " ".join(_about(curve) for curve in curves)
-    figure = draw_temperatures(curves, bounds.pop() if len(bounds) == 1 else None, conclusion)
+    figure = draw_logit_scales(curves, bounds.pop() if len(bounds) == 1 else None, conclusion)
     numbers = {"runs": [{**asdict(curve), "final": curve.final} for curve in curves]}
     return AnalysisReport("temperature", conclusion, numbers, figure)
 
@@ -37,12 +37,12 @@ def _settings(folder: Path) -> Loaded:
 
 def _curve(
     folder: Path, records: Sequence[Mapping[str, float]], loaded: Loaded, epoch_steps: int | None
-) -> TemperatureCurve:
+) -> LogitScaleCurve:
     temperature = loaded.run.temperature.within(loaded.run.space)
     start = min(math.exp(temperature.init), temperature.max_scale)
     label = f"{_space(loaded.table['space'])} from {start:.3g}"
     steps = epoch_steps if epoch_steps is not None else _epoch(folder, loaded)
-    return temperature_curve(
+    return logit_scale_curve(
         str(folder), label, records, start=start, learnable=temperature.learnable, epoch_steps=steps
     )
 
@@ -61,7 +61,7 @@ def _space(table: Mapping[str, Any]) -> str:
     return f"{table['name']}({', '.join(further)})" if further else str(table["name"])
 
 
-def _distinct_labels(curves: list[TemperatureCurve]) -> list[TemperatureCurve]:
+def _distinct_labels(curves: list[LogitScaleCurve]) -> list[LogitScaleCurve]:
     """Runs of the same space and start get their folder's name as well."""
     often = Counter(curve.label for curve in curves)
     return [
@@ -70,7 +70,7 @@ def _distinct_labels(curves: list[TemperatureCurve]) -> list[TemperatureCurve]:
     ]
 
 
-def _about(curve: TemperatureCurve) -> str:
+def _about(curve: LogitScaleCurve) -> str:
     bound = f", {percent(curve.at_bound)} of its steps at the bound" if curve.at_bound else ""
     if not curve.learnable:
         return f"{curve.label}: fixed at {curve.final:.3g}{bound}."

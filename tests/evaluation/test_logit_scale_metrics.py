@@ -1,4 +1,4 @@
-"""When a temperature has settled: App. C's rule on curves whose answer is known."""
+"""When a logit scale has settled: App. C's rule on curves whose answer is known."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ import math
 
 import pytest
 
-from equipoise.evaluation.temperature import converged_at, temperature_course
+from equipoise.evaluation.logit_scale import converged_at, logit_scale_course
 
 
 def records(values, every: int = 1, at_bound=None) -> list[dict[str, float]]:
     bound = at_bound or [0.0] * len(values)
     pairs = enumerate(zip(values, bound, strict=True), start=1)
-    return [{"step": n * every, "temperature": v, "at_bound": b, "loss": 1.0} for n, (v, b) in pairs]
+    return [{"step": n * every, "logit_scale": v, "at_bound": b, "loss": 1.0} for n, (v, b) in pairs]
 
 
-def test_a_constant_temperature_has_settled_at_once():
-    found = temperature_course(records([5.0] * 30), epoch=10)
+def test_a_constant_logit_scale_has_settled_at_once():
+    found = logit_scale_course(records([5.0] * 30), epoch=10)
     assert (found.final, found.converged, found.clamped) == (5.0, 1, 0.0)
 
 
@@ -29,50 +29,50 @@ def test_a_decaying_approach_settles_where_the_rest_of_an_epoch_changes_it_by_tw
         for k in range(1, 201 - epoch)
         if all(abs(values[j - 1] - values[k - 1]) < 0.02 * values[k - 1] for j in range(k, k + epoch + 1))
     )
-    assert temperature_course(records(values), epoch).converged == expected
+    assert logit_scale_course(records(values), epoch).converged == expected
     assert 1 < expected < 100
 
 
-def test_a_temperature_that_keeps_rising_never_settles():
-    assert temperature_course(records([1.01**k for k in range(100)]), epoch=10).converged is None
+def test_a_logit_scale_that_keeps_rising_never_settles():
+    assert logit_scale_course(records([1.01**k for k in range(100)]), epoch=10).converged is None
 
 
 def test_less_than_an_epoch_says_nothing():
-    assert temperature_course(records([5.0] * 9), epoch=10).converged is None
+    assert logit_scale_course(records([5.0] * 9), epoch=10).converged is None
 
 
 def test_it_may_move_again_after_it_settled():
-    assert temperature_course(records([1.0, 2.0] + [4.0] * 20 + [8.0] * 3), epoch=10).converged == 3
+    assert logit_scale_course(records([1.0, 2.0] + [4.0] * 20 + [8.0] * 3), epoch=10).converged == 3
 
 
 def test_other_records_and_coarse_logging_do_not_disturb():
     logged = records([3.0, 4.0, 4.0, 4.0, 4.0], every=10)
     logged.insert(2, {"step": 20, "validation/mean_recall": 0.5})
-    assert temperature_course(logged, epoch=20).converged == 20
-    assert temperature_course([{"step": 1, "loss": 2.0}], epoch=5) is None
+    assert logit_scale_course(logged, epoch=20).converged == 20
+    assert logit_scale_course([{"step": 1, "loss": 2.0}], epoch=5) is None
 
 
 def test_the_share_at_the_bound_and_what_the_report_says():
-    found = temperature_course(records([100.0] * 5 + [50.0] * 15, at_bound=[1.0] * 5 + [0.0] * 15), epoch=10)
+    found = logit_scale_course(records([100.0] * 5 + [50.0] * 15, at_bound=[1.0] * 5 + [0.0] * 15), epoch=10)
     assert found.clamped == 0.25
     assert found.metrics() == {
-        "temperature/final": 50.0,
-        "temperature/converged_step": 6.0,
-        "temperature/clamped_share": 0.25,
+        "logit_scale/final": 50.0,
+        "logit_scale/converged_step": 6.0,
+        "logit_scale/clamped_share": 0.25,
     }
     sentence = found.sentence(10)
     assert "ended at 50 (t = 3.91)" in sentence
     assert "from step 6 on" in sentence
     assert "25% of the run" in sentence
-    restless = temperature_course(records([1.01**k for k in range(100)]), epoch=10)
-    assert "temperature/converged_step" not in restless.metrics()
+    restless = logit_scale_course(records([1.01**k for k in range(100)]), epoch=10)
+    assert "logit_scale/converged_step" not in restless.metrics()
     assert "never changed by less than 2%" in restless.sentence(10)
     assert "It never met its bound" in restless.sentence(10)
 
 
 @pytest.mark.parametrize("epoch", [1, 1000])
 def test_any_length_of_epoch_is_fine(epoch):
-    assert temperature_course(records([5.0, 5.0]), epoch).final == 5.0
+    assert logit_scale_course(records([5.0, 5.0]), epoch).final == 5.0
 
 
 STEPS = list(range(0, 100, 10))

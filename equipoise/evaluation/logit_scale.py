@@ -1,4 +1,4 @@
-"""How the temperature of a run went: where it ended, when it had settled, how long it sat at its bound.
+"""How the logit scale exp(t) of a run went: where it ended, when it had settled, how long it sat at its bound.
 
 Sun and Li 2024, "Analyzing the Impact of Learnable Softmax Temperature ...", App. C, Table 7 ("Converge Step"): the
 step at which the temperature "starts to converge (changes less than 2% for an epoch)".
@@ -7,7 +7,7 @@ step at which the temperature "starts to converge (changes less than 2% for an e
 
 τ = exp(t) is the scale, not its logarithm. Only steps after which a whole epoch was logged can qualify, so a run
 shorter than an epoch, or one that still moves at its end, gives None. The rule looks one epoch ahead and no further: a
-temperature that rests for an epoch and moves on later has "converged" at its first rest. Logging less often than a few
+logit scale that rests for an epoch and moves on later has "converged" at its first rest. Logging less often than a few
 times an epoch makes the answer coarse.
 """
 
@@ -22,16 +22,16 @@ SETTLED = 0.02
 
 
 @dataclass(frozen=True)
-class TemperatureCourse:
-    """What the logged temperatures of a run say."""
+class LogitScaleCourse:
+    """What the logged logit scales of a run say."""
 
     final: float  # exp(t)
     converged: int | None  # step; None where it did not settle, or an epoch was not seen
     clamped: float  # share of the logged steps at the bound
 
     def metrics(self) -> dict[str, float]:
-        step = {} if self.converged is None else {"temperature/converged_step": float(self.converged)}
-        return {"temperature/final": self.final, **step, "temperature/clamped_share": self.clamped}
+        step = {} if self.converged is None else {"logit_scale/converged_step": float(self.converged)}
+        return {"logit_scale/final": self.final, **step, "logit_scale/clamped_share": self.clamped}
 
     def sentence(self, epoch: int) -> str:
         settled = f"changed by less than {SETTLED:.0%} within an epoch ({epoch:,} steps)"
@@ -40,14 +40,14 @@ class TemperatureCourse:
         return f"It ended at {self.final:.3g} (t = {np.log(self.final):.2f}) and {when}. {bound}"
 
 
-def temperature_course(records: Sequence[Mapping[str, float]], epoch: int) -> TemperatureCourse | None:
-    """Reads the records of metrics.jsonl; None where they hold no temperature."""
-    logged = [record for record in records if "temperature" in record]
+def logit_scale_course(records: Sequence[Mapping[str, float]], epoch: int) -> LogitScaleCourse | None:
+    """Reads the records of metrics.jsonl; None where they hold no logit scale."""
+    logged = [record for record in records if "logit_scale" in record]
     if not logged:
         return None
-    steps, values = ([record[name] for record in logged] for name in ("step", "temperature"))
+    steps, values = ([record[name] for record in logged] for name in ("step", "logit_scale"))
     clamped = float(np.mean([record.get("at_bound", 0.0) for record in logged]))
-    return TemperatureCourse(values[-1], converged_at(steps, values, epoch, SETTLED), clamped)
+    return LogitScaleCourse(values[-1], converged_at(steps, values, epoch, SETTLED), clamped)
 
 
 def converged_at(

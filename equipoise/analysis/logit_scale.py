@@ -1,11 +1,11 @@
-"""How the temperature of runs moved: where it started, where it settled, and when.
+"""How the logit scale of runs moved: where it started, where it settled, and when.
 
 Sun and Li 2024, "Analyzing the Impact of Learnable Softmax Temperature ...", §2.4, Fig. 3 and Table 7.
 
-The curves come from a run's `metrics.jsonl`, where "temperature" is τ = exp(t) as the loss used it. The step of
-convergence follows `evaluation/temperature.py`. The share of steps at the bound is that of logged steps.
+The curves come from a run's `metrics.jsonl`, where "logit_scale" is exp(t) = 1/τ as the loss used it. The step of
+convergence follows `evaluation/logit_scale.py`. The share of steps at the bound is that of logged steps.
 
-`draw_temperatures` is Fig. 3: the temperature of runs over their steps, with the step at which each converged.
+`draw_logit_scales` is Fig. 3: the logit scale of runs over their steps, with the step at which each converged.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equipoise.evaluation.temperature import converged_at
+from equipoise.evaluation.logit_scale import converged_at
 from equipoise.io.figures import SERIES, SERIES_STYLES, captioned_figure, style
 from equipoise.training.logging.metrics import METRICS_FILE, read_metrics
 from equipoise.types import UserError
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class TemperatureCurve:
+class LogitScaleCurve:
     run: str
     label: str  # the space and the start
     steps: list[int]
@@ -43,25 +43,25 @@ class TemperatureCurve:
         return self.scales[-1]
 
 
-def read_temperature(folder: Path) -> Sequence[Mapping[str, float]]:
-    """The records of a run that hold a temperature; raises UserError where none does."""
+def read_logit_scale(folder: Path) -> Sequence[Mapping[str, float]]:
+    """The records of a run that hold a logit scale; raises UserError where none does."""
     path = folder / METRICS_FILE
     if not path.is_file():
         hint = "" if folder.is_dir() else " (there is no such folder)"
         raise UserError(f"no metrics in {folder}{hint}: a run's folder holds {METRICS_FILE}; give the folder of a run")
-    records = [record for record in read_metrics(path) if "temperature" in record and "step" in record]
+    records = [record for record in read_metrics(path) if "logit_scale" in record and "step" in record]
     if not records:
-        raise UserError(f"{path} holds no temperature yet; let the run log a step first")
+        raise UserError(f"{path} holds no logit scale yet; let the run log a step first")
     return records
 
 
-def temperature_curve(
+def logit_scale_curve(
     run: str, label: str, records: Sequence[Mapping[str, float]], *, start: float, learnable: bool, epoch_steps: int
-) -> TemperatureCurve:
+) -> LogitScaleCurve:
     if epoch_steps < 1:
         raise UserError(f"an epoch has at least 1 step, not {epoch_steps}; correct --epoch-steps")
-    steps, scales = [int(record["step"]) for record in records], [float(record["temperature"]) for record in records]
-    return TemperatureCurve(
+    steps, scales = [int(record["step"]) for record in records], [float(record["logit_scale"]) for record in records]
+    return LogitScaleCurve(
         run,
         label,
         steps,
@@ -74,12 +74,12 @@ def temperature_curve(
     )
 
 
-def draw_temperatures(curves: Sequence[TemperatureCurve], bound: float | None, finding: str) -> Figure:
-    """`bound` is the largest temperature allowed, where all runs share one."""
+def draw_logit_scales(curves: Sequence[LogitScaleCurve], bound: float | None, finding: str) -> Figure:
+    """`bound` is the largest logit scale allowed, where all runs share one."""
     from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
     with style():
-        figure = captioned_figure("How the temperature moved", finding, height=4.2)
+        figure = captioned_figure("How the logit scale moved", finding, height=4.2)
         axes = figure.subplots()
         axes.set_yscale("log")
         for number, curve in enumerate(curves):
@@ -100,6 +100,6 @@ def draw_temperatures(curves: Sequence[TemperatureCurve], bound: float | None, f
         axes.xaxis.set_major_formatter(FuncFormatter(lambda step, _: f"{step:,.0f}"))
         axes.set_xlim(left=0)
         axes.set_xlabel("step (a dot: converged, within 2% for an epoch from there on)")
-        axes.set_ylabel("temperature exp(t)")
+        axes.set_ylabel("logit scale exp(t)")
         figure.legend(loc="outside right upper")
     return figure
