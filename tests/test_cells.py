@@ -22,6 +22,7 @@ def options(folder, *arguments):
     return parser.parse_args(["--out", str(folder), *arguments])
 
 
+@pytest.mark.slow
 def test_a_cell_is_trained_once_and_seeds_come_last(tmp_path, capfd):
     first = cells.run(ROWS, options(tmp_path, "--seeds", "1"))
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a---b-0.json", "c-0.json"]
@@ -36,6 +37,7 @@ def test_a_cell_is_trained_once_and_seeds_come_last(tmp_path, capfd):
     assert report == first, "a report trains nothing"
 
 
+@pytest.mark.slow
 def test_what_was_trained_is_written_beside_what_it_gave(tmp_path):
     cells.run(ROWS[:1], options(tmp_path, "--seeds", "1", "--set", "training.learning_rate=1e-4"))
     written = json.loads((tmp_path / "a---b-0.json").read_text())

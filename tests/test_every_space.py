@@ -30,7 +30,7 @@ def without_dim(tiny_settings: tuple[str, ...]) -> list[str]:
     return [setting for setting in tiny_settings if not setting.startswith("space.")]
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [NAMES[0], *(pytest.param(name, marks=pytest.mark.slow) for name in NAMES[1:])])
 def test_a_run_in_every_space(name: str, tmp_path: Path, tiny_settings: tuple[str, ...]) -> None:
     settings = [*without_dim(tiny_settings), *settings_of(name), "objective.impl=tiled", "training.checkpoint_every=1"]
     folder = tmp_path / "run"
@@ -54,6 +54,7 @@ def test_a_run_in_every_space(name: str, tmp_path: Path, tiny_settings: tuple[st
         assert all(0 <= value <= 600 for finding in found.values() for value in finding.metrics.values() if value < 1e3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_a_run_goes_on_as_if_it_had_never_stopped(name: str, tmp_path: Path, tiny_settings: tuple[str, ...]) -> None:
     settings = [

@@ -48,7 +48,7 @@ def test_log_ratios_follow_the_formula():
         assert found[j].item() == pytest.approx(s[i][j] - mean, abs=1e-5)
 
 
-@pytest.mark.parametrize("share", [0.0, 0.1, 0.3, 0.5])
+@pytest.mark.parametrize("share", [0.3, *(pytest.param(share, marks=pytest.mark.slow) for share in (0.0, 0.1, 0.5))])
 def test_the_share_of_wrong_pairs_is_found(share):
     points, wrong = noisy_pairs(share)
     reading = read_noise(points, inner)
@@ -61,18 +61,21 @@ def test_the_share_of_wrong_pairs_is_found(share):
         assert auroc(right.numpy(), wrong.numpy()) > 0.95
 
 
+@pytest.mark.slow
 def test_noise_lowers_the_temperature_that_calls_all_pairs_right_alone():
     clean, noisy = (read_noise(noisy_pairs(share)[0], inner) for share in (0.0, 0.4))
     assert noisy.scale_as_clean < 0.6 * clean.scale_as_clean
     assert noisy.scale == pytest.approx(clean.scale, rel=0.15)
 
 
+@pytest.mark.slow
 def test_unrelated_pairs_are_all_wrong():
     points, _ = noisy_pairs(1.0)
     assert read_noise(points, inner).interval[1] == 1.0
     assert read_noise(points, inner).share > 0.9
 
 
+@pytest.mark.slow
 def test_the_unit_of_similarity_does_not_matter():
     points, _ = noisy_pairs(0.3)
     plain, stretched = read_noise(points, inner), read_noise(points, lambda a, b: 40 * inner(a, b) - 7)

@@ -65,7 +65,7 @@ def test_a_programmers_mistake_keeps_its_kind(workers):
         list(islice(prefetch(wrong, 0, workers), 5))
 
 
-@pytest.mark.parametrize("workers", [0, 1])
+@pytest.mark.parametrize("workers", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_a_stall_ends_in_a_sentence(workers):
     started = time.monotonic()
     made = prefetch(stalls, 0, workers, timeout=1)

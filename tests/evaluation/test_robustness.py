@@ -48,6 +48,7 @@ def learned(finished_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Pat
     return folder
 
 
+@pytest.mark.slow
 def test_a_model_that_is_there_already_learns_the_classes(learned, finished_run) -> None:
     run = load_run("few-shot-scenes", DATA).run
     shots = run.data.build("train")

@@ -85,7 +85,12 @@ def test_clip_loss_equals_the_paper_read_aloud(n):
     assert float(got) == pytest.approx(info_nce_by_hand(u, v, math.exp(1.3)), abs=1e-12)
 
 
-SIZES = [(n, tile, *parts) for n, tile in ((1, 4), (2, 1), (37, 64)) for parts in COMBINATIONS if parts[0] == "sphere"]
+SIZES = [
+    pytest.param(n, tile, *parts, marks=pytest.mark.slow)
+    for n, tile in ((1, 4), (2, 1), (37, 64))
+    for parts in COMBINATIONS
+    if parts[0] == "sphere"
+]
 
 
 @pytest.mark.parametrize(("n", "tile", "space", "target", "form"), [(18, 5, *parts) for parts in COMBINATIONS] + SIZES)
@@ -105,7 +110,7 @@ def test_tiled_equals_eager(n, tile, space, target, form):
 @pytest.mark.parametrize(
     ("impl", "space", "target", "form"),
     [("eager", *parts) for parts in COMBINATIONS]
-    + [("tiled", *parts) for parts in COMBINATIONS if parts[0] == "sphere"],
+    + [pytest.param("tiled", *parts, marks=pytest.mark.slow) for parts in COMBINATIONS if parts[0] == "sphere"],
 )
 def test_gradient_equals_finite_differences(impl, space, target, form):
     u, v, r, a = (points(space, 5, seed, dim=4).requires_grad_() for seed in range(3, 7))

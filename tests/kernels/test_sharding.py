@@ -27,6 +27,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, dict[str, 
     return [json.loads((out / f"{rank}.json").read_text()) for rank in range(3)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", ["-".join(case) for case in CASES] + ["ring-bias", "gathered-bias", "gaps"])
 def test_three_ranks_give_what_one_gives(case, found):
     """The loss, and the gradients of both points, of guides, temperature and bias, in float64."""

@@ -21,6 +21,7 @@ def train(out, *settings: str) -> int:
     )
 
 
+@pytest.mark.slow
 def test_an_image_encoder_of_timm_starts_from_its_weights(timm, tmp_path, capsys):
     torch.manual_seed(0)
     there = timm.create_model("test_vit", img_size=32)
@@ -42,6 +43,7 @@ def test_a_convolutional_encoder_trains(timm, tmp_path, ema):
     assert load(tmp_path / "run").encode_image(torch.zeros(2, 3, 32, 32, dtype=torch.uint8)).shape == (2, 8)
 
 
+@pytest.mark.slow
 def test_a_text_encoder_of_transformers_trains(transformers, tmp_path):
     sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32}
     folder = tmp_path / "bert"

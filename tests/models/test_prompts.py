@@ -133,6 +133,7 @@ def test_a_finer_look_sees_prompts_too():
     assert found.tokens.shape[1] == 4
 
 
+@pytest.mark.slow
 def test_compiled_copied_and_recomputed_the_same():
     model, batch = prompted(2, 3), random_batch(4)
     plain = model(batch)

@@ -27,7 +27,7 @@ WITH_NORMS = {"slip", "declip"}  # which normalise each micro-batch by itself
 
 
 @pytest.mark.parametrize("objective", [*sorted(OBJECTIVES.keys() - WITH_NORMS), "declip_without_norms", "numbered"])
-@pytest.mark.parametrize("micro", [1, 4, 5, 11])
+@pytest.mark.parametrize("micro", [5, *(pytest.param(size, marks=pytest.mark.slow) for size in (1, 4, 11))])
 @pytest.mark.parametrize("impl", ["eager", "tiled"])
 def test_micro_batches_equal_the_whole(objective, micro, impl):
     whole_loss, whole = gradients(objective, 0)

@@ -71,6 +71,7 @@ def test_a_signal_saves_and_says_how_to_go_on(tmp_path, number, code):
     assert step_folders(tmp_path / "run")[-1].name == f"step-{step:08d}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_to_the_loaders_too(tmp_path, number):
     """As a cluster or a terminal sends it: to every process of the run."""
@@ -85,6 +86,7 @@ def test_a_signal_to_the_loaders_too(tmp_path, number):
     assert step_folders(tmp_path / "run")[-1].name == f"step-{step:08d}"
 
 
+@pytest.mark.slow
 def test_a_loader_that_dies_is_one_sentence(tmp_path):
     process = start(*long(write_recipe(tmp_path), tmp_path / "run", "training.workers=2"))
     wait_for_checkpoint(tmp_path / "run")
@@ -185,6 +187,7 @@ def test_killed_again_and_again(tmp_path):
     assert done.stdout.count("identical") == 4
 
 
+@pytest.mark.slow
 def test_killed_before_the_first_checkpoint_starts_anew(tmp_path):
     recipe = write_recipe(tmp_path)
     process = start(*long(recipe, tmp_path / "run", "training.checkpoint_every=0"))

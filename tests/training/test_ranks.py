@@ -127,6 +127,7 @@ def two_ranks(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return once(tmp_path_factory, "two_ranks", lambda out: run_ranks(2, WORKER, [out]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", WITH_EXCHANGE, ids=name_of)
 def test_two_ranks_equal_one(case, two_ranks):
     """open_clip #616, #894: gather flags that silently scale gradients. Here weights after three steps agree."""

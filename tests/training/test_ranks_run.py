@@ -58,6 +58,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("parallel", ["ddp", "fsdp"])
 def test_stopped_on_one_rank_and_resumed_bit_for_bit(runs, parallel):
     alone, stopped = runs / parallel / "alone", runs / parallel / "stopped"

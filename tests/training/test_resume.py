@@ -319,6 +319,7 @@ def test_a_thread_trains_without_handlers(tmp_path):
     assert outcomes[0].step == 8
 
 
+@pytest.mark.slow
 def test_a_queue_and_views_go_on_as_they_were(tmp_path):
     settings = ("objective.name=declip", "objective.queue=40", "objective.width=16", "objective.bottleneck=8")
     undisturbed, run = (small_run(tmp_path / name / "run", *settings) for name in ("undisturbed", "stopped"))

@@ -56,6 +56,7 @@ def test_a_whole_batch_needs_no_warning():
         step_of(12)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:the model has batch norm")
 def test_stopped_and_resumed_bit_for_bit(tmp_path):
     """With micro-batches, recomputed activations and a moving average, statistics included."""

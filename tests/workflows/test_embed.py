@@ -165,6 +165,7 @@ def test_a_picture_that_cannot_be_read_is_left_out(model_path, tmp_path):
     assert [source.pair(index).key for index in range(len(source))] == ["k0", "k1", "k2", "k3", "k5", "k6"]
 
 
+@pytest.mark.slow
 def test_features_of_features(model_path, tmp_path):
     """Points of a model that was trained on features, and its evaluation, are the same by either way."""
     embedded(model_path, tmp_path / "features", before_projection=True)
@@ -198,6 +199,7 @@ def test_features_of_features(model_path, tmp_path):
     ] == pytest.approx(evaluate(model, source, settings)["retrieval"].metrics["image_to_text_R@5"])
 
 
+@pytest.mark.slow
 def test_a_text_tower_learns_beside_frozen_images(model_path, tmp_path):
     embedded(model_path, tmp_path / "features", before_projection=True)
     chosen = [
@@ -210,6 +212,7 @@ def test_a_text_tower_learns_beside_frozen_images(model_path, tmp_path):
     assert load(tmp_path / "run").encode_text(["a red fish"]).shape == (1, 8)
 
 
+@pytest.mark.slow
 def test_models_and_data_that_do_not_fit(model_path, tmp_path, capsys):
     words = np.array(["a red fish", "a star", "two stars", "a cross"])
     np.savez(tmp_path / "f.npz", image=np.zeros((4, 6), np.float32), text=np.zeros((4, 5), np.float32), captions=words)

@@ -6,6 +6,8 @@ import json
 from contextlib import suppress
 from pathlib import Path
 
+import pytest
+
 from equipoise.config import load_stored
 from equipoise.objectives import FewShot
 from equipoise.types import UserError
@@ -17,6 +19,7 @@ SMALL = (
 )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_few_shots_of_a_model_folder(finished_run: Path, tmp_path: Path, capsys) -> None:
     out = tmp_path / "few"
     with suppress(UserError):  # four steps need not help

@@ -15,6 +15,7 @@ from equipoise.types import UserError
 from equipoise.workflows import finetune, load, resume_folder
 
 
+@pytest.mark.slow
 def test_a_stopped_command_goes_on_without_the_original(tmp_path, finished_run, monkeypatch):
     start, out = tmp_path / "start", tmp_path / "out"
     shutil.copytree(finished_run, start)

@@ -18,7 +18,10 @@ WAYS = {
 }
 
 
-@pytest.mark.parametrize(("method", "stops"), [("lp-ft", 4), ("lp-ft", 5), ("lora", 5), ("m2mix", 4)])
+OTHERS = [pytest.param(*run, marks=pytest.mark.slow) for run in (("lp-ft", 4), ("lp-ft", 5), ("m2mix", 4))]
+
+
+@pytest.mark.parametrize(("method", "stops"), [("lora", 5), *OTHERS])
 def test_stopped_and_resumed_bit_for_bit(tmp_path, finished_run, monkeypatch, method, stops):
     """LP-FT changes what it trains after step 4 of 8; m³-Mix goes with it, and with LoRA."""
     whole, logged = trained(finished_run, tmp_path / "whole", method, *WAYS[method])
@@ -78,6 +81,7 @@ def test_lora_ends_as_a_plain_model_with_the_start_models_names(tmp_path, finish
 PROMPTED = ("prompts.depth=1", "training.learning_rate=0")
 
 
+@pytest.mark.slow
 def test_prompts_that_do_not_help_are_not_kept(tmp_path, finished_run):
     """Untrained prompts are no start model: the folder that remains is the start, without them."""
     told = tuned(finished_run, tmp_path / "maple", "maple", *PROMPTED)

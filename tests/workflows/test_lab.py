@@ -113,6 +113,7 @@ def test_mistakes_of_the_laboratory_are_one_sentence(finished_run, tmp_path, cap
     assert not (tmp_path / "lab").exists()
 
 
+@pytest.mark.slow
 def test_probe_of_scenes(finished_run, tmp_path, capsys, tiny_settings):
     data = ("demo", *(word for one in (*tiny_settings, "data.train_size=200") for word in ("--set", one)))
     for further, name in (((), "lbfgs"), (("--sgd",), "sgd")):

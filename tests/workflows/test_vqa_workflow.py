@@ -46,6 +46,7 @@ def test_scenes_are_asked_about(finished_run, tmp_path, capsys):
         assert len(set(picture.convert("L").resize((64, 64)).getdata())) > 8
 
 
+@pytest.mark.slow
 def test_the_same_seed_says_the_same_and_codes_are_no_obstacle(fdt_run, tmp_path):
     for name, seed in (("a", "0"), ("b", "0"), ("c", "1")):
         assert main(["vqa", str(fdt_run), *QUICK, "--seed", seed, "--out", str(tmp_path / name)]) == 0
