@@ -1,0 +1,130 @@
+"""The noise bench: what wrong captions cost, and what cleaning gives back.
+
+    python benchmarks/noise.py scenes --out FOLDER --seeds 5 --jobs 12 --shares 0.3 0.6
+    python benchmarks/noise.py features --out FOLDER --shares 0.4 0.6 --set data.train=TRAIN.npz --set data.test=DEV.npz
+
+For each share of images that carry another image's captions: a run on all pairs, a run on what judges keep that never
+saw what they judge (`--clean`, in one round and in two), and the bound of every method that drops: a run on the pairs
+that are truly right. A run without noise stands beside them. Rows of one seed share their start and their data; the
+last columns are differences to the noisy row per seed, with a bootstrap interval over seeds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+import torch
+from cells import RECALL, ZERO_SHOT, Row, add_options, numbers, run, table
+
+from equipoise.config import Loaded, Run, load_run
+from equipoise.data.caption_shuffle import Shuffle
+from equipoise.data.remap import subset
+from equipoise.data.source import Source
+from equipoise.io.atomic import write_text
+from equipoise.training.distributed.ranks import Ranks
+from equipoise.workflows import train_run
+from equipoise.workflows.clean.training import with_clean_pairs
+
+CLEAN, NOISY, KEPT, TWICE, BOUND = "no noise", "all pairs", "kept", "kept, two rounds", "truly right pairs"
+RECIPES = {
+    "scenes": ("clip-scenes-gpu", ("data.train_size=20000", "training.steps=1500", "training.evaluate_every=500",
+                                   "temperature.speed=10", "data.test_size=1000", "data.validation_size=1000")),
+    "features": ("features", ()),
+}  # fmt: skip
+MEAN_RECALL = {"mean recall": "retrieval/mean_recall"}
+
+
+@dataclass(frozen=True)
+class RightPairs:
+    """The data of a run of which the wrong pairs are known, without them."""
+
+    run: Run
+
+    def build(self, split: str) -> Source:
+        if split != "train":
+            return self.run.data.build(split)
+        source = self.run.shuffle.applied_to(self.run.data.build(split))
+        right = [index for index in range(len(source)) if source.pair(index).truth.get("is_clean", True)]
+        return subset(source, right)
+
+
+def rows(kind: str, shares: Sequence[float]) -> list[Row]:
+    recipe, base = RECIPES[kind]
+    found = [Row(CLEAN, recipe, base)]
+    for share in shares:
+        settings = (*base, f"shuffle.share={share}")
+        kept = (*settings, "clean.enabled=true", "clean.per=image")  # the captions of an image are wrong together
+        found += [
+            Row(f"{share:.0%}: {NOISY}", recipe, settings),
+            Row(f"{share:.0%}: {KEPT}", recipe, kept),
+            Row(f"{share:.0%}: {TWICE}", recipe, (*kept, "clean.rounds=2")),
+            Row(f"{share:.0%}: {BOUND}", recipe, settings),
+        ]
+    return found
+
+
+def measure(row: Row, seed: int, extra: Sequence[str], file: Path) -> str:
+    """Train a cell, evaluate it on the test split, write down what it gives and what judging cost."""
+    torch.set_num_threads(1)
+    settings = [*row.settings, *extra, f"seed={seed}"]
+    settings += [f"shuffle.seed={seed}"] if any(text.startswith("shuffle.") for text in row.settings) else []
+    loaded = load_run(row.recipe, settings)
+    if row.name.endswith(BOUND):
+        data = RightPairs(loaded.run)
+        loaded = Loaded(replace(loaded.run, data=data, shuffle=Shuffle()), loaded.table)  # type: ignore[arg-type]
+    with TemporaryDirectory() as place:
+        start = time.perf_counter()
+        cleaned = with_clean_pairs(loaded, Path(place), Ranks())
+        judging = time.perf_counter() - start
+        model, outcome = train_run(cleaned, Path(place))
+        note = Path(place, "clean", "keep.json")
+        judged = json.loads(note.read_text()) if note.exists() else {}
+    if outcome.signal:  # half a run is no cell
+        raise SystemExit(128 + outcome.signal)
+    seconds = {"judging": judging, "training": time.perf_counter() - start - judging}
+    found = numbers(model, loaded.run, "test")
+    about = {"recipe": row.recipe, "settings": settings, "seconds": seconds, "judged": judged}
+    write_text(file, json.dumps({**about, "found": found}, indent=1) + "\n")
+    return f"{file.stem}, {seconds['judging']:.0f} s of judging, {seconds['training']:.0f} s of training"
+
+
+def gains(found: Mapping[str, Sequence[Mapping[str, float]]], columns: Mapping[str, str]) -> str:
+    """Markdown: differences to the noisy row of the same share, paired by seed, with 95% bootstrap intervals."""
+    lines = ["| gain over all pairs | " + " | ".join(columns) + " |", "|---|" + "---:|" * len(columns)]
+    for name, results in found.items():
+        share, _, what = name.partition(": ")
+        base = found.get(f"{share}: {NOISY}", ())
+        if what and what != NOISY and results and len(results) == len(base):
+            pairs = list(zip(results, base, strict=True))
+            cells = [_interval([100 * (own[key] - other[key]) for own, other in pairs]) for key in columns.values()]
+            lines.append(f"| {name} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def _interval(differences: Sequence[float]) -> str:
+    values = np.array(differences)
+    draws = np.random.default_rng(0).choice(values, (10_000, len(values))).mean(1)
+    low, high = np.percentile(draws, (2.5, 97.5))
+    return f"{values.mean():+.1f} ({low:+.1f} to {high:+.1f})"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="What wrong captions cost, and what cleaning gives back.")
+    parser.add_argument("data", choices=RECIPES)
+    parser.add_argument("--shares", type=float, nargs="+", default=[0.3, 0.6], help="of images with wrong captions")
+    add_options(parser)
+    options = parser.parse_args()
+    found = run(rows(options.data, options.shares), options, work=measure)
+    columns = {**RECALL, **(ZERO_SHOT if options.data == "scenes" else MEAN_RECALL)}
+    print(table(found, columns), gains(found, columns), sep="\n\n")
+
+
+if __name__ == "__main__":
+    main()
