@@ -9,7 +9,7 @@ Pictures are compared as thumbnails, by correlation, features of pictures likewi
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -20,6 +20,7 @@ from equipoise.data.source import Source
 from equipoise.types import UserError
 
 MOST = 0.01  # of all records: so many with the same captions are not compared
+AT_ONCE = 256  # pictures
 SIDE, ALIKE = 16, 0.98  # pixels of a thumbnail; correlation of two that are copies
 
 
@@ -36,13 +37,30 @@ def held_together(parts: Sequence[Sequence[int]], source: Source) -> list[tuple[
 
 def copied_records(source: Source) -> Iterator[list[int]]:
     """The numbers of records that are copies of one another, two or more together."""
-    for numbers in _same_captions(source):
-        looks = [_look(source, number) for number in numbers]
-        groups: dict[int, list[int]] = {}
-        for place, number in enumerate(numbers):
-            near = (row for row in groups if _alike(looks[row], looks[place]))
-            groups.setdefault(next(near, place), []).append(number)
-        yield from (group for group in groups.values() if len(group) > 1)
+    for several in _chunks(_same_captions(source)):
+        looks = _looks(source, [number for numbers in several for number in numbers])
+        for numbers in several:
+            yield from _alike_among(numbers, looks)
+
+
+def _alike_among(numbers: Sequence[int], looks: Mapping[int, Tensor]) -> list[list[int]]:
+    groups: dict[int, list[int]] = {}
+    for number in filter(looks.__contains__, numbers):
+        near = (first for first in groups if _alike(looks[first], looks[number]))
+        groups.setdefault(next(near, number), []).append(number)
+    return [group for group in groups.values() if len(group) > 1]
+
+
+def _chunks(groups: Sequence[list[int]]) -> Iterator[list[list[int]]]:
+    """Groups of `AT_ONCE` records or a little more in all."""
+    chunk: list[list[int]] = []
+    for group in groups:
+        chunk.append(group)
+        if sum(map(len, chunk)) >= AT_ONCE:
+            yield chunk
+            chunk = []
+    if chunk:
+        yield chunk
 
 
 def _same_captions(source: Source) -> list[list[int]]:
@@ -53,21 +71,20 @@ def _same_captions(source: Source) -> list[list[int]]:
     return [numbers for numbers in same.values() if 1 < len(numbers) <= max(2, MOST * len(source))]
 
 
-def _look(source: Any, number: int) -> Tensor | None:
-    """A vector of the picture, centred; None where it cannot be read."""
+def _looks(source: Any, numbers: Sequence[int]) -> dict[int, Tensor]:
+    """A vector of each picture, centred, by the record's number; a record that cannot be read has none."""
     try:
         if getattr(source, "image_features", None) is not None:
-            vector = source.image_features([number])[0].flatten(1)[0]
+            vectors = source.image_features(numbers)[0].flatten(1)
         else:
-            vector = source.images([number], SIDE)[0].flatten().float()
+            vectors = source.images(numbers, SIDE).flatten(1).float()
     except UserError:  # a broken record is met, and counted, in training
-        return None
-    return vector - vector.mean()
+        each = (_looks(source, [number]) for number in numbers) if len(numbers) > 1 else ()
+        return {number: look for looks in each for number, look in looks.items()}
+    return dict(zip(numbers, vectors - vectors.mean(dim=1, keepdim=True), strict=True))
 
 
-def _alike(one: Tensor | None, other: Tensor | None) -> bool:
-    if one is None or other is None or one.shape != other.shape:
-        return False
+def _alike(one: Tensor, other: Tensor) -> bool:
     if torch.equal(one, other):
         return True
     return float(torch.nn.functional.cosine_similarity(one, other, dim=0)) >= ALIKE

@@ -68,7 +68,7 @@ class Evidence:
         """P(right) [M] as float32, nan where the judge knows nothing; π is that of `prior` where it is given."""
         ratios = self._image_mean() if per == "image" else self.log_ratio
         found = np.full(len(ratios), np.nan)
-        for number in np.flatnonzero(self.knowing):
+        for number in (place for place, knows in enumerate(self.knowing) if knows):
             rows = self.fold[self.owners] == number
             found[rows] = (prior or self)._reading(int(number)).right(torch.from_numpy(ratios[rows])).numpy()
         return found.astype(np.float32)
