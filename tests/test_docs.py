@@ -57,7 +57,8 @@ def test_the_tree_of_the_readme_has_a_line_for_every_folder() -> None:
 def test_files_and_pages_that_are_named_exist(page: Path) -> None:
     text = page.read_text()
     for name in re.findall(r"`((?:[\w-]+/)+[\w-]+\.py)`", text):
-        assert any((ROOT / before / name).is_file() for before in ("", "equipoise")), f"{page.name}: {name}"
+        here = any((ROOT / before / name).is_file() for before in ("", "equipoise"))
+        assert here or "NAME" in name or "hello" in name, f"{page.name}: {name}"
     for link in re.findall(r"\]\(([\w./-]+\.(?:md|png))", text):
         assert (page.parent / link).is_file(), f"{page.name}: {link}"
 

@@ -38,8 +38,8 @@ def test_a_chart_without_data_is_not_drawn():
 
 
 def test_lines_and_clamp_are_where_the_data_say():
-    temperature = next(chart for chart in charts(clamp=2000.0) if chart.title.startswith("Temperature"))
-    axes = draw(temperature, RECORDS).axes[0]
+    scale = next(chart for chart in charts(clamp=2000.0) if chart.title.startswith("Logit scale"))
+    axes = draw(scale, RECORDS).axes[0]
     curve, clamp = axes.lines
     assert curve.get_ydata()[-1] == pytest.approx(np.mean([14.0 + s for s in range(995, 1001)]), abs=1)
     assert set(clamp.get_ydata()) == {2000.0}

@@ -101,7 +101,9 @@ def test_ones_own_class_trains_and_goes_on_where_it_is_trusted(
     assert "--trust my_lab" in refusal(capsys, ["train", "--resume", "run"])
     assert main(["train", "--resume", "run", "--trust", "my_lab"]) == 0
     assert main(["eval", "run", "--trust", "my_lab.spaces"]) == 0
-    assert main(["eval", "run", "--set", "space.name=my_lab.spaces:MySphere"]) == 2  # the model itself is as stored
+    assert (
+        main(["eval", "run", "--set", "space.name=my_lab.spaces:MySphere"]) == 0
+    )  # named by the user, and the stored settings repeat it
     assert "--trust my_lab" in refusal(capsys, ["eval", "run", "--trust", "my_la"])
     assert type(eq.load("run", trust=("my_lab",)).space).__name__ == "MySphere"
     assert type(eq.load("run", trust="my_lab").space).__name__ == "MySphere"

@@ -30,13 +30,13 @@ KILLED = """
 import importlib, os, signal, sys
 from equipoise.cli import main
 looking = importlib.import_module("equipoise.detection.detect")
-look, seen = looking._look, []
+look, seen = looking._detect_batch, []
 def dying(*arguments):
     look(*arguments)
     seen.append(1)
     if len(seen) == 3:  # in the middle of the second file
         os.kill(os.getpid(), signal.SIGKILL)
-looking._look = dying
+looking._detect_batch = dying
 main(sys.argv[1:])
 """
 
