@@ -13,12 +13,15 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constr
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 --dist worksteal
 SEED := $(shell date +%s)
 
-.PHONY: demo test test-all test-random lint clean
+.PHONY: demo test quick test-all test-random lint clean
 
 demo: $(VENV)/.equipoise
 	$(BIN)/equipoise demo
 
-test: lint
+test: $(VENV)/.equipoise-test
+	$(MAKE) --no-print-directory --jobs 2 lint quick  # types take a core for a minute; the tests have the other meanwhile
+
+quick: $(VENV)/.equipoise-test
 	$(PYTEST) -m "not slow"
 
 test-all: lint

@@ -23,6 +23,7 @@ ROOT = Path(__file__).parents[1]
 README, DOCS = ROOT / "README.md", ROOT / "docs"
 PAGES = [README, *sorted(DOCS.glob("*.md"))]
 HISTORY = {"LOG.md"}  # speaks of files as they were called then
+RECIPES = builtin_recipes()
 CHOICES: dict[str, Mapping[str, Any]] = {
     "data": SOURCES,
     "image encoder": IMAGE_ENCODERS,
@@ -66,4 +67,4 @@ def test_files_and_pages_that_are_named_exist(page: Path) -> None:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_recipes_that_are_named_exist(page: Path) -> None:
     for name in re.findall(r"equipoise (?:train|show|cite) ([a-z][\w-]*)(?= |$|`)", page.read_text(), re.M):
-        assert name in builtin_recipes(), f"{page.name}: {name}"
+        assert name in RECIPES, f"{page.name}: {name}"

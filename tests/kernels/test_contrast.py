@@ -85,6 +85,15 @@ def test_clip_loss_equals_the_paper_read_aloud(n):
     assert float(got) == pytest.approx(info_nce_by_hand(u, v, math.exp(1.3)), abs=1e-12)
 
 
+def in_full(*first, combinations=COMBINATIONS):
+    """Every combination as a parameter; a slow test unless it is on the sphere or the plainest in its space."""
+    plain = {"one_hot", "cross_entropy"}
+    return [
+        pytest.param(*first, *parts, marks=() if parts[0] == "sphere" or set(parts[1:]) == plain else pytest.mark.slow)
+        for parts in combinations
+    ]
+
+
 SIZES = [
     pytest.param(n, tile, *parts, marks=pytest.mark.slow)
     for n, tile in ((1, 4), (2, 1), (37, 64))
@@ -93,7 +102,7 @@ SIZES = [
 ]
 
 
-@pytest.mark.parametrize(("n", "tile", "space", "target", "form"), [(18, 5, *parts) for parts in COMBINATIONS] + SIZES)
+@pytest.mark.parametrize(("n", "tile", "space", "target", "form"), in_full(18, 5) + SIZES)
 def test_tiled_equals_eager(n, tile, space, target, form):
     u, v, r, a = (points(space, n, seed) for seed in range(1, 5))
     t = torch.tensor(2.6593, dtype=torch.float64)
@@ -109,7 +118,7 @@ def test_tiled_equals_eager(n, tile, space, target, form):
 
 @pytest.mark.parametrize(
     ("impl", "space", "target", "form"),
-    [("eager", *parts) for parts in COMBINATIONS]
+    in_full("eager")
     + [pytest.param("tiled", *parts, marks=pytest.mark.slow) for parts in COMBINATIONS if parts[0] == "sphere"],
 )
 def test_gradient_equals_finite_differences(impl, space, target, form):

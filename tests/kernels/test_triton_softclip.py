@@ -130,7 +130,7 @@ def check(points, scale: float, plan: Plan | None, form: Form = SOFTCLIP, target
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", ["ragged", *(pytest.param(c, marks=pytest.mark.slow) for c in CASES if c != "ragged")])
 def test_no_further_from_float64_than_eager_and_rounding(device, case, dtype):
     points, scale = CASES[case]
     check([x.to(device, dtype) for x in points], scale, LIBRARY)

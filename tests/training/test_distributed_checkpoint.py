@@ -49,6 +49,7 @@ def checkpoints(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("wrote", ["whole", "by-2", "by-3"])
 def test_one_process_loads_what_any_number_wrote(checkpoints, wrote):
     live = {name: torch.zeros_like(tensor) for name, tensor in TENSORS.items()}

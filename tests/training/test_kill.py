@@ -58,7 +58,9 @@ def long(recipe: Path, folder: Path, *more: str) -> tuple[str | Path, ...]:
     return ("train", recipe, "--out", folder, *(word for setting in settings for word in ("--set", setting)))
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGTERM, 143), pytest.param(signal.SIGINT, 130, marks=pytest.mark.slow)]
+)
 def test_a_signal_saves_and_says_how_to_go_on(tmp_path, number, code):
     process = start(*long(write_recipe(tmp_path), tmp_path / "run"))
     wait_for_checkpoint(tmp_path / "run")

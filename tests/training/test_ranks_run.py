@@ -124,6 +124,7 @@ def test_the_command_line_gives_what_one_process_gives(tmp_path):
     torch.testing.assert_close(points[1], points[0], rtol=1e-3, atol=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("how", "sentence"),
     [

@@ -45,7 +45,7 @@ def assert_same(run: SmallRun, other: SmallRun) -> None:
 
 
 @pytest.mark.parametrize("number", SIGNALS)
-@pytest.mark.parametrize("step", [1, 3, 4, 7, 8])
+@pytest.mark.parametrize("step", [4, *(pytest.param(step, marks=pytest.mark.slow) for step in (1, 3, 7, 8))])
 def test_stopped_at_a_step_and_resumed(undisturbed, tmp_path, step, number):
     run = small_run(tmp_path / "run")
     stopped = run.go({step: sent(number)})
