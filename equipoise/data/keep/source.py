@@ -57,7 +57,7 @@ class KeptSource:
         return self.kept[self.starts[index] : self.starts[index + 1]]
 
     def _caption_weights(self, index: int) -> np.ndarray:
-        """Of the captions that a record keeps, in their order."""
+        """Weights of the captions that a record keeps, in their order."""
         assert self.weights is not None
         return self.weights[self.starts[index] : self.starts[index + 1]]
 

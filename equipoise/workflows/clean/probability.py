@@ -74,7 +74,7 @@ class Evidence:
         return found.astype(np.float32)
 
     def _reading(self, number: int) -> NoiseEstimate:
-        """Of a judge that knows nothing, what the others read."""
+        """The estimate of a judge, with the share that the others read where it knows nothing."""
         own = self.readings[number]
         return own if self.knowing[number] else replace(own, share=self.share)
 
