@@ -1,8 +1,8 @@
 # make demo   train a small CLIP on noisy scenes and write its report (5 minutes on two cores)
-# make test   lint, types and tests: under 8 minutes on two cores
-# make test-all     the same with the slow tests: every recipe, kills, several processes
+# make test   the tests: under 8 minutes on two cores
+# make lint   lint and types: a minute and a half
+# make test-all     both, with the slow tests: every recipe, kills, several processes
 # make test-random  the tests in another order; SEED=n repeats one
-# make lint   lint and types only
 # Each creates .venv on first use and is quick after that. PYTHON=python3.12 chooses another interpreter.
 
 PYTHON ?= python3
@@ -13,21 +13,18 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constr
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 --dist worksteal
 SEED := $(shell date +%s)
 
-.PHONY: demo test quick test-all test-random lint clean
+.PHONY: demo test test-all test-random lint clean
 
 demo: $(VENV)/.equipoise
 	$(BIN)/equipoise demo
 
 test: $(VENV)/.equipoise-test
-	$(MAKE) --no-print-directory --jobs 2 lint quick  # types take a core for a minute; the tests have the other meanwhile
-
-quick: $(VENV)/.equipoise-test
-	$(PYTEST) -m "not slow"
+	$(PYTEST) -m "not slow" --durations 12
 
 test-all: lint
 	$(PYTEST)
 
-test-random: lint
+test-random: $(VENV)/.equipoise-test
 	@echo "in the order of SEED=$(SEED)"
 	$(PYTEST) -m "not slow" --shuffle $(SEED)
 

@@ -187,6 +187,7 @@ def test_heat_of_a_code_is_the_relevance_of_patches(coded, scenes):
     assert Heat(coded, 4).queries(scenes, [3]).shape[:3] == (1, 7, 7)
 
 
+@pytest.mark.slow
 def test_the_command_writes_a_page_and_finds_words(fdt_run, tmp_path, capsys):
     assert main(["codes", str(fdt_run), "--stride", "4", "--images", "2", "--out", str(tmp_path / "seen")]) == 0
     record = json.loads((tmp_path / "seen" / "codes.json").read_text())

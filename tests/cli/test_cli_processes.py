@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 
 def process(*words: object, sets: tuple[str, ...] = (), **options: object) -> subprocess.Popen[str]:
     """Starts the command line in a process of its own, with its output kept back until flushed, as is usual."""
@@ -22,6 +24,7 @@ def leftovers(folder: Path) -> list[str]:
     return [str(path) for path in folder.rglob("*") if path.suffix in {".tmp", ".old"}]
 
 
+@pytest.mark.slow
 def test_a_full_disk_is_one_sentence(tmp_path: Path, tiny_settings: tuple[str, ...]) -> None:
     """For real: a process that may write no file larger than 40 kB, which the weights are and nothing before them."""
 

@@ -46,6 +46,7 @@ def row(**chances: float) -> Tensor:
     return torch.tensor([known[name] for name in names], dtype=torch.double)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("turn", [-0.5, -0.1, 0.03, 0.25, 0.5])
 def test_hues_turn_as_torchvision_turns_them(peer: Any, pictures: Tensor, turn: float) -> None:
     ours = hue_turned(pictures, torch.full((5,), turn))

@@ -53,6 +53,7 @@ def test_a_folder_gives_the_model_back(tmp_path: Path, tokens, scenes):
     torch.testing.assert_close(again.encode_image(pictures[:1]), model.encode_image(pictures)[:1])
 
 
+@pytest.mark.slow
 def test_a_run_lowers_its_loss(tmp_path: Path) -> None:
     settings = [
         "data.train_size=16", "data.validation_size=4", "data.test_size=4", "data.max_things=1",

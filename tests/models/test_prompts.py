@@ -226,6 +226,7 @@ def test_a_folder_holds_its_prompts_bit_for_bit_and_exports_refuse(tmp_path, cap
         assert not (tmp_path / format).exists()
 
 
+@pytest.mark.slow
 def test_onnx_has_prompts(tmp_path):
     pytest.importorskip("onnx")
     pytest.importorskip("onnxruntime")  # which checks what was written against the model

@@ -98,6 +98,7 @@ def test_one_image_of_two_classes_pulls_toward_its_own_prompt():
     assert float(found) == pytest.approx(float(logits.logsumexp(0) - logits[1]) / 2, abs=1e-12)  # alone among images: 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "impl"), [("sphere", "tiled"), ("product_sphere-geodesic", "eager")])
 def test_gradients_equal_finite_differences(name, impl):
     space, labels = space_named(name, 4), torch.tensor([0, 2, 2, 0])

@@ -85,8 +85,15 @@ def test_m3_is_the_weighted_sum_over_the_epoch(reading):
 
 @pytest.mark.parametrize(
     ("reading", "name", "impl"),
-    [(reading, "sphere", impl) for reading in READINGS for impl in ("eager", "tiled")]
-    + [("proof", name, "eager") for name in NAMES if name != "sphere"],
+    [("proof", "sphere", "eager")]
+    + [
+        pytest.param(*rest, marks=pytest.mark.slow)
+        for rest in (
+            *((reading, "sphere", impl) for reading in READINGS for impl in ("eager", "tiled")),
+            *(("proof", name, "eager") for name in NAMES if name != "sphere"),
+        )
+        if rest != ("proof", "sphere", "eager")
+    ],
 )
 def test_gradients_equal_finite_differences(reading, name, impl):
     space = space_named(name, 4)

@@ -54,6 +54,7 @@ def test_the_model_loads_without_its_data(few_shot_run: Path, tmp_path: Path) ->
     assert "heads.m2_scale.log_scale" in model.state_dict()
 
 
+@pytest.mark.slow
 def test_the_same_run_again_and_in_two_parts_is_the_same(few_shot_run: Path, tmp_path: Path) -> None:
     folder = tmp_path / "again"
     run_recipe("few-shot-scenes", [*SMALL, "training.micro_batch=3"], folder, "micro-batches")

@@ -218,6 +218,7 @@ def test_captions_that_are_cut_are_counted_by_workers_too(workers, folder):
     assert short.truncated == 40 if workers else short.truncated >= 40  # the thread is ahead of what is used
 
 
+@pytest.mark.slow
 def test_workers_may_be_spawned(folder):
     """Where processes are not forked everything a worker needs is pickled."""
     script = f"""
