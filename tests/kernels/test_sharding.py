@@ -34,12 +34,14 @@ def test_three_ranks_give_what_one_gives(case, found):
     assert max(rank["differences"][case] for rank in found) < 1e-12
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["ring", "gathered"])
 def test_kernels_of_three_ranks_give_what_those_of_one_give(way, found):
     pytest.importorskip("triton", reason="Triton is not installed: the fused kernels are NOT tested")
     assert max(rank["differences"][f"{way}-fused"] for rank in found) < 2e-6
 
 
+@pytest.mark.slow
 def test_memory_round_a_ring_is_that_of_a_part(found):
     """Own gradients and their copies, two parts of columns, and three of their gradients; never those of all ranks."""
     parts = {way: found[0]["peaks"][way] / (EACH * DIM * 8) for way in ("ring", "gathered", "everything")}

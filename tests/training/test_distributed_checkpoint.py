@@ -57,18 +57,21 @@ def test_one_process_loads_what_any_number_wrote(checkpoints, wrote):
     assert_equal(live, TENSORS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("read", "wrote"), [(2, "whole"), (2, "rows"), (3, "whole"), (3, "by-2"), (3, "rows")])
 def test_ranks_load_what_another_number_wrote(checkpoints, read, wrote):
     expected = {"matrix": TENSORS["matrix"]} if wrote == "rows" else TENSORS
     assert_equal(load_file(checkpoints / f"{wrote}-read-by-{read}.safetensors"), expected)
 
 
+@pytest.mark.slow
 def test_each_rank_writes_its_part_and_no_pickle(checkpoints):
     files = sorted((checkpoints / "by-2" / SHARDED).iterdir())
     assert [path.suffix for path in files] == [".safetensors"] * 2
     assert [len(load_file(path)["weights/matrix"]) for path in files] == [3, 2]
 
 
+@pytest.mark.slow
 def test_a_missing_part_is_noticed(checkpoints, tmp_path):
     (tmp_path / SHARDED).mkdir()
     for path in sorted((checkpoints / "by-3" / SHARDED).iterdir())[::2]:  # all but the second

@@ -140,6 +140,7 @@ def test_two_ranks_equal_one(case, two_ranks):
         torch.testing.assert_close(two[name], tensor, rtol=0, atol=1e-9, msg=lambda text, name=name: f"{name}: {text}")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("exchange", ["everything", "gathered", "ring"])
 @pytest.mark.parametrize("micro", [0, 4])
 def test_no_gradient_is_scaled(exchange, micro, two_ranks):

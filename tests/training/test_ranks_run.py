@@ -72,11 +72,13 @@ def test_stopped_on_one_rank_and_resumed_bit_for_bit(runs, parallel):
         assert [name for name in one if not torch.equal(one[name], two[name])] == []
 
 
+@pytest.mark.slow
 def test_each_rank_draws_numbers_of_its_own(runs):
     states = load_file(runs / "ddp" / "alone" / "checkpoints" / "step-00000008" / "training.safetensors")
     assert not torch.equal(states["random/0/cpu"], states["random/1/cpu"])
 
 
+@pytest.mark.slow
 def test_no_rank_writes_the_whole_state(runs):
     """Moments and trained weights under FSDP2 lie in two files, half in each; the model is whole for whoever loads."""
     last = runs / "fsdp" / "alone" / "checkpoints" / "step-00000008"
@@ -89,6 +91,7 @@ def test_no_rank_writes_the_whole_state(runs):
             assert f"{part}/{name}" not in rest
 
 
+@pytest.mark.slow
 def test_two_ranks_go_on_from_one_and_one_from_two(runs):
     expected = losses(runs / "one")
     assert losses(runs / "from one") == pytest.approx(expected, **ROUNDING)
