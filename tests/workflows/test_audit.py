@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -74,9 +75,9 @@ def test_the_same_again_trains_nothing_and_finds_the_same(scenes_audit, capsys):
     assert (folder / "pairs.csv").read_bytes() == before
 
 
-def test_other_folds_have_judges_of_their_own(scenes_audit, capsys):
-    folder, words = scenes_audit
-    assert main([*words, "--seed", "7"]) == 0
+def test_other_folds_have_judges_of_their_own(scenes_audit, tmp_path, capsys):
+    folder = shutil.copytree(scenes_audit[0], tmp_path / "scenes")  # the shared audit stays as it was
+    assert main([*scenes_audit[1][:-1], str(folder), "--seed", "7"]) == 0
     assert capsys.readouterr().out.count("Training a judge") == 2
     names = {path.name for path in folder.glob("fold-*")}
     assert names == {f"fold-{number}-of-2-seed-{seed}" for number in (1, 2) for seed in (0, 7)}
