@@ -21,9 +21,10 @@ as wrong, and pairs that are wrong but plausible (one attribute changed) as righ
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -64,6 +65,22 @@ class NoiseEstimate:
         """The probability that each pair is right; some doubt is left where no noise was read."""
         share = torch.tensor(self.share, dtype=log_ratios.dtype).clamp(float(SHARES[1]) / 2, 1 - float(SHARES[1]) / 2)
         return torch.sigmoid(log_ratios + torch.log1p(-share) - share.log())
+
+
+def pooled(readings: Sequence[NoiseEstimate], weights: Sequence[float]) -> tuple[float, tuple[float, float]]:
+    """π of several judges, each of pairs of its own, and its 95 % interval.
+
+    π̄ = Σ wⱼ πⱼ,   half = √(mean half² + 1.96² V),   V = k/(k-1) Σ wⱼ² (πⱼ - π̄)²,   Σ wⱼ = 1
+
+    `mean half` is what the sampling of pairs leaves open, V the variance of a weighted mean of k judges that disagree.
+    """
+    share = np.array([reading.share for reading in readings])
+    weight = np.array(weights, dtype=float) / np.sum(weights)
+    mean, judges = float(weight @ share), int(np.count_nonzero(weight))
+    spread = judges / max(judges - 1, 1) * float(weight**2 @ (share - mean) ** 2)
+    low, high = (float(weight @ np.array(ends)) for ends in zip(*(one.interval for one in readings), strict=True))
+    half = [float(np.hypot(end - mean, 1.96 * spread**0.5)) for end in (low, high)]
+    return mean, (max(mean - half[0], 0.0), min(mean + half[1], 1.0))
 
 
 def read_noise(points: Pairs, similarity: Similarity, seed: int = 0) -> NoiseEstimate:

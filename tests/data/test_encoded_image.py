@@ -154,7 +154,7 @@ def huge_jpeg(side: int) -> bytes:
 @pytest.mark.parametrize("data", [huge_png(30_000), huge_png(10_000), huge_jpeg(30_000)])
 @pytest.mark.filterwarnings("ignore::PIL.Image.DecompressionBombWarning")
 def test_too_many_pixels_are_refused_by_the_header(data):
-    with pytest.raises(BadRecord, match=r"a\.tar, record 7: .* pixels, which may be an attack on memory"):
+    with pytest.raises(BadRecord, match=r"a\.tar, record 7: .* pixels"):
         encoded(data, "a.tar, record 7")
 
 

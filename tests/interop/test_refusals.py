@@ -72,7 +72,7 @@ def test_what_transformers_cannot_hold_open_clip_may(open_clip, small, tmp_path:
     for kind, more, reason in (("resnet", {}, "no ResNet"), ("vit", {"init_logit_bias": -1.0}, "no logit_bias")):
         config = small_config(kind, small, **more)
         folder = write_open_clip(tmp_path / kind, small_open_clip(open_clip, config).state_dict(), config, small)
-        with pytest.raises(UserError, match=f"its CLIP has {reason}; export it --to open_clip"):
+        with pytest.raises(UserError, match=f"its CLIP has {reason}"):
             EXPORTS["transformers"](eq.load(folder), tmp_path)
 
 
@@ -116,14 +116,12 @@ def test_settings_that_cannot_be_honoured_are_one_sentence(theirs: Path, change,
 def test_parts_that_are_missing_are_one_sentence(theirs: Path, tmp_path: Path):
     with pytest.raises(UserError, match=r"no model in .*nowhere \(there is no such folder\)"):
         load_foreign(tmp_path / "nowhere")
-    with pytest.raises(UserError, match="says what the model is; leave out --model ViT-B-32"):
+    with pytest.raises(UserError, match="says what the model is"):
         eq.load(theirs, model="ViT-B-32")
     with pytest.raises(UserError, match=r"but open_clip_config\.json of another library: `equipoise import"):
         model_folder(theirs)
     (theirs / "tokenizer.json").unlink()
-    with pytest.raises(
-        UserError, match="name a tokenizer of its own, which is not beside it; give it with --tokenizer"
-    ):
+    with pytest.raises(UserError, match="name a tokenizer of its own"):
         eq.load(theirs)
     config = (theirs / "open_clip_config.json").read_text()
     (theirs / "open_clip_config.json").write_text("{")

@@ -203,5 +203,5 @@ def test_a_number_that_is_not_finite_stops_the_run(
 
 
 def test_a_bad_number_before_any_checkpoint_says_so(fit: Fit) -> None:
-    with pytest.raises(UserError, match=r"at step 1, so training stopped; no checkpoint had been written yet\."):
+    with pytest.raises(UserError, match=r"at step 1, .*no checkpoint"):
         fit(Breaking(at=1))

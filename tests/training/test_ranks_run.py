@@ -97,7 +97,7 @@ def test_two_ranks_go_on_from_one_and_one_from_two(runs):
     assert losses(runs / "from one") == pytest.approx(expected, **ROUNDING)
     assert load(runs / "half").encode_text("a red fish").shape == (1, 16)
     run = small_run(runs / "half", WITHOUT_DRAWS, "training.parallel=fsdp")
-    with pytest.warns(UserWarning, match="saved by 2 processes and goes on with 1: the data come in the same order"):
+    with pytest.warns(UserWarning, match="saved by 2 processes and goes on with 1"):
         assert run.go(resume=True).step == 8
     assert losses(runs / "half") == pytest.approx(expected, **ROUNDING)
     one, two = (load_file(runs / name / "checkpoints/step-00000008/model.safetensors") for name in ("one", "half"))
@@ -120,8 +120,8 @@ def test_the_command_line_gives_what_one_process_gives(tmp_path):
     assert len(one) == len(two)
     for mine, theirs in zip(one, two, strict=True):
         assert theirs == pytest.approx(mine, rel=1e-3, abs=1e-5)
-    for protocol in ("retrieval", "matching", "zero_shot"):
-        found = [json.loads((tmp_path / n / f"results/{protocol}.json").read_text())["metrics"] for n in ("one", "two")]
+    for protocol in (path.name for path in (tmp_path / "one" / "results").iterdir()):
+        found = [json.loads((tmp_path / n / "results" / protocol).read_text())["metrics"] for n in ("one", "two")]
         assert found[1] == pytest.approx(found[0])
     points = [load(tmp_path / name).encode_text(["a red fish", "two stars"]) for name in ("one", "two")]
     torch.testing.assert_close(points[1], points[0], rtol=1e-3, atol=1e-4)

@@ -9,6 +9,7 @@ import torch
 
 from equipoise.config import load_run, load_stored
 from equipoise.data.scenes import Scenes
+from equipoise.evaluation import EVALUATIONS
 from equipoise.models.folder import step_folders
 from equipoise.training.logging.metrics import read_metrics
 from equipoise.types import UserError
@@ -47,7 +48,10 @@ def test_a_finished_run_leaves_model_results_and_report(finished_run: Path) -> N
         "preprocess.json", "report.html", "results", "tensorboard", "tokenizer.json",
     }  # fmt: skip
     metrics = json.loads((finished_run / "metrics.json").read_text())
-    for protocol in ("retrieval", "matching", "zero_shot"):
+    source = load_stored(finished_run / "config.toml").run.data.build("test")
+    applicable = {name for name, evaluation in EVALUATIONS.items() if evaluation.applies(source)}
+    assert {path.stem for path in (finished_run / "results").iterdir()} == applicable
+    for protocol in applicable:
         written = json.loads((finished_run / "results" / f"{protocol}.json").read_text())
         assert written["dataset"] == "scenes"
         for name, value in written["equipoise"]["chance"].items():
@@ -95,7 +99,7 @@ def test_a_folder_that_holds_a_run_is_left_alone(finished_run: Path, tiny_settin
     before = (finished_run / "metrics.jsonl").stat().st_mtime_ns
     with pytest.raises(
         UserError,
-        match=f"{finished_run} already holds a run; go on with it by --resume",
+        match=f"{finished_run} already holds a run",
     ):
         run_recipe("demo", tiny_settings, finished_run, "")
     assert (finished_run / "metrics.jsonl").stat().st_mtime_ns == before
@@ -148,7 +152,7 @@ def test_ctrl_c_after_training_says_where_the_model_is(
 
 def test_evaluating_again_gives_the_same_numbers(finished_run: Path, tmp_path: Path) -> None:
     evaluate_folder(finished_run, None, [], "test", tmp_path, "cpu")
-    for name in ("retrieval", "matching", "zero_shot"):
+    for name in (path.stem for path in (finished_run / "results").iterdir()):
         first, again = (
             json.loads((folder / "results" / f"{name}.json").read_text()) for folder in (finished_run, tmp_path)
         )

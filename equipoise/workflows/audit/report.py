@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from equipoise.analysis.noise import NoiseEstimate
+from equipoise.analysis.noise import NoiseEstimate, pooled
 from equipoise.data.contact_sheet import contact_sheet
 from equipoise.data.source import Source, has_features
 from equipoise.io.atomic import write_text
@@ -47,17 +47,16 @@ class Verdict:
 
     @property
     def share(self) -> float:
-        return self._mean([reading.share for reading in self.readings])
+        return pooled(self.readings, self.sizes)[0]
 
     @property
     def interval(self) -> tuple[float, float]:
-        low, high = zip(*(reading.interval for reading in self.readings), strict=True)
-        return self._mean(low), self._mean(high)
+        return pooled(self.readings, self.sizes)[1]
 
     @property
     def check(self) -> tuple[float, float]:
         """The noise level with more pairs shuffled: expected, and estimated."""
-        return 1 - (1 - self.share) * (1 - self.shuffled), self._mean([reading.share for reading in self.checks])
+        return 1 - (1 - self.share) * (1 - self.shuffled), pooled(self.checks, self.sizes)[0]
 
     @cached_property
     def evidence(self) -> np.ndarray:
@@ -71,7 +70,7 @@ class Verdict:
         low, high = self.interval
         expected, found = self.check
         return (
-            f"Of {len(self.owners):,} pairs, {self.share:.1%} look wrong ({low:.1%} to {high:.1%} by chance alone). "
+            f"Of {len(self.owners):,} pairs, {self.share:.1%} look wrong ({low:.1%} to {high:.1%} at 95%). "
             f"With a further {self.shuffled:.0%} shuffled, {expected:.1%} were to be read, and {found:.1%} were."
             + self.doubt
         )
@@ -86,9 +85,6 @@ class Verdict:
             f" But {count} of {len(self.knowing)} judges cannot tell these pairs from shuffled ones (AUROC "
             f"{min(self.aurocs):.2f}), so that what they read means nothing: train them longer, or by a better recipe."
         )
-
-    def _mean(self, values: Iterable[float]) -> float:
-        return float(np.average(list(values), weights=self.sizes))
 
 
 def write_verdict(verdict: Verdict, source: Source, folder: Path) -> None:

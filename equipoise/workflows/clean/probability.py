@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 
-from equipoise.analysis.noise import NoiseEstimate
+from equipoise.analysis.noise import NoiseEstimate, pooled
 from equipoise.types import UserError
 from equipoise.workflows.audit.report import Verdict
 
@@ -45,16 +45,15 @@ class Evidence:
     @property
     def share(self) -> float:
         """The share of wrong captions, read by the judges that know something."""
-        return self._mean([reading.share for reading in self.readings])
+        return self._pooled[0]
 
     @property
     def interval(self) -> tuple[float, float]:
-        low, high = zip(*(reading.interval for reading in self.readings), strict=True)
-        return self._mean(low), self._mean(high)
+        return self._pooled[1]
 
-    def _mean(self, values: Sequence[float]) -> float:
-        weights = np.array(self.sizes) * np.array(self.knowing)
-        return float(np.average(values, weights=weights))
+    @property
+    def _pooled(self) -> tuple[float, tuple[float, float]]:
+        return pooled(self.readings, [size * knows for size, knows in zip(self.sizes, self.knowing, strict=True)])
 
     def require_knowledge(self) -> None:
         if not any(self.knowing):

@@ -48,7 +48,7 @@ class Cleaned:
         total, kept = len(self.keep), int(self.keep.sum())
         return (
             f"Of {total:,} captions of {self.records:,} images, {self.evidence.share:.1%} look wrong ({low:.1%} to "
-            f"{high:.1%} by chance alone); {kept:,} captions of {self.images_left:,} images are kept, "
+            f"{high:.1%} at 95%); {kept:,} captions of {self.images_left:,} images are kept, "
             f"{total - kept:,} captions are dropped."
         )
 
