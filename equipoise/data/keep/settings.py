@@ -49,13 +49,14 @@ class Clean:
     seed: int = 0  # of the folds
     steps: int = 0  # of each judge; 0: two fifths of training.steps
     rounds: int = 1  # 2: judges again, trained on what the first round kept
-    per: Literal["caption", "image"] = "caption"  # each by itself, or all captions of an image by their mean evidence
+    judges: int = 1  # models a fold, whose evidence is averaged
+    per: Literal["auto", "caption", "image"] = "auto"  # by itself and its siblings, by itself, all of an image together
     rule: Rule = "threshold"
     threshold: float = 0.5
 
     def __post_init__(self) -> None:
         _require_probability(self.threshold)
-        for name, least in (("folds", 2), ("steps", 0), ("seed", 0)):
+        for name, least in (("folds", 2), ("judges", 1), ("steps", 0), ("seed", 0)):
             if getattr(self, name) < least:
                 raise UserError(f"{name} must be at least {least}, not {getattr(self, name)}")
         if self.rounds not in (1, 2):

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from equipoise.data.caption_exchange import NAMES
 from equipoise.data.keep.weights import pair_weights
 from equipoise.data.remap import subset
 from equipoise.data.source import Pair, Source
@@ -18,7 +19,7 @@ from equipoise.types import Batch, UserError
 
 IMAGES = ("max_bad", "crops", "relevance", "class_names", "templates", "has_regions", "regions", "tags")
 FEATURES = ("image_width", "text_width", "image_features")
-PER_CAPTION = ("captions_true", "details")  # in a pair's truth, of scenes
+PER_CAPTION = ("captions_true", "details", NAMES)  # in a pair's truth
 TEXTS = ("open", "batch", "text_features")  # what hands out texts; all else is the source's own
 
 

@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from equipoise.analysis.auroc import auroc
-from equipoise.analysis.noise import SAMPLE, NoiseEstimate, Pairs, Similarity, log_ratios, own_similarity, read_noise
+from equipoise.analysis.noise import (
+    SAMPLE,
+    NoiseEstimate,
+    Pairs,
+    Similarity,
+    log_ratios,
+    own_similarity,
+    pooled,
+    read_noise,
+)
 from equipoise.data.source import Source
 from equipoise.evaluation.encoding import captions, encode_images
 from equipoise.models.model import Model
@@ -49,6 +59,33 @@ def judge(points: Pairs, model: Model, seed: int, shuffled: float) -> Judgement:
     own = own_similarity(points, similarity)
     skill, least = knowledge(points, similarity, reading.scale, seed)
     return Judgement(reading, check, own, ratios, reading.right(ratios), points.image_of_text, skill, skill >= least)
+
+
+def judge_together(source: Source, members: Iterable[Model], seed: int, shuffled: float) -> Judgement:
+    """One judgement by several models: the mean of what those of them say that know something."""
+    found = [judge(points_of(member, source), member, seed, shuffled) for member in members]
+    knowing = [one for one in found if one.knows] or found
+    if len(found) == 1:
+        return found[0]
+    ratios = torch.stack([one.log_ratio for one in knowing]).mean(dim=0)
+    reading, check = (
+        _mean_reading(readings) for readings in zip(*((o.reading, o.check) for o in knowing), strict=True)
+    )
+    return replace(
+        knowing[0],
+        reading=reading,
+        check=check,
+        similarity=torch.stack([one.similarity for one in knowing]).mean(dim=0),
+        log_ratio=ratios,
+        right=reading.right(ratios),
+        auroc=float(np.mean([one.auroc for one in knowing])),
+    )
+
+
+def _mean_reading(readings: Sequence[NoiseEstimate]) -> NoiseEstimate:
+    share, interval = pooled(readings, [1.0] * len(readings))
+    scales = [np.exp(np.mean(np.log([getattr(one, name) for one in readings]))) for name in ("scale", "scale_as_clean")]
+    return NoiseEstimate(share, interval, *map(float, scales))
 
 
 def knowledge(points: Pairs, similarity: Similarity, scale: float, seed: int) -> tuple[float, float]:

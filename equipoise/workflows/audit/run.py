@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,7 +22,7 @@ from equipoise.models.model import Model
 from equipoise.training.checkpoint.run_folder import locked, require_same
 from equipoise.types import UserError
 from equipoise.workflows.audit.folds import folds_of, judges, training_pairs
-from equipoise.workflows.audit.judge import Judgement, judge, points_of, pool_of
+from equipoise.workflows.audit.judge import Judgement, judge_together, points_of, pool_of
 from equipoise.workflows.audit.report import Verdict, write_verdict
 from equipoise.workflows.load import load
 from equipoise.workflows.subject import find_run
@@ -31,6 +31,7 @@ from equipoise.workflows.subject import find_run
 @dataclass(frozen=True)
 class Audit:
     folds: int = 2
+    judges: int = 1  # models a fold
     neighbours: int = 200  # closest strangers of each kind
     shuffled: float = 0.2  # share of pairs that are shuffled to check the reading
     seed: int = 0
@@ -64,19 +65,24 @@ def audit_data(loaded: Loaded, settings: Audit, folder: Path, model: Model | Non
         _require_same(folder, loaded)
         if model is None:
             parts = folds_of(source, settings.folds, settings.seed)
-            panel = judges(loaded, parts, folder, settings.seed)
+            panel = judges(loaded, parts, folder, settings.seed, members=settings.judges)
         else:
-            parts, panel = [tuple(range(len(source)))], iter([model])
+            parts, panel = [tuple(range(len(source)))], iter([iter([model])])
         judged: list[tuple[tuple[int, ...], Judgement]] = []
-        first: Model | None = None
-        for part, member in zip(parts, panel, strict=True):
-            first = first or member
-            points = points_of(member, subset(source, part))
-            judged.append((part, judge(points, member, settings.seed, settings.shuffled)))
-        assert first is not None
-        verdict = _verdict(source, judged, settings, first)
+        seen: list[Model] = []
+        for part, members in zip(parts, panel, strict=True):
+            found = judge_together(subset(source, part), _noted(members, seen), settings.seed, settings.shuffled)
+            judged.append((part, found))
+        verdict = _verdict(source, judged, settings, seen[0])
         write_verdict(verdict, source, folder)
     return verdict
+
+
+def _noted(members: Iterator[Model], seen: list[Model]) -> Iterator[Model]:
+    """The same models; the first of all stays in `seen`, to look for strangers that fit."""
+    for member in members:
+        seen[:] = seen or [member]
+        yield member
 
 
 def _verdict(

@@ -2,6 +2,7 @@
 
     P(right) = σ(log r + log((1 - π) / π))
 
+auto:         r is the caption's own, and π that of captions whose siblings are as good (analysis/siblings.py).
 per caption:  r is the caption's own.
 per image:    log r is the mean over all captions of the image, so that they are kept or dropped together.
 
@@ -18,6 +19,7 @@ import numpy as np
 import torch
 
 from equipoise.analysis.noise import NoiseEstimate, pooled
+from equipoise.analysis.siblings import right_with_siblings
 from equipoise.types import UserError
 from equipoise.workflows.audit.report import Verdict
 
@@ -69,7 +71,11 @@ class Evidence:
         found = np.full(len(ratios), np.nan)
         for number in (place for place, knows in enumerate(self.knowing) if knows):
             rows = self.fold[self.owners] == number
-            found[rows] = (prior or self)._reading(int(number)).right(torch.from_numpy(ratios[rows])).numpy()
+            reading = (prior or self)._reading(int(number))
+            if per == "auto":
+                found[rows] = right_with_siblings(ratios[rows], self.owners[rows], reading.share)
+            else:
+                found[rows] = reading.right(torch.from_numpy(ratios[rows])).numpy()
         return found.astype(np.float32)
 
     def _reading(self, number: int) -> NoiseEstimate:

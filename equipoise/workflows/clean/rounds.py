@@ -13,7 +13,7 @@ from equipoise.data.keep.source import KeptSource
 from equipoise.data.remap import subset
 from equipoise.data.source import Source
 from equipoise.workflows.audit.folds import HeldOutData, judges, training_pairs
-from equipoise.workflows.audit.judge import judge, points_of
+from equipoise.workflows.audit.judge import judge_together
 from equipoise.workflows.clean.probability import Evidence
 
 SECOND = "round-2"
@@ -43,10 +43,10 @@ def second_round(
         return KeptHeldOutData(run, part, first.owners, keep)
 
     settings = loaded.run.clean
-    panel = judges(loaded, parts, folder / SECOND, settings.seed, held_out)
+    panel = judges(loaded, parts, folder / SECOND, settings.seed, held_out, settings.judges)
     judged = [
-        judge(points_of(member, subset(source, part)), member, settings.seed, 0.2)
-        for part, member in zip(parts, panel, strict=True)
+        judge_together(subset(source, part), members, settings.seed, 0.2)
+        for part, members in zip(parts, panel, strict=True)
     ]
     owners = np.concatenate([np.array(part)[one.image_of_text] for part, one in zip(parts, judged, strict=True)])
     order = np.argsort(owners, kind="stable")

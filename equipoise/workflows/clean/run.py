@@ -77,7 +77,7 @@ def clean_data(loaded: Loaded, folder: Path, model: Model | None = None) -> Clea
         raise UserError("the recipe trains on what was cleaned before (keep.folder); clean the whole: keep.folder = ''")
     require_pyarrow(folder / TABLE)  # before anything is trained
     settings, judging = loaded.run.clean, _judging(loaded)
-    audit = Audit(folds=settings.folds, neighbours=0, seed=settings.seed)
+    audit = Audit(folds=settings.folds, judges=settings.judges, neighbours=0, seed=settings.seed)
     verdict = audit_data(judging, audit, folder, model)
     source = training_pairs(loaded.run)
     samples = len(source)
