@@ -49,6 +49,8 @@ class Clean:
     seed: int = 0  # of the folds
     steps: int = 0  # of each judge; 0: two fifths of training.steps
     rounds: int = 1  # 2: judges again, trained on what the first round kept
+    seen: bool = False  # whether judges train on all pairs, also on those that they judge: to compare with
+    evidence: Literal["ratio", "gmm"] = "ratio"  # how P(right) follows: from log r and π, or a split of losses (NCR)
     judges: int = 1  # models a fold, whose evidence is averaged
     per: Literal["auto", "caption", "image"] = "auto"  # by itself and its siblings, by itself, all of an image together
     rule: Rule = "threshold"

@@ -6,6 +6,8 @@ auto:         r is the caption's own, and π that of captions whose siblings are
 per caption:  r is the caption's own.
 per image:    log r is the mean over all captions of the image, so that they are kept or dropped together.
 
+gmm:          the split of the field instead, of losses -log r into small and large ones (analysis/gaussian_mixture.py).
+
 π is the share of wrong pairs that the judge of the caption's fold read; in a second round it is that of the first, for
 judges trained on what was kept are too sure of it (docs/clean.md).
 """
@@ -18,6 +20,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 
+from equipoise.analysis.gaussian_mixture import lower_posterior
 from equipoise.analysis.noise import NoiseEstimate, pooled
 from equipoise.analysis.siblings import right_with_siblings
 from equipoise.types import UserError
@@ -64,6 +67,15 @@ class Evidence:
                 f"no judge can tell the pairs from shuffled ones (AUROC {shown}, 0.5 is chance), so nothing can be "
                 "said of any pair; train judges longer (clean.steps), by a better recipe, or give a model with --model"
             )
+
+    def split(self, per: str) -> np.ndarray:
+        """P(right) [M] as the posterior of the smaller losses, -log r, of two Gaussians a judge; nan as below."""
+        ratios = self._image_mean() if per == "image" else self.log_ratio
+        found = np.full(len(ratios), np.nan)
+        for number in (place for place, knows in enumerate(self.knowing) if knows):
+            rows = self.fold[self.owners] == number
+            found[rows] = lower_posterior(-ratios[rows])
+        return found.astype(np.float32)
 
     def right(self, per: str, prior: Evidence | None = None) -> np.ndarray:
         """P(right) [M] as float32, nan where the judge knows nothing; π is that of `prior` where it is given."""

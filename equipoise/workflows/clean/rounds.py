@@ -30,7 +30,7 @@ class KeptHeldOutData(HeldOutData):
         if split != "train":
             return super().build(split)
         whole = training_pairs(self.run)
-        elsewhere = ~np.isin(self.owners, self.fold)
+        elsewhere = ~np.isin(self.owners, self.fold) | self.run.clean.seen
         return KeptSource(whole, np.bincount(self.owners, minlength=len(whole)), self.keep & elsewhere)
 
 

@@ -87,22 +87,26 @@ def clean_data(loaded: Loaded, folder: Path, model: Model | None = None) -> Clea
         first.require_knowledge()
         if settings.rounds == 2 and model is None:
             rule = "threshold" if settings.rule == WEIGHTS else settings.rule
-            keep = kept_captions(first.right(settings.per), rule, settings.threshold, first.share)
+            keep = kept_captions(_right(first, settings), rule, settings.threshold, first.share)
             evidence = second_round(judging, source, parts, folder, first, keep)
             evidence.require_knowledge()
-        right = evidence.right(settings.per, prior=first)
+        right = _right(evidence, settings, prior=first)
         keep = kept_captions(right, settings.rule, settings.threshold, first.share)
         cleaned = Cleaned(first, right, keep, samples, measured(source, first.owners, right, keep))
         _write(cleaned, evidence, source, loaded, folder)
     return cleaned
 
 
+def _right(evidence: Evidence, settings: Clean, prior: Evidence | None = None) -> np.ndarray:
+    return evidence.split(settings.per) if settings.evidence == "gmm" else evidence.right(settings.per, prior)
+
+
 def _judging(loaded: Loaded) -> Loaded:
     """The run as the judges are trained: shorter, and the same whatever is decided by them."""
     steps = loaded.run.clean.judge_steps(loaded.run.training.steps)
     training = {**loaded.table["training"], "steps": steps}
-    table = {**loaded.table, "training": training, "clean": vars(Clean())}
     settings = replace(loaded.run.clean, enabled=False)
+    table = {**loaded.table, "training": training, "clean": vars(Clean(seen=settings.seen))}
     run = replace(loaded.run, training=replace(loaded.run.training, steps=steps), clean=settings)
     return Loaded(run, table)
 
