@@ -133,13 +133,13 @@ class TrainingState:
             stored.load_into(self.model.state_dict())
         load_optimizer_state(self.model, self.step.optimizer, stored)
         stored.load_into(self.model.memory(), MEMORY)
+        _require_processes(stored.names(RANDOM), position.processes)
         if position.processes != self.ranks.world:
             warnings.warn(
                 f"the run was saved by {position.processes} processes and goes on with {self.ranks.world}: the data "
                 "come in the same order, but sums are rounded in another, and random draws differ",
                 stacklevel=2,
             )
-        _require_processes(stored.names(RANDOM), position.processes)
         if self.ranks.rank < position.processes:
             set_rng_states(stored, self.ranks.rank, self.model.device)
         else:

@@ -124,8 +124,8 @@ def _is_record(record: Any) -> bool:
 
 def _no_record(path: Path, line: int) -> UserError:
     return UserError(
-        f"{path}: line {line} is no record of a run, a table of numbers with their step; bring the file back as it was, "
-        "or move it away to go on without the curves so far"
+        f"{path}: line {line} is no record of a run (a table of numbers with their step); bring the file back as it "
+        "was, or move it away to go on without the curves so far"
     )
 
 
