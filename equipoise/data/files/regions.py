@@ -147,8 +147,8 @@ def _checked(part: Arrays) -> Arrays:
             raise UserError(f"{part.path}: there is no {name!r} in this file or its .json; write it again")
     features, boxes, scores, ends = (part.tensors[name] for name in TENSORS)
     keys, tags = (part.words[name] for name in WORDS)
-    if not (features.is_floating_point() and scores.is_floating_point() and ends.dtype == torch.int64):
-        raise UserError(f"{part.path}: features and scores must be floats, ends whole numbers; write it again")
+    if features.is_complex() or ends.dtype != torch.int64:
+        raise UserError(f"{part.path}: features must be real numbers and ends whole ones (int64); write it again")
     if not all(isinstance(key, str) for key in keys) or not all(map(_is_list_of_names, tags)):
         raise UserError(f"{part.path}: keys must be names, and tags a list of names each; write its .json again")
     if ends.ndim != 1 or not _fit_together(features, boxes, scores, ends) or not len(keys) == len(tags) == len(ends):
