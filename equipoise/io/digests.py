@@ -119,7 +119,7 @@ def _note(folder: Path) -> None:
     if (place := folder.resolve()) not in _noted:
         _noted.add(place)
         warnings.warn(
-            f"{folder} has no {DIGESTS} (earlier versions wrote none), so whether its files are those saved cannot be told",
+            f"{folder} has no {DIGESTS} (earlier versions wrote none): whether its files are those saved is not known",
             stacklevel=4,
         )
 
