@@ -12,6 +12,7 @@ from contextlib import suppress
 
 from equipoise.cli.parser import MISTAKE, build_parser
 from equipoise.cli.trust import trusted_by
+from equipoise.cli.verify import verified_by
 from equipoise.types import UserError
 
 STOPPED = 130  # the exit status after Ctrl-C, as shells have it
@@ -28,7 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(options: argparse.Namespace) -> int:
     try:
-        with trusted_by(options):
+        with trusted_by(options), verified_by(options):
             code: int = options.run(options) or 0
         sys.stdout.flush()  # so that a full disk or a closed pipe shows here and not at exit
         return code

@@ -10,6 +10,7 @@ from typing import Any, NoReturn, Protocol, cast
 from equipoise import __version__
 from equipoise.cli.commands import COMMANDS, GROUPS
 from equipoise.cli.trust import add_trust_options
+from equipoise.cli.verify import add_verify_option
 
 MISTAKE = 2  # the exit status
 
@@ -50,6 +51,7 @@ def build_parser() -> argparse.ArgumentParser:
         command = groups[group].add_parser(last, help=summary, description=_sentence(summary), epilog=example)
         words.add(command)
         add_trust_options(command, last)
+        add_verify_option(command, last)
         command.set_defaults(run=words.run)
     return parser
 

@@ -14,7 +14,7 @@ from equipoise.io.progress import Progress
 from equipoise.models.model import Model
 from equipoise.objectives import Objective
 from equipoise.training.batch_loss import NotFinite
-from equipoise.training.checkpoint.checkpoints import Checkpoints, is_due
+from equipoise.training.checkpoint.checkpoints import LOWER, Checkpoints, is_due
 from equipoise.training.checkpoint.state import RunProgress, TrainingState
 from equipoise.training.distributed.ranks import Ranks
 from equipoise.training.distributed.sharded_encoding import sharded_encoding
@@ -77,8 +77,7 @@ def train(
             run.go(batches)
         except NotFinite as error:
             raise UserError(
-                f"{error} at step {position.step + 1}, so training stopped; {checkpoints.last()}. "
-                "Try a lower training.learning_rate, a longer warm-up or training.clip_norm"
+                f"{error} at step {position.step + 1}, so training stopped; {checkpoints.last(position.step)}. {LOWER}"
             ) from error
         except WORKER_ERRORS as error:
             if sentence := lost_worker(error):

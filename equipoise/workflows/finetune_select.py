@@ -15,7 +15,7 @@ from equipoise.evaluation.evaluator import EvalResult
 from equipoise.finetuning.comparison import CHOSEN, START, TUNED, Comparison
 from equipoise.finetuning.wise_ft import interpolate_weights
 from equipoise.io.atomic import write_text
-from equipoise.models.folder import BEST, CHECKPOINTS, METRICS, WEIGHTS, read_tensors, step_folders
+from equipoise.models.folder import BEST, CHECKPOINTS, METRICS, read_weights, step_folders
 from equipoise.models.model import Model
 from equipoise.training.distributed.ranks import Ranks
 from equipoise.workflows.finetune_measure import Measurer
@@ -43,7 +43,7 @@ def select_weights(
     model = measurer.prepare(build_model(run, tokens))
     start.begin(model, run)
     first = {name: tensor.detach().cpu().clone() for name, tensor in model.state_dict().items()}
-    last = run.lora.merged(read_tensors(tuned_folder(folder) / WEIGHTS))
+    last = run.lora.merged(read_weights(tuned_folder(folder)))
 
     def at(share: float) -> Model:
         model.load_state_dict(interpolate_weights(first, last, share))

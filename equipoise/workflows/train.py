@@ -94,7 +94,10 @@ def _is_finished(loaded: Loaded, folder: Path, resume: bool) -> bool:
         require_new(folder)
     checkpoints = step_folders(folder)
     far_enough = bool(checkpoints) and step_number(checkpoints[-1]) >= loaded.run.training.steps
-    return far_enough and (folder / REPORT).exists()
+    is_finished = far_enough and (folder / REPORT).exists()
+    if checkpoints and not is_finished:  # the settings so far: those beside the report may have been edited since
+        require_same(checkpoints[-1], load_stored(checkpoints[-1] / CONFIG).table, loaded.table)
+    return is_finished
 
 
 def require_better(comparison: Comparison | None, folder: Path) -> None:

@@ -14,6 +14,7 @@ from equipoise.data.source import Source
 from equipoise.data.tokenizer import CaptionTokenizer
 from equipoise.evaluation.evaluate import validate, validation_metrics
 from equipoise.io.atomic import write_text
+from equipoise.io.digests import renew_digest
 from equipoise.models.compatibility import require_compatible
 from equipoise.models.folder import CONFIG, read_parts, step_folders
 from equipoise.models.model import Model
@@ -40,7 +41,7 @@ def train_run(
     checkpoints = ranks.on_main(lambda: step_folders(folder))
     torch.manual_seed(run.seed)
     if checkpoints:
-        tokens = read_parts(checkpoints[-1])[0]
+        tokens = ranks.on_main(lambda: read_parts(checkpoints[-1])[0])
     else:
         tokens = start.model.tokens if start else ranks.on_main(lambda: _new_tokens(run, source))
     model = build_model(run, tokens)
@@ -89,6 +90,7 @@ def train_run(
 def _begin(folder: Path, loaded: Loaded, start: Start | None) -> None:
     (folder / REPORT).unlink(missing_ok=True)  # of a shorter run that is trained on
     write_text(folder / CONFIG, dump(loaded.table))
+    renew_digest(folder, CONFIG)  # of a finished run that is trained on
     if start:
         start.save(folder)
 

@@ -150,7 +150,8 @@ def test_the_command_line(theirs: Path, tmp_path: Path, capsys):
     assert "images 32 px, mean (0.1, 0.2, 0.3)" in said
     assert "8 px patches, gelu" in said
     assert sorted(path.name for path in ours.iterdir()) == [
-        "README.md", "config.toml", "metrics.json", "model.safetensors", "preprocess.json", "tokenizer.json",
+        "README.md", "config.toml", "digests.json", "metrics.json", "model.safetensors", "preprocess.json",
+        "tokenizer.json",
     ]  # fmt: skip
     for format in FORMATS:
         assert main(["export", str(ours), "--to", format, "--out", str(back / format)]) == 0

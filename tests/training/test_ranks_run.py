@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -15,7 +16,10 @@ import torch
 from safetensors.torch import load_file
 from small_run import sent, small_run, without_clock, write_recipe
 
+from equipoise.io.digests import DIGESTS
+from equipoise.models.folder import step_folders
 from equipoise.training.logging.metrics import read_metrics
+from equipoise.types import UserError
 from equipoise.workflows import load, run_recipe
 
 HERE = Path(__file__).parent
@@ -89,6 +93,24 @@ def test_no_rank_writes_the_whole_state(runs):
         for part in ("weights", "optimiser/exp_avg", "optimiser/exp_avg_sq"):
             assert len(halves[0][f"{part}/{name}"]) + len(halves[1][f"{part}/{name}"]) == len(model[name])
             assert f"{part}/{name}" not in rest
+
+
+@pytest.mark.slow
+def test_every_ranks_file_has_its_digest(runs, tmp_path):
+    """Digests that each rank made of what it wrote; a bit that flips in one is told whoever goes on with the run."""
+    source = runs / "fsdp" / "alone"
+    digests = json.loads((step_folders(source)[-1] / DIGESTS).read_text())
+    sharded = sorted(path.relative_to(step_folders(source)[-1]) for path in source.glob("checkpoints/*8/sharded/*"))
+    assert len(sharded) == 2
+    assert {str(path) for path in sharded} < digests["sha256"].keys()
+    assert digests["step"] == 8
+    shutil.copytree(source, tmp_path / "run")
+    path = step_folders(tmp_path / "run")[-1] / sharded[1]
+    data = bytearray(path.read_bytes())
+    data[-5] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(UserError, match=re.escape(str(path))):
+        small_run(tmp_path / "run", "training.parallel=fsdp", "training.steps=9").go(resume=True)
 
 
 @pytest.mark.slow

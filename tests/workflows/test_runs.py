@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from equipoise.evaluation import EVALUATIONS
 from equipoise.models.folder import step_folders
 from equipoise.training.logging.metrics import read_metrics
 from equipoise.types import UserError
-from equipoise.workflows import evaluate_folder, load, run_recipe, train_run
+from equipoise.workflows import evaluate_folder, load, resume_folder, run_recipe, train_run
 
 TIMED = ("seconds", "pairs_per_second")
 
@@ -44,7 +45,7 @@ def test_the_same_seed_gives_the_same_run_bit_for_bit(tmp_path: Path, tiny_setti
 def test_a_finished_run_leaves_model_results_and_report(finished_run: Path) -> None:
     names = {path.name for path in finished_run.iterdir()}
     assert names == {
-        "README.md", "checkpoints", "config.toml", "metrics.json", "metrics.jsonl", "model.safetensors",
+        "README.md", "checkpoints", "config.toml", "digests.json", "metrics.json", "metrics.jsonl", "model.safetensors",
         "preprocess.json", "report.html", "results", "tensorboard", "tokenizer.json",
     }  # fmt: skip
     metrics = json.loads((finished_run / "metrics.json").read_text())
@@ -178,3 +179,21 @@ def test_the_stored_config_is_the_whole_run(finished_run: Path, tiny_settings: t
     source = load_stored(finished_run / "config.toml").run.data.build("test")
     assert isinstance(source, Scenes)
     assert len(source) == 16
+
+
+def test_settings_that_were_edited_since_the_checkpoint_are_told(finished_run: Path, tmp_path: Path) -> None:
+    run = shutil.copytree(finished_run, tmp_path / "run")
+    (run / "report.html").unlink()
+    config = run / "config.toml"
+    config.write_text(re.sub(r"(?m)^batch_size = .*", "batch_size = 8", config.read_text()))
+    with pytest.raises(UserError, match=r"step-\d+ holds a run with other settings.*training\.batch_size"):
+        resume_folder(run, (), "")
+
+
+def test_a_finished_run_that_is_trained_on_can_be_loaded_meanwhile(finished_run: Path, tmp_path: Path) -> None:
+    """Its settings say more steps as soon as it begins, and the digest of that file with them."""
+    run = shutil.copytree(finished_run, tmp_path / "run")
+    before = (run / "digests.json").read_bytes()
+    train_run(load_stored(run / "config.toml", ["training.steps=3"]), run)
+    assert (run / "digests.json").read_bytes() != before
+    load(run)
