@@ -18,6 +18,7 @@ from equipoise.models.compatibility import require_compatible
 from equipoise.models.folder import CONFIG, read_parts, step_folders
 from equipoise.models.model import Model
 from equipoise.reports.report import REPORT
+from equipoise.training.distributed.agreement import data_facts, model_facts, require_agreement
 from equipoise.training.distributed.ranks import Ranks
 from equipoise.training.distributed.wrap import device_of_rank
 from equipoise.training.freezing import named
@@ -37,6 +38,7 @@ def train_run(
     run, ranks = loaded.run, ranks or Ranks()
     device = device_of_rank(run.training.torch_device(), ranks)
     source = run.training_pairs()
+    require_agreement(ranks, lambda: data_facts("training", source))
     checkpoints = ranks.on_main(lambda: step_folders(folder))
     torch.manual_seed(run.seed)
     if checkpoints:
@@ -68,6 +70,7 @@ def train_run(
         augment=run.augment,
     )
     validation = run.data.build("validation")
+    require_agreement(ranks, lambda: {**data_facts("validation", validation), **model_facts(model)})
     _require_metric(run.training.best, validation_metrics(validation))
     if checkpoints:
         ranks.print(f"Going on from {checkpoints[-1]}")
