@@ -115,11 +115,16 @@ def read_parts(folder: Path) -> tuple[CaptionTokenizer, Preprocess]:
 def fill_weights(model: nn.Module, state: Mapping[str, Tensor], path: Path) -> None:
     """Load weights that were read from `path` into a model of exactly the same shape; otherwise load nothing and raise
     UserError, which names the differences."""
-    if problems := state_dict_differences(model.state_dict(), state):
+    require_fit(model.state_dict(), state, path)
+    model.load_state_dict(state)
+
+
+def require_fit(expected: Mapping[str, Tensor], state: Mapping[str, Tensor], path: Path) -> None:
+    """Raise UserError, which names the differences, where tensors of `path` are not those of the model's state dict."""
+    if problems := state_dict_differences(expected, state):
         more = f"; and {len(problems) - LISTED} more" if len(problems) > LISTED else ""
         settings = f" ({path.with_name(CONFIG)} holds its settings)" if path.with_name(CONFIG).is_file() else ""
         raise UserError(f"{path}{settings} does not fit this model: {'; '.join(problems[:LISTED])}{more}")
-    model.load_state_dict(state)
 
 
 def state_dict_differences(expected: Mapping[str, Tensor], state: Mapping[str, Tensor]) -> list[str]:

@@ -15,6 +15,7 @@ from equipoise.training.checkpoint.run_folder import holds_run, locked, require_
 from equipoise.training.distributed.agreement import data_facts, require_agreement
 from equipoise.training.distributed.process_group import process_group, set_timeout
 from equipoise.training.distributed.ranks import Ranks
+from equipoise.training.memory import explaining_memory
 from equipoise.types import UserError
 from equipoise.workflows.clean.training import with_clean_pairs
 from equipoise.workflows.finetune_select import read_comparison, select_weights
@@ -48,7 +49,12 @@ def run_training(
     loaded: Loaded, folder: Path, command: str, resume: bool, ranks: Ranks, start: Start | None = None
 ) -> int:
     """Train, evaluate and report; returns 0, or 128 + its number if a signal ended the run. Raises UserError after a
-    run that was to make `start` better and did not."""
+    run that was to make `start` better and did not, and for want of memory."""
+    with explaining_memory(folder):
+        return _run_training(loaded, folder, command, resume, ranks, start)
+
+
+def _run_training(loaded: Loaded, folder: Path, command: str, resume: bool, ranks: Ranks, start: Start | None) -> int:
     set_timeout(ranks, loaded.run.training.rank_timeout)
     selected = None
     with locked(folder) if ranks.is_main else nullcontext():

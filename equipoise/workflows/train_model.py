@@ -17,6 +17,7 @@ from equipoise.io.atomic import write_text
 from equipoise.models.compatibility import require_compatible
 from equipoise.models.folder import CONFIG, read_parts, step_folders
 from equipoise.models.model import Model
+from equipoise.models.shapes import require_room
 from equipoise.reports.report import REPORT
 from equipoise.training.distributed.agreement import data_facts, model_facts, require_agreement
 from equipoise.training.distributed.ranks import Ranks
@@ -45,6 +46,7 @@ def train_run(
         tokens = read_parts(checkpoints[-1])[0]
     else:
         tokens = start.model.tokens if start else ranks.on_main(lambda: _new_tokens(run, source))
+    require_room(lambda: build_model(run, tokens))
     model = build_model(run, tokens)
     require_compatible(model, source)
     if start:

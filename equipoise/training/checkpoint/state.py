@@ -26,6 +26,7 @@ from torch import Tensor
 from equipoise.io.atomic import write_text
 from equipoise.models.folder import WEIGHTS, write_tensors
 from equipoise.models.model import Model
+from equipoise.ops.out_of_memory import lacks_memory
 from equipoise.training.checkpoint.distributed_checkpoint import (
     MEMORY,
     OPTIMIZER,
@@ -115,6 +116,8 @@ class TrainingState:
             position = RunProgress(**json.loads((folder / PROGRESS).read_text(encoding="utf-8")))
             self._load(folder, position)
         except (OSError, ValueError, TypeError, KeyError, RuntimeError, SafetensorError) as error:
+            if lacks_memory(error):
+                raise
             raise UserError(
                 f"cannot continue from {folder}: {error}; move it away to continue from the checkpoint before it"
             ) from error
