@@ -104,7 +104,7 @@ class CaptionTokenizer:
         own = (tokenizer.truncation or {}).get("max_length", CLIP_CONTEXT)
         made = cls(tokenizer, own if context is None else context)
         if made.size > MOST:
-            raise UserError(f"{path}: its largest token id is {made.size - 1}, and {MOST - 1} is the most; mend the ids.")
+            raise UserError(f"{path}: its largest token id is {made.size - 1}, beyond {MOST - 1}; mend the ids.")
         return made
 
     @classmethod

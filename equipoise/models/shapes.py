@@ -73,5 +73,5 @@ def _require_room(model: nn.Module) -> None:
         largest = max(parts, key=parts.__getitem__)
         raise UserError(
             f"the model would take {need / GIB:,.0f} GiB, and this machine has {have / GIB:,.0f}; choose smaller "
-            f"widths, fewer layers or a smaller vocabulary (its largest tensor is {largest}, {parts[largest] / GIB:,.1f} GiB)"
+            f"widths, fewer layers or a smaller vocabulary (the largest tensor is {largest})"
         )

@@ -108,7 +108,9 @@ def test_a_model_that_the_machine_cannot_hold_is_not_begun(tmp_path: Path, tiny_
 def test_a_file_gives_its_shapes_without_its_numbers(model: Model, tmp_path: Path) -> None:
     save_file(model.state_dict(), tmp_path / "weights.safetensors")
     shapes = read_shapes(tmp_path / "weights.safetensors")
-    assert {name: tensor.shape for name, tensor in shapes.items()} == {n: t.shape for n, t in model.state_dict().items()}
+    assert {name: tensor.shape for name, tensor in shapes.items()} == {
+        n: t.shape for n, t in model.state_dict().items()
+    }
     assert all(tensor.is_meta for tensor in shapes.values())
 
 
