@@ -15,7 +15,8 @@ from small_run import write_recipe
 
 from equipoise.cli import main
 from equipoise.ops.out_of_memory import lacks_memory, memory_phrase
-from equipoise.training.checkpoint.run_folder import MEMORY
+from equipoise.settings.difference import differences
+from equipoise.training.checkpoint.run_folder import MEMORY, require_same
 from equipoise.training.logging.metrics import read_metrics
 from equipoise.types import UserError
 from equipoise.workflows import run_recipe
@@ -53,6 +54,15 @@ def test_amounts_are_told_and_other_errors_are_not_taken_for_it():
     assert not lacks_memory(failure(lambda: torch.zeros(2) @ torch.zeros(3)))
 
 
+def test_a_run_may_go_on_with_other_needs_of_memory_alone(tmp_path, tiny):
+    assert set(MEMORY) <= set(differences({}, tiny.table))  # they are keys of recipes
+    before, after = dict.fromkeys(MEMORY, 1), dict.fromkeys(MEMORY, 2)
+    require_same(tmp_path, before, after)
+    with pytest.raises(UserError, match=r"training\.ema is 0\.5 there and 0\.9 here"):
+        require_same(tmp_path, {**before, "training.ema": 0.5}, {**after, "training.ema": 0.9})
+
+
+@pytest.mark.slow
 def test_a_run_that_ran_out_goes_on_with_less(tmp_path, monkeypatch):
     """The third step asks for more than there is; the settings that the sentence names are all that is changed."""
     monkeypatch.syspath_prepend(HERE)
@@ -93,6 +103,7 @@ sys.exit(main(sys.argv[2:]))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="the limit is set by what Linux says is used")
 def test_a_command_on_a_machine_without_room(finished_run):
     """The evaluation of a small model within 48 MiB: no setting is absurd, the system refuses for real."""
