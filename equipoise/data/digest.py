@@ -43,7 +43,7 @@ def _known_keys(source: Any) -> Iterator[str]:
     for part in (*getattr(source, "sources", ()), getattr(source, "source", None)):
         if part is not None:
             yield from _known_keys(part)
-    records = getattr(source, "records", None)
+    records: Any = getattr(source, "records", None)
     if hasattr(records, "key"):
         yield from map(records.key, spread(len(records), KEYS))
 
@@ -54,4 +54,4 @@ def _add(digest: blake2b, texts: Iterable[str]) -> None:
 
 
 def _add_numbers(digest: blake2b, values: Tensor) -> None:
-    digest.update(values.float().contiguous().numpy())
+    digest.update(values.float().contiguous().numpy().tobytes())
