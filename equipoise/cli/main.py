@@ -42,12 +42,24 @@ def _run(options: argparse.Namespace) -> int:
         return 0
     except OSError as error:
         _drop_output()
-        return _fail(f"{error}; check the disk and the paths given", MISTAKE)
-    except RuntimeError as error:
-        return _fail(_lost_worker_message(error), MISTAKE)
+        return _fail(_memory_message(error) or f"{error}; check the disk and the paths given", MISTAKE)
+    except (MemoryError, RuntimeError) as error:
+        return _fail(_memory_message(error) or _lost_worker_message(error), MISTAKE)
 
 
-def _lost_worker_message(error: RuntimeError) -> str:
+def _memory_message(error: Exception) -> str:
+    """The sentence for want of memory; nothing for any other error."""
+    from equipoise.ops.out_of_memory import lacks_memory, memory_phrase
+
+    if not lacks_memory(error):
+        return ""
+    return (
+        f"{memory_phrase(error)}; ask for less at once (a smaller evaluation.batch_size or evaluation.chunk, a smaller "
+        "model or preprocess.size), or use a machine with more"
+    )
+
+
+def _lost_worker_message(error: Exception) -> str:
     """The sentence for the death of a process that reads data; any other error is raised again."""
     from equipoise.data.prefetch import lost_worker
 

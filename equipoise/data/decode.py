@@ -32,7 +32,7 @@ def read_rgb(picture: Picture, name: str = "") -> Image.Image:
             return _to_rgb(picture, name)
         with Image.open(picture) as image:
             return _to_rgb(image, name)
-    except UserError:
+    except (UserError, MemoryError):
         raise
     except FileNotFoundError:
         raise UserError(f"{name}: there is no such image file; check the path.") from None

@@ -54,6 +54,8 @@ class EncodedImage:
         try:
             with Image.open(io.BytesIO(self.data), formats=FORMATS) as image:
                 return np.array(read_rgb(image, self.place)), 1
+        except MemoryError:
+            raise  # not the picture's fault
         except Exception as error:
             raise _bad(self.place, error) from None
 
@@ -107,6 +109,8 @@ def encoded(data: bytes, place: str) -> EncodedImage:
             return _with_pillow(data, place)
         check_pixels(header.height, header.width, place)
         orientation = _orientation(data)
+    except MemoryError:
+        raise
     except Exception as error:
         raise _bad(place, error) from None
     sides = (header.width, header.height) if orientation >= 5 else (header.height, header.width)

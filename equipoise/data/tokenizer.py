@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 CLIP_CONTEXT = 77
 WIDTH_STEP = 4  # batches are padded to a multiple of this, so that few different widths occur
 KINDS = ("bpe", "wordpiece", "file", "none")
+MOST = 2**24  # tokens of a vocabulary: a model has a row for each
 FEWEST = 6  # tokens left to a caption beside further class tokens: start, end and a few words
 PADS = ("[PAD]", "<pad>", "<|pad|>")  # a vocabulary with none of these, as CLIP's, is padded with 0
 MASKS = ("[MASK]", "<mask>", "<|mask|>")
@@ -43,7 +44,7 @@ class CaptionTokenizer:
     class Config:
         kind: str = "bpe"  # bpe (as CLIP) and wordpiece (as BERT) are learned from the captions; file is read;
         # none is for a model whose texts are features already
-        vocabulary: int = bounded(2048, 0, 2**24)  # tokens to learn, at most
+        vocabulary: int = bounded(2048, 0, MOST)  # tokens to learn, at most
         context: int = bounded(CLIP_CONTEXT, 0, 2**16)  # the most tokens of a caption, all special ones included
         mask: bool = False  # a mask token beside the vocabulary; an objective that hides words asks for it by itself
         file: str = ""  # a tokenizer.json, CLIP's vocab.json beside merges.txt or its
@@ -101,7 +102,10 @@ class CaptionTokenizer:
 
         tokenizer = read_tokenizer(path)
         own = (tokenizer.truncation or {}).get("max_length", CLIP_CONTEXT)
-        return cls(tokenizer, own if context is None else context)
+        made = cls(tokenizer, own if context is None else context)
+        if made.size > MOST:
+            raise UserError(f"{path}: its largest token id is {made.size - 1}, beyond {MOST - 1}; mend the ids.")
+        return made
 
     @classmethod
     def from_config(cls, config: Config, captions: Iterable[str]) -> CaptionTokenizer:

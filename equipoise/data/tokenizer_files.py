@@ -39,7 +39,7 @@ def read_tokenizer(path: str | Path) -> Tokenizer:
         if file.name.endswith(".txt.gz"):
             return _read_merges(file)
         return _read_bert(file) if file.suffix == ".txt" else Tokenizer.from_file(str(file))
-    except UserError:
+    except (UserError, MemoryError):
         raise
     except Exception as error:  # tokenizers raises plain Exception for whatever is wrong with a file
         raise UserError(f"{file}: this cannot be read as a tokenizer ({error}); give it anew.") from None

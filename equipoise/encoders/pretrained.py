@@ -20,6 +20,7 @@ from torch import Tensor, nn
 
 from equipoise.data.preprocess import Preprocess
 from equipoise.encoders.encoder import Encoder, ImageEncoder, TextEncoder, mean_of_real, require_single
+from equipoise.ops.out_of_memory import lacks_memory
 from equipoise.types import Features, UserError
 
 POOLINGS = ("mean", "first")
@@ -225,6 +226,8 @@ def _read_weights(path: Path) -> dict[str, Tensor]:
             return load_file(path)
         return torch.load(path, map_location="cpu", weights_only=True)  # tensors alone, no code
     except (OSError, SafetensorError, RuntimeError, ValueError, EOFError, UnpicklingError) as error:
+        if lacks_memory(error):
+            raise
         raise UserError(f"cannot read weights from {path}: {(str(error) or 'it is empty').splitlines()[0]}") from error
 
 

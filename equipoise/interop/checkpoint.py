@@ -18,6 +18,7 @@ from torch import Tensor
 
 from equipoise.interop.torchscript import is_torchscript, read_torchscript
 from equipoise.models.folder import read_tensors
+from equipoise.ops.out_of_memory import lacks_memory
 from equipoise.types import UserError
 
 WRAPPED = "state_dict"  # the key of a training checkpoint that holds the weights
@@ -58,7 +59,9 @@ def _unpickled(path: Path) -> Any:
         ) from None
     except OSError as error:
         raise UserError(f"cannot read weights from {path}: {error.strerror or error}") from None
-    except (RuntimeError, ValueError, EOFError, KeyError, IndexError, AttributeError, TypeError):
+    except (RuntimeError, ValueError, EOFError, KeyError, IndexError, AttributeError, TypeError) as error:
+        if lacks_memory(error):
+            raise
         # the unpickler's own message would not help
         raise UserError(f"cannot read weights from {path}: it is damaged, or no checkpoint") from None
 

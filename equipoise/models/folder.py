@@ -142,11 +142,20 @@ def fill_weights(model: nn.Module, state: Mapping[str, Tensor], path: Path) -> N
     """Load weights that were read from `path` into a model of exactly the same shape; otherwise load nothing and raise
     UserError, which names the differences."""
     expected = model.state_dict()
-    if problems := [*state_dict_differences(expected, state), *_dtype_differences(expected, state)]:
+    _require_none([*state_dict_differences(expected, state), *_dtype_differences(expected, state)], path)
+    model.load_state_dict(state)
+
+
+def require_fit(expected: Mapping[str, Tensor], state: Mapping[str, Tensor], path: Path) -> None:
+    """Raise UserError, which names the differences, where tensors of `path` have not the shapes of a state dict."""
+    _require_none(state_dict_differences(expected, state), path)
+
+
+def _require_none(problems: list[str], path: Path) -> None:
+    if problems:
         more = f"; and {len(problems) - LISTED} more" if len(problems) > LISTED else ""
         settings = f" ({path.with_name(CONFIG)} holds its settings)" if path.with_name(CONFIG).is_file() else ""
         raise UserError(f"{path}{settings} does not fit this model: {'; '.join(problems[:LISTED])}{more}")
-    model.load_state_dict(state)
 
 
 def state_dict_differences(expected: Mapping[str, Tensor], state: Mapping[str, Tensor]) -> list[str]:

@@ -14,6 +14,7 @@ from equipoise.interop import ImportRequest, is_foreign, read_foreign
 from equipoise.io.digests import verifying
 from equipoise.models.folder import CONFIG, WEIGHTS, fill_weights, model_folder, read_parts, read_weights
 from equipoise.models.model import Model
+from equipoise.models.shapes import require_shapes
 from equipoise.settings.trust import trusting
 from equipoise.training.device import torch_device
 from equipoise.types import UserError
@@ -66,6 +67,7 @@ def _load_own(path: str | Path) -> tuple[Model, Loaded]:
     tokens, preprocess = read_parts(folder)
     loaded = load_stored(folder / CONFIG)
     run = loaded.run
+    require_shapes(lambda: build_model(run, tokens), folder / WEIGHTS)
     if preprocess.to_json() != run.preprocess.to_json():
         raise UserError(f"{folder}: preprocess.json and the preprocess table of config.toml disagree; mend one of them")
     model = build_model(run, tokens)

@@ -18,7 +18,9 @@ from equipoise.io.digests import renew_digest
 from equipoise.models.compatibility import require_compatible
 from equipoise.models.folder import CONFIG, read_parts, step_folders
 from equipoise.models.model import Model
+from equipoise.models.shapes import require_room
 from equipoise.reports.report import REPORT
+from equipoise.training.distributed.agreement import data_facts, model_facts, require_agreement
 from equipoise.training.distributed.ranks import Ranks
 from equipoise.training.distributed.wrap import device_of_rank
 from equipoise.training.freezing import named
@@ -38,12 +40,14 @@ def train_run(
     run, ranks = loaded.run, ranks or Ranks()
     device = device_of_rank(run.training.torch_device(), ranks)
     source = run.training_pairs()
+    require_agreement(ranks, lambda: data_facts("training", source))
     checkpoints = ranks.on_main(lambda: step_folders(folder))
     torch.manual_seed(run.seed)
     if checkpoints:
         tokens = ranks.on_main(lambda: read_parts(checkpoints[-1])[0])
     else:
         tokens = start.model.tokens if start else ranks.on_main(lambda: _new_tokens(run, source))
+    require_room(lambda: build_model(run, tokens))
     model = build_model(run, tokens)
     require_compatible(model, source)
     if start:
@@ -69,6 +73,7 @@ def train_run(
         augment=run.augment,
     )
     validation = run.data.build("validation")
+    require_agreement(ranks, lambda: {**data_facts("validation", validation), **model_facts(model)})
     _require_metric(run.training.best, validation_metrics(validation))
     if checkpoints:
         ranks.print(f"Going on from {checkpoints[-1]}")

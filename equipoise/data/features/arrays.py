@@ -43,7 +43,7 @@ def read_arrays(path: Path, wanted: Iterable[str]) -> Arrays:
         raise UserError(f"{path}: there is no such file; check the path")
     try:
         return READERS[path.suffix](path, set(wanted))
-    except UserError:
+    except (UserError, MemoryError):
         raise
     except Exception as error:  # three libraries, each with errors of its own for a file that is broken
         raise UserError(f"{path}: this file cannot be read ({_first_line(error)}); write it again") from error

@@ -27,6 +27,7 @@ from equipoise.io.atomic import write_text
 from equipoise.models.folder import WEIGHTS, step_number, write_tensors
 from equipoise.models.model import Model
 from equipoise.ops.finite import first_not_finite
+from equipoise.ops.out_of_memory import lacks_memory
 from equipoise.training.checkpoint.distributed_checkpoint import (
     MEMORY,
     OPTIMIZER,
@@ -118,6 +119,8 @@ class TrainingState:
             self._load(folder, position)
             self._require_sound(folder, position)
         except (OSError, ValueError, TypeError, KeyError, RuntimeError, SafetensorError) as error:
+            if lacks_memory(error):
+                raise
             raise cannot_continue(folder, error) from error
         self.model.tokens.truncated = position.captions_cut if self.ranks.is_main else 0
         return position
