@@ -157,6 +157,11 @@ class CaptionTokenizer:
         width = self.context if pad_to_context else min(self.context, math.ceil(longest / WIDTH_STEP) * WIDTH_STEP)
         return self._pad(rows, width)
 
+    def leaves_nothing(self, captions: Sequence[str]) -> list[bool]:
+        """Whether no token is left of each caption, as of a mark that stands alone or of a space without width."""
+        encodings = self._tokenizer.encode_batch_fast(captions, add_special_tokens=False)
+        return [not encoding.ids for encoding in encodings]
+
     def words(self, captions: Sequence[str]) -> list[list[str | None]]:
         """For each caption, the word that each of its tokens is part of, in small letters; None for the start, the end
         and signs that are no words."""
@@ -202,6 +207,9 @@ class NoTokenizer(CaptionTokenizer):
 
     def save(self, folder: str | Path) -> None:
         pass
+
+    def leaves_nothing(self, captions: Sequence[str]) -> NoReturn:
+        self(captions)
 
     def __call__(self, captions: str | Sequence[str], *_: object, **__: object) -> NoReturn:
         raise UserError("there is no tokenizer here to read words with; set tokens.kind to bpe, wordpiece or file")
