@@ -157,7 +157,5 @@ def replace_bad(indices: Sequence[int], total: int, attempt: Attempt) -> tuple[l
         bad = attempt(places, [used[place] for place in places])
     if bad:
         last = bad[max(bad)]
-        raise UserError(
-            f"{IN_A_ROW} records in a row cannot be read, nor others beyond, such as {last}; check the data"
-        )
+        raise UserError(f"{IN_A_ROW} records in a row cannot be read, nor others beyond them ({last}); check the data")
     return used, tuple(drawn[place] for place in sorted(drawn))

@@ -32,13 +32,12 @@ def cut_crops(
     """One crop per record and view, uint8; the next readable record replaces each that cannot be read or that `judge`
     finds fault with."""
     pixels = [torch.zeros(len(indices), 3, size, size, dtype=torch.uint8) for _ in views]
-    pairs: dict[int, Pair] = {}
+    read: dict[int, Pair] = {}
 
     def attempt(places: Sequence[int], numbers: Sequence[int]) -> dict[int, Fault]:
         records, faults = _open_all(source, places, numbers)
-        for place, reason in (
-            judge({place: record.pair for place, record in records.items()}) if judge else {}
-        ).items():
+        pairs = {place: record.pair for place, record in records.items()}
+        for place, reason in (judge(pairs) if judge else {}).items():
             faults[place] = Fault(records.pop(place).image.place, reason)
         sizes = torch.ones(len(places), 2)
         for row, place in enumerate(places):
@@ -53,11 +52,11 @@ def cut_crops(
                     view[place] = crop
             except BadRecord as error:
                 faults[place] = error.fault
-            pairs[place] = records[place].pair
+            read[place] = pairs[place]
         return faults
 
     used, faults = replace_bad(indices, len(source), attempt)
-    return Crops(used, pixels, [pairs[place] for place in range(len(used))], faults)
+    return Crops(used, pixels, [read[place] for place in range(len(used))], faults)
 
 
 def _open_all(

@@ -44,7 +44,7 @@ class DrawnCaptions:
 
 def no_words(captions: Sequence[str]) -> str:
     """Why a record is bad of whose captions a tokenizer leaves nothing."""
-    return f"the tokenizer leaves nothing of the caption {ascii(captions[0][:40])}"
+    return f"the tokenizer leaves nothing of the caption {captions[0][:40]!a}"
 
 
 def _number(pair: Pair, draw: float) -> int:

@@ -235,9 +235,7 @@ def test_never_are_more_records_bad_than_there_are(tmp_path, tokens):
 @pytest.mark.filterwarnings("ignore:skipped")
 def test_too_many_bad_records_end_the_run_at_the_same_batch(workers, tmp_path, tokens):
     made = batches(train_on(tmp_path, numbered(400, range(0, 400, 2))), tokens, workers=workers)
-    with pytest.raises(
-        UserError, match=r"records cannot be used, more than the share of 0\.01 .* one of them is .*t\.tar"
-    ):
+    with pytest.raises(UserError, match=r"cannot be used, more than the share of 0\.01 .* one of them is .*t\.tar"):
         deque(made.starting_at(0), maxlen=0)
     assert made.bad.tally.bad > FEW
     assert made.bad.tally.seen == 24  # not after an epoch
