@@ -131,10 +131,10 @@ def tally_of_part(stored: Any, part: int, parts: int) -> Tally:
 
 
 def _tally(stored: Any) -> Tally:
-    numbers = [stored.get(name) for name in ("seen", "bad")] if isinstance(stored, dict) else []
-    if len(numbers) != 2 or any(type(number) is not int or number < 0 for number in numbers):
+    seen, bad = (stored.get("seen"), stored.get("bad")) if isinstance(stored, dict) else (None, None)
+    if type(seen) is not int or type(bad) is not int or not 0 <= bad <= seen:
         raise ValueError("bad_records is no list of tallies")
-    return Tally(*numbers)
+    return Tally(seen, bad)
 
 
 Attempt = Callable[[Sequence[int], Sequence[int]], Mapping[int, Fault]]
