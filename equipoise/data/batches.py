@@ -81,7 +81,7 @@ class Batches:
         self.workers, self.timeout = workers, timeout
         self.bad = EpochCount(source.max_bad if can_crop(source) else 0.0, len(source), self.order.batches_per_epoch)
         self.named: list[str] = []  # places of bad records
-        self.share, self.part = share, _part(batch_size, *share)
+        self.part = _part(batch_size, *share)
         self.views = possible_views(views, source)
         self.prompts: ClassPrompts | None = None
         if CLASS_PROMPTS in self.views and is_labelled(source):

@@ -65,7 +65,7 @@ def train(
     checkpoints = Checkpoints(folder, config, settings, ranks)
     position = checkpoints.start(state, resume)
     _require_same_data(position, len(batches.source), folder)
-    _restore_count(batches, position, folder)
+    _restore_count(batches, position, folder, ranks)
     with (
         MetricsLog(folder, position.records, position.step) if ranks.is_main else NullLogger() as log,
         Progress(settings.steps, already=position.step) if ranks.is_main else NullLogger() as progress,
@@ -190,10 +190,10 @@ def _require_same_data(position: RunProgress, samples: int, folder: Path) -> Non
     position.samples = samples
 
 
-def _restore_count(batches: Batches, position: RunProgress, folder: Path) -> None:
+def _restore_count(batches: Batches, position: RunProgress, folder: Path, ranks: Ranks) -> None:
     """Go on counting bad records, so that where a run was stopped does not decide whether they are too many."""
     try:
-        batches.bad.tally = tally_of_part(position.bad_records, *batches.share)
+        batches.bad.tally = tally_of_part(position.bad_records, *ranks.share)
     except ValueError as error:
         raise UserError(
             f"cannot continue from the newest checkpoint in {folder}: {error}; move it away to continue from the one "
