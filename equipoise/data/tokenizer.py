@@ -150,7 +150,7 @@ class CaptionTokenizer:
     ) -> tuple[Tensor, Tensor]:
         """Captions -> ids [N, L] int64 and mask [N, L] bool, True where a token is real. `keys` name them in errors."""
         captions = [captions] if isinstance(captions, str) else captions
-        names = [f"The caption of {key}" for key in keys] if keys else [f"Caption {n}" for n in range(len(captions))]
+        names = _names(captions, keys)
         for caption, name in zip(captions, names, strict=True):
             _check(caption, name)
         rows = []
@@ -160,6 +160,13 @@ class CaptionTokenizer:
         longest = max(map(len, rows), default=1)
         width = self.context if pad_to_context else min(self.context, math.ceil(longest / WIDTH_STEP) * WIDTH_STEP)
         return self._pad(rows, width)
+
+    def leaves_nothing(self, captions: Sequence[str], keys: Sequence[str] | None = None) -> list[bool]:
+        """Whether no token is left of each caption, as of a mark that stands alone or of a space without width."""
+        for caption, name in zip(captions, _names(captions, keys), strict=True):
+            _check_text(caption, name)
+        encodings = self._tokenizer.encode_batch_fast(captions, add_special_tokens=False)
+        return [not encoding.ids for encoding in encodings]
 
     def words(self, captions: Sequence[str]) -> list[list[str | None]]:
         """For each caption, the word that each of its tokens is part of, in small letters; None for the start, the end
@@ -207,6 +214,9 @@ class NoTokenizer(CaptionTokenizer):
     def save(self, folder: str | Path) -> None:
         pass
 
+    def leaves_nothing(self, captions: Sequence[str], keys: Sequence[str] | None = None) -> NoReturn:
+        self(captions)
+
     def __call__(self, captions: str | Sequence[str], *_: object, **__: object) -> NoReturn:
         raise UserError("there is no tokenizer here to read words with; set tokens.kind to bpe, wordpiece or file")
 
@@ -228,6 +238,11 @@ def _from_text(tokenizer: str, context: int) -> CaptionTokenizer:
     return CaptionTokenizer(Tokenizer.from_str(tokenizer), context)
 
 
+def _names(captions: Sequence[str], keys: Sequence[str] | None) -> list[str]:
+    """What captions are called in errors."""
+    return [f"The caption of {key}" for key in keys] if keys else [f"Caption {n}" for n in range(len(captions))]
+
+
 def _checked(captions: Iterable[str]) -> Iterator[str]:
     for place, caption in enumerate(captions):
         _check(caption, f"Caption {place}")
@@ -235,10 +250,14 @@ def _checked(captions: Iterable[str]) -> Iterator[str]:
 
 
 def _check(caption: object, name: str) -> None:
+    _check_text(caption, name)
+    if not str(caption).strip():
+        raise UserError(f"{name} is empty; give it one or leave the pair out.")
+
+
+def _check_text(caption: object, name: str) -> None:
     if not isinstance(caption, str):
         raise UserError(f"{name} is {caption!r}, which is not text; give it a caption or leave the pair out.")
-    if not caption.strip():
-        raise UserError(f"{name} is empty; give it one or leave the pair out.")
     try:
         caption.encode()
     except UnicodeEncodeError:

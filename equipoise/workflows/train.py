@@ -8,6 +8,7 @@ from contextlib import nullcontext
 from pathlib import Path
 
 from equipoise.config import Loaded, load_run, load_stored
+from equipoise.data.keep.readable import readable
 from equipoise.finetuning.comparison import Comparison
 from equipoise.models.folder import CONFIG, step_folders, step_number
 from equipoise.reports.report import REPORT
@@ -76,7 +77,7 @@ def _run_training(loaded: Loaded, folder: Path, command: str, resume: bool, rank
             return 128 + outcome.signal
         try:
             selected = select_weights(loaded, start, model.tokens, folder, ranks) if start else None
-            test = loaded.run.data.build("test")
+            test = readable(loaded.run.data.build("test"), model.tokens)
             require_agreement(ranks, lambda: data_facts("test", test))
             artifacts = collect_artifacts(loaded, model, outcome, command, test, ranks, selected)
             ranks.on_main(lambda: artifacts.write(folder))

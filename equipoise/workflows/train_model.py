@@ -10,7 +10,8 @@ import torch
 
 from equipoise.config import Loaded, Run, dump
 from equipoise.data.batches import Batches
-from equipoise.data.source import Source
+from equipoise.data.keep.readable import readable
+from equipoise.data.source import Source, has_features
 from equipoise.data.tokenizer import CaptionTokenizer
 from equipoise.evaluation.evaluate import validate, validation_metrics
 from equipoise.io.atomic import write_text
@@ -48,6 +49,8 @@ def train_run(
     else:
         tokens = start.model.tokens if start else ranks.on_main(lambda: _new_tokens(run, source))
     require_room(lambda: build_model(run, tokens))
+    if has_features(source):  # which has no other record in store for a bad one
+        source = readable(source, tokens)
     model = build_model(run, tokens)
     require_compatible(model, source)
     if start:

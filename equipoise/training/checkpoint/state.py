@@ -62,6 +62,7 @@ class RunProgress:
     best: float | None = None  # the highest value of the metric that chooses
     captions_cut: int = 0  # for being longer than the context
     processes: int = 1  # that trained together
+    bad_records: list[dict[str, int]] = field(default_factory=list)  # counted in the epoch so far, per process
 
 
 @dataclass(frozen=True)
