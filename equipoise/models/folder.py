@@ -25,6 +25,7 @@ from torch import Tensor, nn
 from equipoise.data.preprocess import Preprocess
 from equipoise.data.tokenizer import CaptionTokenizer, NoTokenizer
 from equipoise.io.atomic import replacing, write_text
+from equipoise.io.json_files import read_json_table
 from equipoise.models.model import Model, count_parameters
 from equipoise.types import UserError
 
@@ -104,9 +105,10 @@ def step_number(checkpoint: Path) -> int:
 def read_parts(folder: Path) -> tuple[CaptionTokenizer, Preprocess]:
     """Tokenizer and preprocessing of a model folder."""
     path = folder / PREPROCESS
+    fields = read_json_table(path)
     try:
-        preprocess = Preprocess.from_json(json.loads(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        preprocess = Preprocess.from_json(fields)
+    except UserError as error:
         raise UserError(f"cannot read {path}: {error}") from error
     tokenizer = CaptionTokenizer.load(folder) if (folder / TOKENIZER).is_file() else NoTokenizer()
     return tokenizer, preprocess
