@@ -8,6 +8,7 @@ harmless.
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -136,4 +137,5 @@ def _bad(place: str, error: Exception) -> BadRecord:
         return BadRecord(place, str(error).removeprefix(f"{place}: "))
     if isinstance(error, Image.DecompressionBombError):
         return BadRecord(place, "the image has far too many pixels, which may be an attack on memory; shrink it first")
-    return BadRecord(place, f"this cannot be read as an image ({' '.join(str(error).split())})")
+    reason = re.sub(r" ?<_io\.BytesIO[^>]*>", "", " ".join(str(error).split()))  # whose address says nothing
+    return BadRecord(place, f"this cannot be read as an image ({reason})")

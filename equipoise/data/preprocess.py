@@ -93,7 +93,7 @@ class Preprocess:
         for name, value in fields.items():
             if name not in OPEN_CLIP_FIELDS:
                 raise UserError(f"preprocess_cfg: {name!r} is unknown; the fields are {', '.join(OPEN_CLIP_FIELDS)}.")
-            if value != FIXED.get(name, value):
+            if name in FIXED and value != FIXED[name]:
                 raise UserError(f"preprocess_cfg: {name} is {value!r}, but only {FIXED[name]!r} is supported.")
         size = fields.get("size", cls.size)
         if isinstance(size, list | tuple):

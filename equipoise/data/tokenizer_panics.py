@@ -45,6 +45,7 @@ def try_out(tokenizer: Tokenizer, what: str) -> None:
         if _growth(json.loads(tokenizer.to_str()).get("normalizer")) > MOST_GROWTH:
             raise UserError(f"{what}: its normalizer makes texts over {MOST_GROWTH:,} times as long; give another")
         tokenizer.encode_batch_fast(list(TRIED), add_special_tokens=False)
+        tokenizer.encode("")
 
 
 @contextmanager

@@ -11,7 +11,7 @@ import torch
 from equipoise.config import Loaded, Run, load_settings, load_stored
 from equipoise.data.tokenizer import CaptionTokenizer, NoTokenizer
 from equipoise.interop import ImportRequest, is_foreign, read_foreign
-from equipoise.models.folder import CONFIG, WEIGHTS, fill_weights, model_folder, read_parts, read_tensors
+from equipoise.models.folder import CONFIG, TOKENIZER, WEIGHTS, fill_weights, model_folder, read_parts, read_tensors
 from equipoise.models.model import Model
 from equipoise.settings.trust import trusting
 from equipoise.training.device import torch_device
@@ -64,6 +64,8 @@ def _load_own(path: str | Path) -> tuple[Model, Loaded]:
     run = loaded.run
     if preprocess.to_json() != run.preprocess.to_json():
         raise UserError(f"{folder}: preprocess.json and the preprocess table of config.toml disagree; mend one of them")
+    if isinstance(tokens, NoTokenizer) and run.tokens.kind != "none":
+        raise UserError(f"{folder / TOKENIZER} is missing, without which texts cannot be read; bring it back")
     model = build_model(run, tokens)
     fill_weights(model, run.lora.merged(read_tensors(folder / WEIGHTS)), folder / WEIGHTS)
     return model, loaded
