@@ -46,7 +46,7 @@ class _Stop:
     def __init__(self) -> None:
         self.number = 0  # of the signal that came
         self._process = os.getpid()
-        ranks = os.environ.get("WORLD_SIZE", "1") != "1"  # torchrun ends them by SIGTERM, which must not wait
+        ranks = "TORCHELASTIC_RUN_ID" in os.environ  # torchrun ends them by SIGTERM, which must not wait
         wanted = (signal.SIGINT,) if ranks else (signal.SIGINT, signal.SIGTERM)
         self._numbers = [number for number in wanted if signal.getsignal(number) is not signal.SIG_IGN]  # nohup
 

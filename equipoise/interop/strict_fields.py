@@ -35,8 +35,7 @@ def read_fields(
 
 
 def _typed(value: Any, default: Any, where: str) -> Any:
-    if isinstance(value, int) and abs(value) > LARGEST:
-        raise UserError(f"{where} is {shown(value)}, larger than a model can have")
+    _require_sane(value, where)
     if isinstance(default, float) and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
     wrong = not isinstance(value, type(default)) or isinstance(value, bool) != isinstance(default, bool)
@@ -47,10 +46,16 @@ def _typed(value: Any, default: Any, where: str) -> Any:
     return value
 
 
+def _require_sane(value: Any, where: str) -> None:
+    if isinstance(value, int) and abs(value) > LARGEST:
+        raise UserError(f"{where} is {shown(value)}, larger than a model can have")
+
+
 def positive_int(value: Any, where: str) -> int:
     """`value`, which must be a positive whole number."""
-    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= LARGEST:
-        raise UserError(f"{where} must be a whole number from 1 to {LARGEST}, not {shown(value)}")
+    _require_sane(value, where)
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise UserError(f"{where} must be a whole number from 1 on, not {value!r}")
     return value
 
 

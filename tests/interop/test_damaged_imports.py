@@ -52,8 +52,7 @@ def test_one_bit_of_a_zip_directory(tmp_path: Path) -> None:
         path.write_bytes(damaged)
         try:
             read_checkpoint(path)
-        except UserError as error:
-            assert str(path) in str(error)
+        except UserError:
             found += 1
     assert found > 50
 
