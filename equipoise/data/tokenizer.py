@@ -21,6 +21,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from equipoise.data.tokenizer_panics import panics_as_errors
 from equipoise.io.atomic import write_text
 from equipoise.settings.bounds import bounded
 from equipoise.types import UserError
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from tokenizers import Encoding, Tokenizer
 
 CLIP_CONTEXT = 77
+MOST_CONTEXT = 2**16
 WIDTH_STEP = 4  # batches are padded to a multiple of this, so that few different widths occur
 KINDS = ("bpe", "wordpiece", "file", "none")
 MOST = 2**24  # tokens of a vocabulary: a model has a row for each
@@ -45,7 +47,7 @@ class CaptionTokenizer:
         kind: str = "bpe"  # bpe (as CLIP) and wordpiece (as BERT) are learned from the captions; file is read;
         # none is for a model whose texts are features already
         vocabulary: int = bounded(2048, 0, MOST)  # tokens to learn, at most
-        context: int = bounded(CLIP_CONTEXT, 0, 2**16)  # the most tokens of a caption, all special ones included
+        context: int = bounded(CLIP_CONTEXT, 0, MOST_CONTEXT)  # the most tokens of a caption, all special ones included
         mask: bool = False  # a mask token beside the vocabulary; an objective that hides words asks for it by itself
         file: str = ""  # a tokenizer.json, CLIP's vocab.json beside merges.txt or its
         # bpe_simple_vocab_16e6.txt.gz, BERT's vocab.txt, or their folder
@@ -74,8 +76,11 @@ class CaptionTokenizer:
     def __init__(self, tokenizer: Tokenizer, context: int = CLIP_CONTEXT):
         from equipoise.data.tokenizer_training import start_and_end
 
-        if context < 3:
-            raise UserError(f"tokens.context is {context}; it must hold a start token, an end token and one between.")
+        if not 3 <= context <= MOST_CONTEXT:
+            raise UserError(
+                f"tokens.context is {context}; it must hold a start token, an end token and one between, and at most "
+                f"{MOST_CONTEXT:,}."
+            )
         tokenizer.no_truncation()
         tokenizer.no_padding()
         tokenizer.encode_special_tokens = True  # as plain text: a caption must not be able to write an end token
@@ -154,7 +159,8 @@ class CaptionTokenizer:
         for caption, name in zip(captions, names, strict=True):
             _check(caption, name)
         rows = []
-        encodings = self._tokenizer.encode_batch_fast(captions, add_special_tokens=False)
+        with panics_as_errors("captions cannot be cut into tokens"):
+            encodings = self._tokenizer.encode_batch_fast(captions, add_special_tokens=False)
         for encoding, caption, name in zip(encodings, captions, names, strict=True):
             rows.append(self._row(encoding.ids, caption, name, strict))
         longest = max(map(len, rows), default=1)

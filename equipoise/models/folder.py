@@ -28,6 +28,7 @@ from equipoise.data.preprocess import Preprocess
 from equipoise.data.tokenizer import CaptionTokenizer, NoTokenizer
 from equipoise.io.atomic import replacing, write_text
 from equipoise.io.digests import require_intact, write_digests
+from equipoise.io.json_files import read_json_table
 from equipoise.models.model import Model, count_parameters
 from equipoise.ops.finite import first_not_finite
 from equipoise.types import UserError
@@ -130,9 +131,10 @@ def read_parts(folder: Path) -> tuple[CaptionTokenizer, Preprocess]:
     """Tokenizer and preprocessing of a model folder; raises UserError if they or the settings are not those saved."""
     require_intact(folder, (CONFIG, PREPROCESS, TOKENIZER))
     path = folder / PREPROCESS
+    fields = read_json_table(path)
     try:
-        preprocess = Preprocess.from_json(json.loads(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        preprocess = Preprocess.from_json(fields)
+    except UserError as error:
         raise UserError(f"cannot read {path}: {error}") from error
     tokenizer = CaptionTokenizer.load(folder) if (folder / TOKENIZER).is_file() else NoTokenizer()
     return tokenizer, preprocess

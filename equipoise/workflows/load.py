@@ -12,7 +12,15 @@ from equipoise.config import Loaded, Run, load_settings, load_stored
 from equipoise.data.tokenizer import CaptionTokenizer, NoTokenizer
 from equipoise.interop import ImportRequest, is_foreign, read_foreign
 from equipoise.io.digests import verifying
-from equipoise.models.folder import CONFIG, WEIGHTS, fill_weights, model_folder, read_parts, read_weights
+from equipoise.models.folder import (
+    CONFIG,
+    TOKENIZER,
+    WEIGHTS,
+    fill_weights,
+    model_folder,
+    read_parts,
+    read_weights,
+)
 from equipoise.models.model import Model
 from equipoise.models.shapes import require_shapes
 from equipoise.settings.trust import trusting
@@ -67,6 +75,8 @@ def _load_own(path: str | Path) -> tuple[Model, Loaded]:
     tokens, preprocess = read_parts(folder)
     loaded = load_stored(folder / CONFIG)
     run = loaded.run
+    if isinstance(tokens, NoTokenizer) and run.tokens.kind != "none":
+        raise UserError(f"{folder / TOKENIZER} is missing, without which texts cannot be read; bring it back")
     require_shapes(lambda: build_model(run, tokens), folder / WEIGHTS)
     if preprocess.to_json() != run.preprocess.to_json():
         raise UserError(f"{folder}: preprocess.json and the preprocess table of config.toml disagree; mend one of them")

@@ -184,5 +184,5 @@ def _stored(store: Path, path: Path, stamp: Span) -> Shard | None:
             return None
         spans = np.array(kept["spans"], dtype=np.int64).reshape(len(kept["keys"]), len(KINDS), 2)
         return Shard(path, *stamp, kept["keys"], spans, [Fault(**fault) for fault in kept["faults"]])
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError):
         return None  # it is made again

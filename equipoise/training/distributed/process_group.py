@@ -90,7 +90,7 @@ def _lost_rank(error: BaseException) -> bool:
 
 
 def _about_lost_rank(ranks: Ranks, error: BaseException) -> str:
-    reason = str(error).splitlines()[0].split("] ")[-1].rstrip(". ")
+    reason = str(error).splitlines()[0].split("] ")[-1].replace("GLHF!", "").rstrip(". ")  # gloo's good wishes
     return (
         f"another process of this run died or kept rank {ranks.rank} of {ranks.world} waiting for too long "
         f"({reason}); see what it said last, and resume the run"

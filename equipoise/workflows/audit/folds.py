@@ -20,6 +20,7 @@ from equipoise.data.remap import subset
 from equipoise.data.rng import generator
 from equipoise.data.source import Source
 from equipoise.io.atomic import write_text
+from equipoise.io.json_files import read_json_table
 from equipoise.models.folder import BEST, CHECKPOINTS, step_folders, step_number
 from equipoise.models.model import Model
 from equipoise.types import UserError
@@ -110,7 +111,7 @@ def _require_same_fold(folder: Path, part: tuple[int, ...]) -> None:
     note = folder / FOLD
     if not note.is_file() and not step_folders(folder):
         write_text(note, json.dumps({"records": len(part), "digest": digest}) + "\n")
-    elif not note.is_file() or json.loads(note.read_text()).get("digest") != digest:
+    elif not note.is_file() or read_json_table(note, "choose another --out").get("digest") != digest:
         raise UserError(
             f"the judge in {folder} was trained for another fold of the data, or before folds were noted; choose "
             "another --out"

@@ -13,14 +13,16 @@ from contextlib import suppress
 from equipoise.cli.parser import MISTAKE, build_parser
 from equipoise.cli.trust import trusted_by
 from equipoise.cli.verify import verified_by
+from equipoise.io.lines import one_line
 from equipoise.types import UserError
 
 STOPPED = 130  # the exit status after Ctrl-C, as shells have it
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Carry out a command line, by default this process's own; returns the exit status."""
-    arguments = sys.argv[1:] if arguments is None else arguments
+def run(arguments: Sequence[str]) -> int:
+    """Carry out a command line; returns the exit status."""
+    if strange := next((word for word in arguments if not _is_text(word)), ""):
+        return _fail(f"{strange!r} is not UTF-8 text; write it in UTF-8, or rename the file", MISTAKE)
     options = build_parser().parse_args(arguments, argparse.Namespace(command=shlex.join(["equipoise", *arguments])))
     with warnings.catch_warnings():
         warnings.showwarning = _warn  # type: ignore[assignment]
@@ -31,12 +33,13 @@ def _run(options: argparse.Namespace) -> int:
     try:
         with trusted_by(options), verified_by(options):
             code: int = options.run(options) or 0
-        sys.stdout.flush()  # so that a full disk or a closed pipe shows here and not at exit
+        if sys.stdout is not None:
+            sys.stdout.flush()  # so that a full disk or a closed pipe shows here and not at exit
         return code
     except UserError as error:
         return _fail(str(error), MISTAKE)
-    except KeyboardInterrupt:
-        return _fail("stopped", STOPPED)
+    except KeyboardInterrupt as stop:
+        return _fail(str(stop) or "stopped", STOPPED)
     except BrokenPipeError:  # the reader of a pipe has seen enough
         _drop_output()
         return 0
@@ -59,6 +62,11 @@ def _memory_message(error: Exception) -> str:
     )
 
 
+def _is_text(word: str) -> bool:
+    """Whether a word can be stored: bytes of the command line that are no text arrive as surrogates."""
+    return not any("\ud800" <= sign <= "\udfff" for sign in word)
+
+
 def _lost_worker_message(error: Exception) -> str:
     """The sentence for the death of a process that reads data; any other error is raised again."""
     from equipoise.data.prefetch import lost_worker
@@ -70,12 +78,12 @@ def _lost_worker_message(error: Exception) -> str:
 
 
 def _fail(sentence: str, code: int) -> int:
-    print(f"equipoise: {sentence}", file=sys.stderr)
+    print(f"equipoise: {one_line(sentence)}", file=sys.stderr)
     return code
 
 
 def _warn(message: Warning | str, *_: object) -> None:
-    print(f"equipoise: warning: {' '.join(str(message).split())}", file=sys.stderr)
+    print(f"equipoise: warning: {one_line(str(message))}", file=sys.stderr)
 
 
 def _drop_output() -> None:
