@@ -10,6 +10,7 @@ import torch
 
 from equipoise.config import Loaded, Run, dump
 from equipoise.data.batches import Batches
+from equipoise.data.keep.record import record_captions
 from equipoise.data.source import Source
 from equipoise.data.tokenizer import CaptionTokenizer
 from equipoise.evaluation.evaluate import validate, validation_metrics
@@ -38,6 +39,7 @@ def train_run(
     device = device_of_rank(run.training.torch_device(), ranks)
     source = run.training_pairs()
     checkpoints = ranks.on_main(lambda: step_folders(folder))
+    ranks.on_main(lambda: record_captions(folder, source, run.keep.folder, resumed=bool(checkpoints)))
     torch.manual_seed(run.seed)
     if checkpoints:
         tokens = read_parts(checkpoints[-1])[0]
