@@ -10,7 +10,17 @@ import torch
 from torch import Tensor
 
 from equipoise.analysis.auroc import auroc
-from equipoise.analysis.noise import SAMPLE, NoiseEstimate, Pairs, Similarity, log_ratios, own_similarity, read_noise
+from equipoise.analysis.noise import (
+    SAMPLE,
+    NoiseEstimate,
+    Pairs,
+    Similarity,
+    log_ratios,
+    own_similarity,
+    ratios_of,
+    read_noise,
+    sums_over,
+)
 from equipoise.data.source import Source
 from equipoise.evaluation.encoding import captions, encode_images
 from equipoise.models.model import Model
@@ -31,6 +41,13 @@ class Judgement:
     image_of_text: Tensor  # [M]
     auroc: float  # of pairs against the same pairs shuffled: 0.5 where the judge knows nothing
     knows: bool  # whether that is more than chance
+    by_image: Tensor  # [N] log of the mean of exp(scale · similarity) of each image with texts of others
+    by_text: Tensor  # [M] of each text with images of others
+
+    def fit(self, points: Pairs, similarity: Similarity, images: Tensor, texts: Tensor) -> Tensor:
+        """log r of each of these images with each of these texts, whoever they belong to [images, texts]."""
+        block = self.reading.scale * similarity(points.images[images], points.texts[texts]).double()
+        return block - (self.by_image[images, None] + self.by_text[texts]) / 2
 
 
 def points_of(model: Model, source: Source) -> Pairs:
@@ -45,10 +62,14 @@ def judge(points: Pairs, model: Model, seed: int, shuffled: float) -> Judgement:
     check = read_noise(_shuffled(points, shuffled, seed), similarity, seed)
     pool, place = pool_of(points, seed)
     scale = torch.tensor([reading.scale], dtype=torch.float64)
-    ratios = log_ratios(points, pool, place, similarity, scale)[0]
+    sums = sums_over(points, pool, place, similarity, scale)
+    ratios = ratios_of(points, sums, similarity, scale)[0]
     own = own_similarity(points, similarity)
     skill, least = knowledge(points, similarity, reading.scale, seed)
-    return Judgement(reading, check, own, ratios, reading.right(ratios), points.image_of_text, skill, skill >= least)
+    means = [part.mean()[0] for part in sums]
+    return Judgement(
+        reading, check, own, ratios, reading.right(ratios), points.image_of_text, skill, skill >= least, *means
+    )
 
 
 def knowledge(points: Pairs, similarity: Similarity, scale: float, seed: int) -> tuple[float, float]:

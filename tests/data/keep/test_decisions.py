@@ -234,6 +234,7 @@ def test_a_folder_in_its_place_is_one_sentence(scenes, tmp_path, right):
         Keep(str(tmp_path)).applied_to(scenes)
 
 
+@pytest.mark.slow
 def test_a_run_is_not_resumed_on_other_captions(scenes, tmp_path, right, tiny_settings):
     table = judged(scenes, tmp_path, right)
     decided(tmp_path, on(table, 3, decision="keep"))
