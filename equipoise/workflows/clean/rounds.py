@@ -14,6 +14,7 @@ from equipoise.data.remap import subset
 from equipoise.data.source import Source
 from equipoise.workflows.audit.folds import HeldOutData, judges, training_pairs
 from equipoise.workflows.audit.judge import judge, points_of
+from equipoise.workflows.audit.run import Look
 from equipoise.workflows.clean.probability import Evidence
 
 SECOND = "round-2"
@@ -35,7 +36,13 @@ class KeptHeldOutData(HeldOutData):
 
 
 def second_round(
-    loaded: Loaded, source: Source, parts: list[tuple[int, ...]], folder: Path, first: Evidence, keep: np.ndarray
+    loaded: Loaded,
+    source: Source,
+    parts: list[tuple[int, ...]],
+    folder: Path,
+    first: Evidence,
+    keep: np.ndarray,
+    look: Look,
 ) -> Evidence:
     """The evidence of new judges on all captions; those of the first round kept `keep` [M]."""
 
@@ -44,10 +51,11 @@ def second_round(
 
     settings = loaded.run.clean
     panel = judges(loaded, parts, folder / SECOND, settings.seed, held_out)
-    judged = [
-        judge(points_of(member, subset(source, part)), member, settings.seed, 0.2)
-        for part, member in zip(parts, panel, strict=True)
-    ]
+    judged = []
+    for part, member in zip(parts, panel, strict=True):
+        points = points_of(member, subset(source, part))
+        judged.append(judge(points, member, settings.seed, 0.2))
+        look(part, points, member, judged[-1])
     owners = np.concatenate([np.array(part)[one.image_of_text] for part, one in zip(parts, judged, strict=True)])
     order = np.argsort(owners, kind="stable")
     ratios = torch.cat([one.log_ratio for one in judged]).numpy()[order]
