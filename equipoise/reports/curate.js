@@ -82,7 +82,10 @@ function show(number, focus = true) {
   current = Math.max(0, Math.min(number, cases.length - 1));
   cases[current].classList.add("current");
   cases[current].tabIndex = 0;
-  if (focus) cases[current].focus();
+  if (focus) {
+    cases[current].focus({ preventScroll: true });
+    cases[current].scrollIntoView({ block: "center" });
+  }
   paint();
 }
 function paint() {

@@ -107,8 +107,8 @@ def _similarities(thumbnails: Tensor, pairs: np.ndarray, number: int) -> np.ndar
 
 def _correlation(one: Tensor, other: Tensor) -> Tensor:
     """[P]; 0 where one of them is flat."""
-    flat = [part.flatten(1) - part.flatten(1).mean(1, keepdim=True) for part in (one, other)]
-    return F.cosine_similarity(*flat, dim=1, eps=1e-3)
+    first, second = (part.flatten(1) - part.flatten(1).mean(1, keepdim=True) for part in (one, other))
+    return F.cosine_similarity(first, second, dim=1, eps=1e-3)
 
 
 def _detail(pictures: Tensor) -> Tensor:

@@ -171,15 +171,15 @@ class _Shown:
 
 
 def _apart(found: Sequence[FalseNegative], alike: set[tuple[int, int]], shown: _Shown) -> list[FalseNegative]:
-    """The best of different pictures, each two records once, whose captions are not the same words."""
-    seen: set[tuple[int, int]] = set(alike)
+    """The best of different pictures, each record once, whose captions are not the same words."""
+    seen: set[int] = set()
     chosen = []
     for one in sorted(found, key=lambda one: -one.log_ratio):
         two = (min(one.record, one.place[0]), max(one.record, one.place[0]))
         own = {int(shown.table.fingerprints[row]) for row in shown.rows(one.record)}
-        if two in seen or int(shown.table.fingerprints[shown.row(one.place)]) in own:
+        if two in alike or seen & set(two) or int(shown.table.fingerprints[shown.row(one.place)]) in own:
             continue
-        seen.add(two)
+        seen |= set(two)
         chosen.append(one)
         if len(chosen) == STRANGERS:
             break
