@@ -106,7 +106,12 @@ def read_noise(points: Pairs, similarity: Similarity, seed: int = 0) -> NoiseEst
 
 def log_ratios(points: Pairs, pool: Pairs, same: Tensor, similarity: Similarity, scales: Tensor) -> Tensor:
     """log r of each pair [scales, M], compared with a pool; `same` [N] is the number of each image in it, or -1."""
-    by_image, by_text = sums_over(points, pool, same, similarity, scales)
+    return ratios_of(points, sums_over(points, pool, same, similarity, scales), similarity, scales)
+
+
+def ratios_of(points: Pairs, sums: tuple[LogSums, LogSums], similarity: Similarity, scales: Tensor) -> Tensor:
+    """log r of each pair [scales, M], from the sums of its image and of its text over a pool."""
+    by_image, by_text = sums
     logit = scales[:, None] * own_similarity(points, similarity)
     means = by_image.of(points.image_of_text).mean_with(logit) + by_text.mean_with(logit)
     return logit - means / 2

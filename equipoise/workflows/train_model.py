@@ -11,6 +11,7 @@ import torch
 from equipoise.config import Loaded, Run, dump
 from equipoise.data.batches import Batches
 from equipoise.data.keep.readable import readable
+from equipoise.data.keep.record import record_captions
 from equipoise.data.source import Source, has_features
 from equipoise.data.tokenizer import CaptionTokenizer
 from equipoise.evaluation.evaluate import validate, validation_metrics
@@ -43,6 +44,7 @@ def train_run(
     source = run.training_pairs()
     require_agreement(ranks, lambda: data_facts("training", source))
     checkpoints = ranks.on_main(lambda: step_folders(folder))
+    ranks.on_main(lambda: record_captions(folder, source, run.keep.folder, resumed=bool(checkpoints)))
     torch.manual_seed(run.seed)
     if checkpoints:
         tokens = ranks.on_main(lambda: read_parts(checkpoints[-1])[0])

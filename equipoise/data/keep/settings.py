@@ -37,7 +37,9 @@ class Keep:
 
     def applied_to(self, source: Source) -> Source:
         """The captions that are kept, and the images that have any; the source itself where there is no folder."""
-        return kept_source(source, Path(self.folder), self.rule, self.threshold) if self.folder else source
+        if not self.folder:
+            return source
+        return kept_source(source, Path(self.folder), self.rule, self.threshold, Keep.threshold)
 
 
 @dataclass(frozen=True)

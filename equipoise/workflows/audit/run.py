@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,8 +14,10 @@ from torch import Tensor
 from equipoise.analysis.near_duplicates import closest_images, closest_strangers
 from equipoise.analysis.noise import Pairs, sums_over
 from equipoise.config import Loaded, dump, load_stored
+from equipoise.data.copies.find import Copy
+from equipoise.data.copies.watch import WatchedSource
 from equipoise.data.remap import subset
-from equipoise.data.source import Source
+from equipoise.data.source import Source, has_features
 from equipoise.io.atomic import write_text
 from equipoise.models.folder import CONFIG
 from equipoise.models.model import Model
@@ -35,10 +37,14 @@ class Audit:
     neighbours: int = 200  # closest strangers of each kind
     shuffled: float = 0.2  # share of pairs that are shuffled to check the reading
     seed: int = 0
+    copies: bool = True  # whether to look for copies of pictures
 
     def __post_init__(self) -> None:
         if self.neighbours < 0:
             raise UserError(f"--neighbours is {self.neighbours}; ask for none (0) or more")
+
+
+Look = Callable[[Sequence[int], Pairs, Model, Judgement], None]  # at a fold, while its points are at hand
 
 
 def run_audit(
@@ -54,13 +60,17 @@ def run_audit(
     return 0
 
 
-def audit_data(loaded: Loaded, settings: Audit, folder: Path, model: Model | None = None) -> Verdict:
+def audit_data(
+    loaded: Loaded, settings: Audit, folder: Path, model: Model | None = None, look: Look | None = None
+) -> Verdict:
     """Judge all training pairs of a recipe and write what was found to `folder`.
 
     Without a model, judges are trained on the pairs themselves, fold by fold; what is finished is not done again.
     A model that is given judges all pairs at once. It must not have been trained on them.
     """
-    source = training_pairs(loaded.run)
+    source: Source = training_pairs(loaded.run)
+    watched = WatchedSource(source) if settings.copies and not has_features(source) else None
+    source = watched or source
     with locked(folder):
         _require_same(folder, loaded)
         if model is None:
@@ -69,28 +79,29 @@ def audit_data(loaded: Loaded, settings: Audit, folder: Path, model: Model | Non
         else:
             parts, panel = [tuple(range(len(source)))], iter([iter([model])])
         judged: list[tuple[tuple[int, ...], Judgement]] = []
-        seen: list[Model] = []
+        first: Model | None = None
         for part, members in zip(parts, panel, strict=True):
-            found = judge_together(subset(source, part), _noted(members, seen), settings.seed, settings.shuffled)
-            judged.append((part, found))
-        verdict = _verdict(source, judged, settings, seen[0])
+            seen = judge_together(subset(source, part), members, settings.seed, settings.shuffled)
+            first = first or seen.model
+            judged.append((part, seen.judgement))
+            if look:
+                look(part, seen.points, seen.model, seen.judgement)
+        assert first is not None
+        verdict = _verdict(source, judged, settings, first, watched.copies() if watched else None)
         write_verdict(verdict, source, folder)
     return verdict
 
 
-def _noted(members: Iterator[Model], seen: list[Model]) -> Iterator[Model]:
-    """The same models; the first of all stays in `seen`, to look for strangers that fit."""
-    for member in members:
-        seen[:] = seen or [member]
-        yield member
-
-
 def _verdict(
-    source: Source, judged: list[tuple[tuple[int, ...], Judgement]], settings: Audit, member: Model
+    source: Source,
+    judged: list[tuple[tuple[int, ...], Judgement]],
+    settings: Audit,
+    member: Model,
+    copies: list[Copy] | None,
 ) -> Verdict:
     owners = torch.cat([torch.tensor(part)[found.image_of_text] for part, found in judged])
     order = owners.argsort(stable=True)
-    alike, fitting = _strangers(source, member, judged[0][1].reading.scale, settings)
+    alike, fitting = _strangers(source, member, judged[0][1].reading.scale, settings, copies)
     return Verdict(
         readings=[found.reading for _, found in judged],
         checks=[found.check for _, found in judged],
@@ -104,17 +115,24 @@ def _verdict(
         fitting=fitting,
         aurocs=[found.auroc for _, found in judged],
         knowing=[found.knows for _, found in judged],
+        copies=copies or [],
     )
 
 
 def _strangers(
-    source: Source, model: Model, scale: float, settings: Audit
+    source: Source, model: Model, scale: float, settings: Audit, copies: list[Copy] | None
 ) -> tuple[list[list[float]], list[list[float]]]:
-    """Images that are alike, and images with texts of others that fit better than their own, by one judge."""
+    """Images that are alike, and images with texts of others that fit better than their own, by one judge.
+
+    Pictures are alike that are copies; of features nothing is known but what the judge makes of them.
+    """
     if not settings.neighbours or len(source) < 2:
         return [], []
     points, similarity = points_of(model, source), model.space.similarity
-    alike = closest_images(points.images, similarity, settings.neighbours)
+    if copies is None:
+        alike = closest_images(points.images, similarity, settings.neighbours)
+    else:
+        alike = [[copy.similarity, copy.first, copy.second] for copy in copies[: settings.neighbours]]
     return alike, _fitting(points, model, scale, settings)
 
 
