@@ -8,7 +8,10 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
+PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
+LOCKED := $(PIP) --require-hashes --no-deps --requirement
+TORCH := $(PIP) --constraint constraints.txt torch # no hashes: each kind of accelerator has a build of its own
+TREE := $(PIP) --no-deps --no-build-isolation --editable .
 
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 --dist worksteal
 SEED := $(shell date +%s)
@@ -36,11 +39,13 @@ lint: $(VENV)/.equipoise-test
 clean:
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
-$(VENV)/.equipoise: pyproject.toml constraints.txt
+$(VENV)/.equipoise: pyproject.toml constraints.txt requirements.lock
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(PIP) --editable '.[tensorboard,shards]'
+	$(LOCKED) requirements.lock
+	$(TORCH)
+	$(TREE)
 	touch $@
 
-$(VENV)/.equipoise-test: $(VENV)/.equipoise
-	$(PIP) --editable '.[test]'
+$(VENV)/.equipoise-test: $(VENV)/.equipoise requirements-test.lock
+	$(LOCKED) requirements-test.lock
 	touch $@
