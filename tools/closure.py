@@ -57,7 +57,7 @@ def declared(extras: Iterable[str]) -> list[Requirement]:
 
 
 def closure(roots: Iterable[Requirement]) -> tuple[dict[str, str], list[str]]:
-    """Versions of all packages that `roots` lead to in any of `PLACES`, and the requirements that nothing here meets."""
+    """Versions of all packages that `roots` lead to in any of `PLACES`, and the requirements that nothing meets."""
     versions: dict[str, str] = {}
     unmet: set[str] = set()
     seen: set[tuple[str, frozenset[str]]] = set()

@@ -80,7 +80,11 @@ def corpus(fuzz: kinds.Fuzz, expected: dict[str, str], options: argparse.Namespa
     if options.known:
         KNOWN.write_text(json.dumps(failing, indent=1) + "\n", encoding="utf-8")
     new = [f"{name}: {failing[name]}: {found[name].said}" for name in failing if name not in expected]
-    mended = [f"{name} no longer fails: take it out of {KNOWN.name}" for name in expected if name in found and name not in failing]
+    mended = [
+        f"{name} no longer fails: take it out of {KNOWN.name}"
+        for name in expected
+        if name in found and name not in failing
+    ]
     return [] if options.known else new + mended
 
 
@@ -104,7 +108,9 @@ def random_cases(fuzz: kinds.Fuzz, expected: dict[str, str], options: argparse.N
         numbers = "".join(f"{row[name]:>11}" for name in SHOWN)
         print(f"{kind:<14}{row.total():>8}{numbers}{1000 * seconds[kind] / row.total():>9.1f}")
     total = sum(row.total() for row in table.values())
-    print(f"{total} cases in {spent:.0f} s, {total / spent:.0f} a second, seed {options.seed}, {options.jobs} processes\n")
+    print(
+        f"{total} cases in {spent:.0f} s, {total / spent:.0f} a second, seed {options.seed}, {options.jobs} processes\n"
+    )
     allowed = set(expected.values())
     problems = []
     for (kind, signature), (count, case, outcome) in sorted(examples.items()):

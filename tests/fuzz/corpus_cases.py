@@ -1,4 +1,4 @@
-"""Cases that once failed: files of corpus/, each a list of cases with a name; known.json lists those that still fail."""
+"""Cases that once failed: files of corpus/, each of named cases; known.json lists those that still fail."""
 
 from __future__ import annotations
 

@@ -13,19 +13,20 @@ from edits import TENSORS, Edit
 
 # Values that readers of numbers, names and lists trip over.
 VALUES: list[Any] = [
-    None, True, False, 0, -1, 1, 2, 1.5, -0.0, 1e-300, 1e300, 1e30, 10**9, 2**31, 2**63, 2**64, 10**30, -(2**63), "", "x",
-    "nan", "1", "\u200b", "\0", "é", "../x", "/", "a" * 300, "\ud800", [], {}, [[]], [1, 2, 3], ["x"], [None], {"x": 1},
-    {"name": "x"}, [1, "x"], [[1, 2], [3]], {"deep": 40}, {"deep": 5000}, {"times": ["x", 100_000]},
+    None, True, False, 0, -1, 1, 2, 1.5, -0.0, 1e-300, 1e300, 1e30, 10**9, 2**31, 2**63, 2**64, 10**30, -(2**63), "",
+    "x", "nan", "1", "\u200b", "\0", "é", "../x", "/", "a" * 300, "\ud800", [], {}, [[]], [1, 2, 3], ["x"], [None],
+    {"x": 1}, {"name": "x"}, [1, "x"], [[1, 2], [3]], {"deep": 40}, {"deep": 5000}, {"times": ["x", 100_000]},
     float("nan"), float("inf"), float("-inf"),
 ]  # fmt: skip
 WORDS = [
     b"\0", b"\xff", b"\n", b"\r\n", b'"', b"'", b"[", b"]", b"{", b"}", b"=", b"#", b",", b"\t", b"nan", b"inf", b"-1",
-    b"1e999", b"9" * 40, b"null", b"\xed\xa0\x80", b"\xef\xbb\xbf", b"\\u0000", b"%s", b"../", b"\x00" * 64, b"\xff" * 64,
+    b"1e999", b"9" * 40, b"null", b"\xed\xa0\x80", b"\xef\xbb\xbf", b"\\u0000", b"%s", b"../",
+    b"\x00" * 64, b"\xff" * 64,
 ]  # fmt: skip
 TEXTS = [
-    "", " ", "\n", "\t", "\u200b", "\0", "\x01", "\x7f", "\u0301", "\ufffd", "\ud800", "\udfff", "\u202e abc", "<|endoftext|>",
-    "[CLS]", "[UNK] [SEP]", "a" * 5000, "字" * 600, "👩‍👩‍👧‍👦" * 50, "é\u0301", "\u2028", "\x1b[31m", "'", '"', "%n%s{}{0}",
-    "<script>", "\ufeffa", "NULL", "a\0b", "ﷺ" * 40, "\u00a0", "．", "a\r\nb", "=1+1", "-", "1", "\U000e0001",
+    "", " ", "\n", "\t", "\u200b", "\0", "\x01", "\x7f", "\u0301", "\ufffd", "\ud800", "\udfff", "\u202e abc",
+    "<|endoftext|>", "[CLS]", "[UNK] [SEP]", "a" * 5000, "字" * 600, "👩‍👩‍👧‍👦" * 50, "é\u0301", "\u2028", "\x1b[31m", "'", '"',
+    "%n%s{}{0}", "<script>", "\ufeffa", "NULL", "a\0b", "ﷺ" * 40, "\u00a0", "．", "a\r\nb", "=1+1", "-", "1", "\U000e0001",
 ]  # fmt: skip
 
 
@@ -46,7 +47,9 @@ def damage(random: Random, folder: Path, file: str) -> Edit:
 def _edit(random: Random, kind: str, data: bytes, file: str) -> Edit:
     size = max(1, len(data))
     # headers and directories, where the structure is, are at the ends
-    near = random.choice([random.randrange(size), random.randrange(min(size, 512)), size - 1 - random.randrange(min(size, 512))])
+    near = random.choice(
+        [random.randrange(size), random.randrange(min(size, 512)), size - 1 - random.randrange(min(size, 512))]
+    )
     if kind == "flip":
         return {"do": "flip", "bits": [8 * near + random.randrange(8) for _ in range(random.choice([1, 1, 1, 4]))]}
     if kind == "splice":

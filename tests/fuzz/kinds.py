@@ -1,6 +1,6 @@
 """The kinds of cases: which sound files are damaged, and what is done with them afterwards.
 
-A case is plain data: {"kind": "model", "edits": [...]} damages a copy of the seed of its kind (`edits.py`) and reads it;
+A case is plain data: {"kind": "model", "edits": [...]} damages a copy of its kind's seed (`edits.py`) and reads it;
 further keys say what else: "argv" a command line in the place of the kind's own reading, with {here} for the folder,
 "must": "refuse" that it may not go through.
 """
@@ -84,7 +84,11 @@ class Fuzz:
         setting_keys()
         for name, kind in KINDS.items():
             if name != "resume":  # for threads that take a gradient do not survive a fork
-                sound = {"kind": name, "edits": [{"file": file} for file in self.files[name][-1:]], **SOUND.get(name, {})}
+                sound = {
+                    "kind": name,
+                    "edits": [{"file": file} for file in self.files[name][-1:]],
+                    **SOUND.get(name, {}),
+                }
                 kind.read(sound, self._put(name, place / name))
 
     def _put(self, name: str, place: Path) -> Path:
@@ -164,14 +168,18 @@ def read_model(case: Case, here: Path) -> None:
     found = points(eq.load(here))
     whole = os.environ["FUZZ_SEEDS"] + "/model"
     settings = any(edit["file"] in ("config.toml", "preprocess.json") for edit in case["edits"])
-    if not settings and not all(torch.equal(one, other) for one, other in zip(found, points(eq.load(whole)), strict=True)):
+    if not settings and not all(
+        torch.equal(one, other) for one, other in zip(found, points(eq.load(whole)), strict=True)
+    ):
         raise Silent("other vectors than the sound model's")
 
 
 def points(model: eq.Model) -> tuple[torch.Tensor, torch.Tensor]:
     size = model.preprocess.size
     with torch.no_grad():
-        return model.image_points(torch.linspace(-1, 1, 3 * size * size).view(1, 3, size, size)), model.encode_text(WORDS_SHOWN)
+        return model.image_points(torch.linspace(-1, 1, 3 * size * size).view(1, 3, size, size)), model.encode_text(
+            WORDS_SHOWN
+        )
 
 
 def read_import(case: Case, here: Path) -> None:
@@ -250,7 +258,9 @@ def draw_table(random: Random, seeds: Path) -> Case:
     lines = (seeds / "table" / file).read_bytes().splitlines()
     for _ in range(random.choice([1, 2])):
         row = random.randrange(len(lines))
-        words = random.choice([*WORDS, random.choice(TEXTS).encode("utf-8", "surrogatepass"), text_of(random.choice(VALUES)).encode()])
+        words = random.choice(
+            [*WORDS, random.choice(TEXTS).encode("utf-8", "surrogatepass"), text_of(random.choice(VALUES)).encode()]
+        )
         at = random.randrange(len(lines[row]) + 1)
         lines[row] = lines[row][:at] + words[:2000] + lines[row][at:]
     return {"edits": [{"file": file, "do": "write", "hex": b"\n".join(lines).hex()}]}

@@ -1,11 +1,11 @@
 """The sound files that cases damage: `python tests/fuzz/seeds.py FOLDER` writes them, in a process of its own.
 
-    model/         a model folder            run/       a run that stopped after two steps, to be resumed
-    shards/        a.tar, eight records      table/     pairs.csv, .tsv, .parquet and their pictures
-    pictures/      one of each format        features/  a.npz, a.safetensors with its a.json, a.parquet
-    regions/       of the shards             keep/      a keep file of the shards
-    open_clip/, transformers/, weights/      what `equipoise import` reads
-    recipe/        a recipe                  tokenizers/ of both kinds
+model/         a model folder            run/       a run that stopped after two steps, to be resumed
+shards/        a.tar, eight records      table/     pairs.csv, .tsv, .parquet and their pictures
+pictures/      one of each format        features/  a.npz, a.safetensors with its a.json, a.parquet
+regions/       of the shards             keep/      a keep file of the shards
+open_clip/, transformers/, weights/      what `equipoise import` reads
+recipe/        a recipe                  tokenizers/ of both kinds
 """
 
 from __future__ import annotations
@@ -135,7 +135,11 @@ def pairs(folder: Path) -> None:
         for number in range(8):
             words = f"{CAPTIONS[number % 4]} {number}"
             facts = f'{{"label": "fish", "tags": ["red"], "boxes": [[0, 0, 1, 0.{number + 1}]], "caption": "{words}"}}'
-            for suffix, data in (("jpg", jpeg(number)), ("txt", f"{words}\nmore of it".encode()), ("json", facts.encode())):
+            for suffix, data in (
+                ("jpg", jpeg(number)),
+                ("txt", f"{words}\nmore of it".encode()),
+                ("json", facts.encode()),
+            ):
                 info = tarfile.TarInfo(f"{number:03}.{suffix}")
                 info.size = len(data)
                 tar.addfile(info, io.BytesIO(data))

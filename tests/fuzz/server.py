@@ -83,7 +83,9 @@ class Child:
 Run = Callable[[Case, Path], None]
 
 
-def outcomes(cases: Iterable[Case], run: Run, jobs: int = 1, scratch: Path | None = None) -> Iterator[tuple[Case, Outcome]]:
+def outcomes(
+    cases: Iterable[Case], run: Run, jobs: int = 1, scratch: Path | None = None
+) -> Iterator[tuple[Case, Outcome]]:
     """What becomes of each case; those of one child come in order, others in between."""
     waiting, again = iter(cases), list[list[Case]]()
     home = Path(tempfile.mkdtemp(prefix="equipoise-fuzz-", dir=scratch))

@@ -13,8 +13,37 @@ from edits import Edit, text_of
 from equipoise.config import load_run
 
 RECIPES = ("demo", "fdt-scenes", "softclip-scenes", "clip-scenes")
-SPELT = ["nan", "-nan", "inf", "-inf", "1e300", "0x10", "1_000", "1979-05-27", "'x'", "[1,2", "{a=1}", '"\\u0000"', "", "=", "true", "\n", "a.b", "#"]
-TABLES = ["[data]", "[[data]]", "[data.x]", '["#"]', "[image]\n[image]", "[training.training]", "extends = 3", 'extends = "demo"', "[]"]
+SPELT = [
+    "nan",
+    "-nan",
+    "inf",
+    "-inf",
+    "1e300",
+    "0x10",
+    "1_000",
+    "1979-05-27",
+    "'x'",
+    "[1,2",
+    "{a=1}",
+    '"\\u0000"',
+    "",
+    "=",
+    "true",
+    "\n",
+    "a.b",
+    "#",
+]
+TABLES = [
+    "[data]",
+    "[[data]]",
+    "[data.x]",
+    '["#"]',
+    "[image]\n[image]",
+    "[training.training]",
+    "extends = 3",
+    'extends = "demo"',
+    "[]",
+]
 
 
 @cache
@@ -63,7 +92,12 @@ def a_recipe(random: Random, sound: bytes) -> Edit:
     for _ in range(random.choice([1, 1, 2, 4])):
         row = random.randrange(len(lines))
         if chance < 0.4:
-            lines.insert(row, random.choice([f"{random.choice(keys())} = {a_value(random)}", random.choice(TABLES)]).encode("utf-8", "surrogatepass"))
+            lines.insert(
+                row,
+                random.choice([f"{random.choice(keys())} = {a_value(random)}", random.choice(TABLES)]).encode(
+                    "utf-8", "surrogatepass"
+                ),
+            )
         elif chance < 0.7:
             name = lines[row].partition(b"=")[0]
             lines[row] = name + b"=" + a_value(random).encode("utf-8", "surrogatepass")
