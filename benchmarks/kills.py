@@ -171,7 +171,7 @@ def contents(folder: Path) -> dict[str, bytes]:
             continue
         data = path.read_bytes()
         if path.suffix in (".json", ".jsonl", ".md", ".toml", ".csv"):
-            text = data.decode().replace(str(folder), "FOLDER").replace(folder.name, "FOLDER")
+            text = data.decode().replace(str(folder), "FOLDER")
             data = BY_THE_CLOCK.sub("", text).encode()
         found[f"{name} (half-written)" if LEFTOVER.fullmatch(path.name) else name] = data
     return found
