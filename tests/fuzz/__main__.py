@@ -76,7 +76,9 @@ def corpus(fuzz: kinds.Fuzz, expected: dict[str, str], options: argparse.Namespa
     numbered = [{**case, "name": name} for name, case in chosen.items()]
     found = {case["name"]: outcome for case, outcome in outcomes(numbered, fuzz.run, options.jobs, scratch)}
     failing = {name: outcome.signature for name, outcome in sorted(found.items()) if outcome.failed}
-    print(f"{len(found)} kept cases: {len(failing)} fail, {len(expected)} are known to")
+    slow = sorted(found, key=lambda name: -found[name].seconds)[:3]
+    print(f"{len(found)} kept cases: {len(failing)} fail, {len(expected)} are known to; the slowest:", end=" ")
+    print(", ".join(f"{name} ({found[name].seconds:.1f} s)" for name in slow))
     if options.known:
         KNOWN.write_text(json.dumps(failing, indent=1) + "\n", encoding="utf-8")
     new = [f"{name}: {failing[name]}: {found[name].said}" for name in failing if name not in expected]

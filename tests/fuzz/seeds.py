@@ -23,7 +23,7 @@ from PIL import Image
 
 import equipoise as eq
 from equipoise.cli import main
-from equipoise.config import load_stored
+from equipoise.config import load_run, load_stored
 from equipoise.data.files.webdataset import Shards
 from equipoise.data.keep.file import KeepTable, digest, write_keep
 from equipoise.data.keep.records import records
@@ -66,12 +66,8 @@ def write(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "recipe").mkdir()
     (folder / "recipe" / "r.toml").write_text(MODEL + TRAINING)
-    if main(["train", str(folder / "recipe" / "r.toml"), "--out", str(folder / "run")]):
-        raise SystemExit("the seed does not train")
-    (folder / "model").mkdir()
-    for path in (folder / "run").iterdir():
-        if path.is_file() and path.name not in ("metrics.jsonl", "report.html", ".lock"):
-            shutil.copy(path, folder / "model")
+    train_run(load_run(folder / "recipe" / "r.toml"), folder / "run")
+    shutil.copytree(folder / "run" / "checkpoints" / "best", folder / "model")
     model = str(folder / "model")
     for to in ("open_clip", "transformers"):
         if main(["export", model, "--to", to, "--out", str(folder / to)]):
