@@ -1,8 +1,8 @@
 """Does every long command, killed again and again, end with the bytes of one that is left alone? `make kills`
 
 Each command is run once undisturbed. Then it is started, killed by `kill -9` at a random moment of that time and
-started again in the same folder, until it comes to its end before the moment does; then all files that it left are
-compared, and the next folder is begun. Commands are forks of this process, so that a start costs milliseconds.
+started again in the same folder, up to five times, and then left alone; then all files that it left are compared, and
+the next folder is begun. Commands are forks of this process, so that a start costs milliseconds.
 
     --kills N          in all, shared by the commands (default 100)
     --only COMMAND     one of them alone; may be given several times
@@ -82,6 +82,7 @@ COMMANDS = {
 }
 # Drawn or written by the clock, or by which process wrote them; what they show is compared in the other files.
 NOT_COMPARED = re.compile(r"(^|/)(report\.html|tensorboard/.*|\.lock|.*\.png)$")
+MOST_IN_A_ROW = 5
 BY_THE_CLOCK = re.compile(r'"(seconds|pairs_per_second)": [^,}\n]*')
 
 
@@ -116,8 +117,12 @@ def tried(name: str, here: Path, wanted: int, random: Random) -> tuple[float, in
     different: set[str] = set()
     while kills < wanted:
         folder, killed_now = place / f"{ends}", 0
-        while killed(name, here, folder, random.uniform(0, seconds), status):
+        for _ in range(random.randint(1, min(MOST_IN_A_ROW, wanted - kills))):
+            if not killed(name, here, folder, random.uniform(0, seconds), status):
+                break
             kills, killed_now = kills + 1, killed_now + 1
+        else:
+            killed(name, here, folder, float("inf"), status)
         if killed_now:
             ends += 1
             left = contents(folder)

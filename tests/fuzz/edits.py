@@ -89,6 +89,7 @@ def json_value(before: bytes, edit: Edit) -> bytes:
 TENSORS: dict[str, Callable[[torch.Tensor], torch.Tensor | None]] = {
     "nan": lambda t: _filled(t, float("nan")),
     "inf": lambda t: _filled(t, float("inf")),
+    "huge": lambda t: torch.full(t.shape, 1e300, dtype=torch.float64),
     "zero": torch.zeros_like,
     "drop": lambda t: None,
     "flat": lambda t: t.reshape(-1),

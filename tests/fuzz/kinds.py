@@ -210,7 +210,7 @@ def read_features(case: Case, here: Path) -> None:
     file = case["edits"][0]["file"].replace("a.json", "a.safetensors")
     source = FeatureFiles([here / file])
     images, _ = source.image_features(range(len(source)))
-    texts, _, _ = source.text_features(range(len(source)))
+    texts = source.text_features(range(len(source)))[0] if source.text_width is not None else images
     [source.pair(index) for index in range(len(source))]
     if not (images.isfinite().all() and texts.isfinite().all()):
         raise Silent("numbers that are not finite")

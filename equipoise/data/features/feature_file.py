@@ -135,10 +135,11 @@ def _mask(arrays: Arrays, name: str, values: Tensor) -> Tensor:
 
 
 def _not_finite(rows: Tensor, mask: Tensor | None) -> Iterator[int]:
-    """Rows with a NaN or an infinity in a real place, read a few at a time, for the file may be larger than memory."""
+    """Rows with a NaN or an infinity in a real place, once they are the float32 of batches; read a few at a time, for
+    the file may be larger than memory."""
     step = max(1, CHECKED_AT_ONCE // max(1, rows[0].numel()))
     for start in range(0, len(rows), step):
-        good = rows[start : start + step].isfinite().all(dim=-1)
+        good = rows[start : start + step].float().isfinite().all(dim=-1)
         if mask is not None:
             good = (good | ~mask[start : start + step]).all(dim=-1)
         yield from (start + place for place in (~good).nonzero()[:1, 0].tolist())
