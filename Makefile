@@ -3,17 +3,32 @@
 # make lint   lint and types: a minute and a half
 # make test-all     both, with the slow tests: every recipe, kills, several processes
 # make test-random  the tests in another order; SEED=n repeats one
+# make test-lowest  a slice of the tests with the lowest versions that pyproject.toml allows, in .venv-lowest
+# make fuzz         100,000 damaged inputs of every kind: 20 minutes on two cores; CASES=n ONLY=model FUZZ_SEED=n
+# make kills        every long command killed at random moments, 100 times in all: 15 minutes; KILLS=n
+# make soak         20,000 steps, memory and open files watched: half an hour; STEPS=n
+# make advisories   known vulnerabilities of what requirements-test.lock pins, asked of PyPI
 # Each creates .venv on first use and is quick after that. PYTHON=python3.12 chooses another interpreter.
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
+PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
+LOCKED := $(PIP) --require-hashes --no-deps --requirement
+TORCH := $(PIP) --constraint constraints.txt torch # no hashes: each kind of accelerator has a build of its own
+TREE := $(PIP) --no-deps --no-build-isolation --editable .
 
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 --dist worksteal
 SEED := $(shell date +%s)
 
-.PHONY: demo test test-all test-random lint clean
+CASES := 100000
+ONLY :=
+KILLS := 100
+STEPS := 20000
+LOWEST := .venv-lowest
+LOWEST_EXTRAS := tensorboard shards parquet probe
+
+.PHONY: demo test test-all test-random test-lowest lint fuzz kills soak advisories clean
 
 demo: $(VENV)/.equipoise
 	$(BIN)/equipoise demo
@@ -28,19 +43,40 @@ test-random: $(VENV)/.equipoise-test
 	@echo "in the order of SEED=$(SEED)"
 	$(PYTEST) -m "not slow" --shuffle $(SEED)
 
+test-lowest: $(VENV)/.equipoise-test
+	test -x $(LOWEST)/bin/python || $(PYTHON) -m venv $(LOWEST)
+	$(BIN)/python tools/lowest.py $(LOWEST_EXTRAS) > $(LOWEST)/lowest.txt
+	$(LOWEST)/bin/python -m pip install --quiet --requirement $(LOWEST)/lowest.txt $(shell grep -E '^(pytest|hypothesis|packaging|setuptools)==' requirements-test.lock | tr -d '\\')
+	$(LOWEST)/bin/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	OMP_NUM_THREADS=1 $(LOWEST)/bin/python -m pytest -m "not slow" tests/settings tests/io tests/data tests/encoders tests/spaces tests/models/test_folder.py tests/training/test_resume.py tests/workflows/test_runs.py
+
+fuzz: $(VENV)/.equipoise-test
+	OMP_NUM_THREADS=1 $(BIN)/python tests/fuzz --corpus --cases $(CASES) $(if $(FUZZ_SEED),--seed $(FUZZ_SEED)) $(if $(ONLY),--only $(ONLY))
+
+kills: $(VENV)/.equipoise-test
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/kills.py --kills $(KILLS)
+
+soak: $(VENV)/.equipoise
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/soak.py --steps $(STEPS)
+
+advisories: $(VENV)/.equipoise-test
+	$(BIN)/python tools/advisories.py
+
 lint: $(VENV)/.equipoise-test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(LOWEST) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
-$(VENV)/.equipoise: pyproject.toml constraints.txt
+$(VENV)/.equipoise: pyproject.toml constraints.txt requirements.lock
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(PIP) --editable '.[tensorboard,shards]'
+	$(LOCKED) requirements.lock
+	$(TORCH)
+	$(TREE)
 	touch $@
 
-$(VENV)/.equipoise-test: $(VENV)/.equipoise
-	$(PIP) --editable '.[test]'
+$(VENV)/.equipoise-test: $(VENV)/.equipoise requirements-test.lock
+	$(LOCKED) requirements-test.lock
 	touch $@

@@ -38,6 +38,12 @@ class ForeignModel:
         expected = to_theirs(model.state_dict(), self.key_map)
         if problems := state_dict_differences(expected, self.state):
             raise UserError(f"{self.where} does not fit its settings, nothing was loaded: {join_problems(problems)}")
+        whole = [
+            key for key in expected if expected[key].is_floating_point() and not self.state[key].is_floating_point()
+        ]
+        if whole:
+            kinds = ", ".join(f"{key} ({str(self.state[key].dtype).removeprefix('torch.')})" for key in whole)
+            raise UserError(f"{self.where} holds weights that are no real numbers, nothing was loaded: {kinds}")
         broken = [key for key, tensor in self.state.items() if not torch.isfinite(tensor).all()]
         if broken:
             raise UserError(f"{self.where} holds numbers that are not finite, nothing was loaded: {', '.join(broken)}")

@@ -68,7 +68,8 @@ def square_side(size: Any, where: str) -> int:
 
 
 def _kind(default: Any) -> str:
-    return {bool: "true or false", int: "a whole number", float: "a number", str: "text"}[type(default)]
+    kinds = {bool: "true or false", int: "a whole number", float: "a number", str: "text", list: "a list"}
+    return kinds.get(type(default), "a table")
 
 
 def _shown(values: tuple[Any, ...]) -> str:

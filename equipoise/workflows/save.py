@@ -18,6 +18,7 @@ from equipoise.evaluation.evaluator import EvalResult
 from equipoise.evaluation.logit_scale import logit_scale_course
 from equipoise.evaluation.results import table, write_results
 from equipoise.finetuning.comparison import Comparison
+from equipoise.io.atomic import clear_leftovers
 from equipoise.io.tables import make_table, print_tables
 from equipoise.models.folder import write_model
 from equipoise.models.model import Model, count_parameters
@@ -56,6 +57,7 @@ class RunArtifacts:
             metrics |= self.comparison.metrics()
             write_comparison(folder, self.comparison)
         write_model(self.model, folder, config, {"step": self.outcome.step, **metrics}, self.weights)
+        clear_leftovers(folder / "results")  # of a kill at this very place; the run's folder is ours alone
         write_findings(folder, run, run.name, findings)
         shapes = findings.get("zero_shot")
         write_report(

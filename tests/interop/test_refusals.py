@@ -166,3 +166,13 @@ def test_the_command_line(theirs: Path, tmp_path: Path, capsys):
     assert "there is no such folder" in capsys.readouterr().err
     assert not (tmp_path / "x").exists()
     assert tuple(EXPORTS) == FORMATS
+
+
+@pytest.mark.parametrize("kind", [torch.bool, torch.uint8, torch.int64, torch.complex64])
+def test_weights_that_are_no_real_numbers(open_clip, small, tmp_path: Path, kind: torch.dtype):
+    config = small_config("vit", small)
+    state = small_open_clip(open_clip, config).state_dict()
+    state["ln_final.weight"] = state["ln_final.weight"].to(kind)
+    folder = write_open_clip(tmp_path / "theirs", state, config, small)
+    with pytest.raises(UserError, match=r"ln_final\.weight \(" + str(kind).removeprefix("torch.")):
+        eq.load(folder)

@@ -135,10 +135,11 @@ def _mask(arrays: Arrays, name: str, values: Tensor) -> Tensor:
 
 
 def _not_finite(rows: Tensor, mask: Tensor | None) -> Iterator[int]:
-    """Rows with a NaN or an infinity in a real place, read a few at a time, for the file may be larger than memory."""
+    """Rows with a NaN or an infinity in a real place, once they are the float32 of batches; read a few at a time, for
+    the file may be larger than memory."""
     step = max(1, CHECKED_AT_ONCE // max(1, rows[0].numel()))
     for start in range(0, len(rows), step):
-        good = rows[start : start + step].isfinite().all(dim=-1)
+        good = rows[start : start + step].float().isfinite().all(dim=-1)
         if mask is not None:
             good = (good | ~mask[start : start + step]).all(dim=-1)
         yield from (start + place for place in (~good).nonzero()[:1, 0].tolist())
@@ -163,6 +164,11 @@ def _captions(arrays: Arrays, flat: bool) -> tuple[list[str] | None, Tensor]:
     if rows is None:
         return None, torch.zeros((), dtype=torch.long)
     lists = [[row] if isinstance(row, str) else row for row in rows]
+    for row, texts in enumerate(lists):
+        if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+            raise UserError(
+                f"{arrays.path}: {CAPTIONS!r} of row {row} are {_shown(texts)}; give a text, or a list of texts"
+            )
     if flat and any(len(texts) != 1 for texts in lists):
         raise UserError(f"{arrays.path}: with {IMAGE_OF_TEXT!r} each entry of {CAPTIONS!r} must be one text")
     return [str(text) for texts in lists for text in texts], torch.tensor([len(texts) for texts in lists])
@@ -174,7 +180,16 @@ def _listed(arrays: Arrays, name: str, count: int) -> list[str] | None:
         values = arrays.tensors[name].tolist()
     if values is not None and len(values) != count:
         raise UserError(f"{arrays.path}: {name!r} has {len(values)} entries for {count} images; give one an image")
-    return None if values is None else [str(value) for value in values]
+    if values is None:
+        return None
+    for row, value in enumerate(values):
+        if not isinstance(value, str | int | float):  # lists of another kind, or None where one is missing
+            raise UserError(f"{arrays.path}: {name!r} of row {row} is {_shown(value)}; give a text or a number")
+    return [str(value) for value in values]
+
+
+def _shown(value: object) -> str:
+    return repr(value)[:40]
 
 
 def _shape(tensor: Tensor) -> str:

@@ -208,6 +208,25 @@ def replaced(**others):
     return lambda arrays: arrays.update(others)
 
 
+@pytest.mark.parametrize("form", ["npz", "parquet"])
+def test_a_number_that_float32_cannot_hold_is_named(tmp_path, arrays, form):
+    """Batches are float32: 1e300 would become an infinity there."""
+    arrays["image"] = arrays["image"].astype(np.float64)
+    arrays["image"][2, 1] = 1e300
+    with pytest.raises(UserError, match="'image' has a number that is not finite in row 2"):
+        FeatureFiles([write(tmp_path / f"f.{form}", arrays)])
+
+
+@pytest.mark.parametrize(("name", "odd"), [("captions", 3), ("captions", [3]), ("keys", None), ("label", [["x"]])])
+def test_words_of_another_kind_are_named(tmp_path, arrays, name, odd):
+    path = write(tmp_path / "f.safetensors", arrays)
+    words = json.loads(path.with_suffix(".json").read_text())
+    words[name][1] = odd
+    path.with_suffix(".json").write_text(json.dumps(words))
+    with pytest.raises(UserError, match=f"'{name}' of row 1"):
+        FeatureFiles([path])
+
+
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
