@@ -15,6 +15,7 @@ from PIL import Image
 from small_run import RECIPE, SmallRun, sent
 
 from equipoise.config import load_run
+from equipoise.io.digests import renew_digest
 from equipoise.models.folder import step_folders
 from equipoise.types import UserError
 
@@ -91,10 +92,12 @@ def test_a_checkpoint_without_a_count_is_resumed_and_one_with_nonsense_refused(t
     file = step_folders(run.folder)[-1] / "training.json"
     progress = json.loads(file.read_text())
     file.write_text(json.dumps({**progress, "bad_records": [{"seen": "many"}]}))
+    renew_digest(file.parent, file.name)
     with pytest.raises(UserError, match=r"cannot continue .*bad_records"):
         run.go(resume=True)
     del progress["bad_records"]  # as it was before it was kept
     file.write_text(json.dumps(progress))
+    renew_digest(file.parent, file.name)
     assert run.go(resume=True).step == 8
 
 
