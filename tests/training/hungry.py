@@ -1,4 +1,4 @@
-"""An objective that needs more memory than any machine has unless it is computed in tiles, for test_memory.py."""
+"""An objective that needs more memory than any machine has unless it is computed in tiles, for test_want_of_memory.py."""
 
 from __future__ import annotations
 
