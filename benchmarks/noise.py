@@ -1,12 +1,16 @@
-"""The noise bench: what wrong captions cost, and what cleaning gives back.
+"""The noise bench: what wrong captions cost, what cleaning gives back, and what others' ways give.
 
     python benchmarks/noise.py scenes --out FOLDER --seeds 5 --jobs 12 --shares 0.3 0.6
     python benchmarks/noise.py features --out FOLDER --shares 0.4 0.6 --set data.train=TRAIN.npz --set data.test=DEV.npz
+    python benchmarks/noise.py features --out FOLDER --level caption ...       # single captions wrong, not images'
 
-For each share of images that carry another image's captions: a run on all pairs, a run on what judges keep that never
-saw what they judge (`--clean`, in one round and in two), and the bound of every method that drops: a run on the pairs
-that are truly right. A run without noise stands beside them. Rows of one seed share their start and their data; the
-last columns are differences to the noisy row per seed, with a bootstrap interval over seeds.
+For each share of wrong captions: a run on all pairs; runs by the ways of the field; runs on what judges keep that never
+saw what they judge (`--clean`); and the bound of every method that drops: a run on the captions that are truly right. A
+run without noise stands beside them. Rows of one seed share their start and their data; the last columns are
+differences to the noisy row per seed, with a bootstrap interval over seeds. `--draw FILE.png` draws R@1 against noise.
+
+The two protocols of the field: by image (DECL, RCL) and by caption (NCR, NPC). `--set shuffle.file=INDEX.npy` takes the
+index files of either.
 """
 
 from __future__ import annotations
@@ -24,15 +28,33 @@ import torch
 from cells import RECALL, ZERO_SHOT, Row, add_options, numbers, run, table
 
 from equipoise.config import Loaded, Run, load_run
+from equipoise.data.caption_exchange import caption_counts
 from equipoise.data.caption_shuffle import Shuffle
-from equipoise.data.remap import subset
+from equipoise.data.keep.source import KeptSource
 from equipoise.data.source import Source
 from equipoise.io.atomic import write_text
 from equipoise.training.distributed.ranks import Ranks
 from equipoise.workflows import train_run
 from equipoise.workflows.clean.training import with_clean_pairs
 
-CLEAN, NOISY, KEPT, TWICE, BOUND = "no noise", "all pairs", "kept", "kept, two rounds", "truly right pairs"
+CLEAN, NOISY, BOUND = "no noise", "all pairs", "truly right pairs"
+# the ways of the field, then ours; every one is a setting of the recipe
+FIELD = {
+    "a third of the rate": ("training.learning_rate=RATE/3",),
+    "label smoothing": ("objective.target.name=smoothed",),
+    "complementary loss (RCL)": ("objective.form.name=complementary",),
+    "judges that saw the pairs, losses split (NCR)": (
+        "clean.enabled=true", "clean.seen=true", "clean.evidence=gmm", "clean.per=caption",
+    ),
+    "judges that saw the pairs, ratios": ("clean.enabled=true", "clean.seen=true"),
+}  # fmt: skip
+OURS = {
+    "kept": ("clean.enabled=true",),
+    "kept, 4 folds of 4 judges": ("clean.enabled=true", "clean.folds=4", "clean.judges=4"),
+    "weighted": ("clean.enabled=true", "clean.rule=weights"),
+    "weighted, two rounds": ("clean.enabled=true", "clean.rule=weights", "clean.rounds=2"),
+    "weighted, 4 folds of 4 judges": ("clean.enabled=true", "clean.rule=weights", "clean.folds=4", "clean.judges=4"),
+}
 RECIPES = {
     "scenes": ("clip-scenes-gpu", ("data.train_size=20000", "training.steps=1500", "training.evaluate_every=500",
                                    "temperature.speed=10", "data.test_size=1000", "data.validation_size=1000")),
@@ -43,7 +65,7 @@ MEAN_RECALL = {"mean recall": "retrieval/mean_recall"}
 
 @dataclass(frozen=True)
 class RightPairs:
-    """The data of a run of which the wrong pairs are known, without them."""
+    """The data of a run of which the wrong captions are known, without them."""
 
     run: Run
 
@@ -51,22 +73,25 @@ class RightPairs:
         if split != "train":
             return self.run.data.build(split)
         source = self.run.shuffle.applied_to(self.run.data.build(split))
-        right = [index for index in range(len(source)) if source.pair(index).truth.get("is_clean", True)]
-        return subset(source, right)
+        counts = caption_counts(source)
+        truths = [source.pair(index).truth for index in range(len(source))]
+        right = [
+            truth.get("captions_true") or [truth.get("is_clean", True)] * count
+            for truth, count in zip(truths, counts.tolist(), strict=True)
+        ]
+        return KeptSource(source, counts, np.concatenate(right).astype(bool))
 
 
-def rows(kind: str, shares: Sequence[float]) -> list[Row]:
+def rows(kind: str, shares: Sequence[float], level: str) -> list[Row]:
     recipe, base = RECIPES[kind]
+    rate = load_run(recipe, base).run.training.learning_rate
     found = [Row(CLEAN, recipe, base)]
     for share in shares:
-        settings = (*base, f"shuffle.share={share}")
-        kept = (*settings, "clean.enabled=true", "clean.per=image")  # the captions of an image are wrong together
-        found += [
-            Row(f"{share:.0%}: {NOISY}", recipe, settings),
-            Row(f"{share:.0%}: {KEPT}", recipe, kept),
-            Row(f"{share:.0%}: {TWICE}", recipe, (*kept, "clean.rounds=2")),
-            Row(f"{share:.0%}: {BOUND}", recipe, settings),
-        ]
+        noise = (*base, f"shuffle.share={share}", f"shuffle.level={level}")
+        found += [Row(f"{share:.0%}: {NOISY}", recipe, noise), Row(f"{share:.0%}: {BOUND}", recipe, noise)]
+        for name, settings in {**FIELD, **OURS}.items():
+            meant = (text.replace("RATE/3", f"{rate / 3:.3g}") for text in settings)
+            found.append(Row(f"{share:.0%}: {name}", recipe, (*noise, *meant)))
     return found
 
 
@@ -115,15 +140,40 @@ def _interval(differences: Sequence[float]) -> str:
     return f"{values.mean():+.1f} ({low:+.1f} to {high:+.1f})"
 
 
+def draw(found: Mapping[str, Sequence[Mapping[str, float]]], path: Path) -> None:
+    """R@1 (mean of both ways and of seeds) against noise, a line a method; the bound dashed."""
+    from matplotlib import pyplot
+
+    lines: dict[str, list[tuple[float, float]]] = {}
+    for name, results in found.items():
+        share, _, what = name.partition(": ")
+        if results:
+            r1 = 100 * float(np.mean([[one[key] for key in RECALL.values()] for one in results]))
+            lines.setdefault(what or CLEAN, []).append((float(share.rstrip("%")) if what else 0.0, r1))
+    clean = lines.pop(CLEAN, [])
+    figure, axes = pyplot.subplots(figsize=(8, 5), layout="constrained")
+    for what, points in lines.items():
+        across, up = zip(*sorted([*clean, *points]), strict=True)
+        style = {NOISY: "k-", BOUND: "k--"}.get(what, "-" if what in OURS else ":")
+        axes.plot(across, up, style, marker="o", markersize=3, linewidth=2 if what in OURS else 1.2, label=what)
+    axes.set(xlabel="captions that are wrong (%)", ylabel="R@1 (%)", ylim=(0, None))
+    axes.legend(fontsize="small", frameon=False)
+    figure.savefig(path, dpi=120)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description="What wrong captions cost, and what cleaning gives back.")
     parser.add_argument("data", choices=RECIPES)
     parser.add_argument("--shares", type=float, nargs="+", default=[0.3, 0.6], help="of images with wrong captions")
+    parser.add_argument("--level", choices=["image", "caption"], default="image", help="what is wrong together")
+    parser.add_argument("--draw", type=Path, metavar="FILE", help="a picture: R@1 against the share of wrong captions")
     add_options(parser)
     options = parser.parse_args()
-    found = run(rows(options.data, options.shares), options, work=measure)
+    found = run(rows(options.data, options.shares, options.level), options, work=measure)
     columns = {**RECALL, **(ZERO_SHOT if options.data == "scenes" else MEAN_RECALL)}
     print(table(found, columns), gains(found, columns), sep="\n\n")
+    if options.draw:
+        draw(found, options.draw)
 
 
 if __name__ == "__main__":

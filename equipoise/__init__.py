@@ -11,11 +11,13 @@ Names are imported when first used, so that `import equipoise` and `equipoise --
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
+TYPE_CHECKING = False  # as typing has it, which takes time to import: until then Ctrl-C finds no answer
 if TYPE_CHECKING:  # the same names as in _HOME, for type checkers; `X as X` is how they are told that X is public
+    from typing import Any
+
     from equipoise import objectives as objectives
     from equipoise.data.scenes import Scenes as Scenes
     from equipoise.data.scenes import matches as matches

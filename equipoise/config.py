@@ -76,7 +76,7 @@ class Run:
     finetuning: Finetuning = field(default_factory=Finetuning)
 
     def __post_init__(self) -> None:
-        if not self.name or Path(self.name).name != self.name:
+        if not self.name or not self.name.isprintable() or Path(self.name).name != self.name:
             raise UserError(f"name is {self.name!r}; a run's folder is called so, so give a plain folder name")
         if not 0 <= self.seed < 2**63:
             raise UserError(f"seed is {self.seed}; choose a whole number from 0 to 2^63 - 1")

@@ -21,9 +21,10 @@ as wrong, and pairs that are wrong but plausible (one attribute changed) as righ
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -66,6 +67,22 @@ class NoiseEstimate:
         return torch.sigmoid(log_ratios + torch.log1p(-share) - share.log())
 
 
+def pooled(readings: Sequence[NoiseEstimate], weights: Sequence[float]) -> tuple[float, tuple[float, float]]:
+    """π of several judges, each of pairs of its own, and its 95 % interval.
+
+    π̄ = Σ wⱼ πⱼ,   half = √(mean half² + 1.96² V),   V = k/(k-1) Σ wⱼ² (πⱼ - π̄)²,   Σ wⱼ = 1
+
+    `mean half` is what the sampling of pairs leaves open, V the variance of a weighted mean of k judges that disagree.
+    """
+    share = np.array([reading.share for reading in readings])
+    weight = np.array(weights, dtype=float) / np.sum(weights)
+    mean, judges = float(weight @ share), int(np.count_nonzero(weight))
+    spread = judges / max(judges - 1, 1) * float(weight**2 @ (share - mean) ** 2)
+    low, high = (float(weight @ np.array(ends)) for ends in zip(*(one.interval for one in readings), strict=True))
+    half = [float(np.hypot(end - mean, 1.96 * spread**0.5)) for end in (low, high)]
+    return mean, (max(mean - half[0], 0.0), min(mean + half[1], 1.0))
+
+
 def read_noise(points: Pairs, similarity: Similarity, seed: int = 0) -> NoiseEstimate:
     """The share of wrong pairs among `points`, which must not be those the model was trained on."""
     if len(points.images) < 2:
@@ -89,7 +106,12 @@ def read_noise(points: Pairs, similarity: Similarity, seed: int = 0) -> NoiseEst
 
 def log_ratios(points: Pairs, pool: Pairs, same: Tensor, similarity: Similarity, scales: Tensor) -> Tensor:
     """log r of each pair [scales, M], compared with a pool; `same` [N] is the number of each image in it, or -1."""
-    by_image, by_text = sums_over(points, pool, same, similarity, scales)
+    return ratios_of(points, sums_over(points, pool, same, similarity, scales), similarity, scales)
+
+
+def ratios_of(points: Pairs, sums: tuple[LogSums, LogSums], similarity: Similarity, scales: Tensor) -> Tensor:
+    """log r of each pair [scales, M], from the sums of its image and of its text over a pool."""
+    by_image, by_text = sums
     logit = scales[:, None] * own_similarity(points, similarity)
     means = by_image.of(points.image_of_text).mean_with(logit) + by_text.mean_with(logit)
     return logit - means / 2

@@ -2,7 +2,7 @@
 
 import sys
 
-from equipoise.cli.main import main
+from equipoise.cli import main
 
 if __name__ == "__main__":
     sys.exit(main())

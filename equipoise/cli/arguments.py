@@ -7,6 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from equipoise.cli.numbers import seed_number
+
 if TYPE_CHECKING:
     from equipoise.workflows.subject import Subject
 
@@ -67,7 +69,7 @@ def add_results_folder(parser: argparse.ArgumentParser) -> None:
 
 
 def add_seed(parser: argparse.ArgumentParser, help: str = "of what is drawn at random") -> None:
-    parser.add_argument("--seed", type=int, default=0, help=help)
+    parser.add_argument("--seed", type=seed_number, default=0, help=help)
 
 
 def add_device(parser: argparse.ArgumentParser) -> None:

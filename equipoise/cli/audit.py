@@ -27,5 +27,6 @@ def add(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     from equipoise.workflows.audit import Audit, run_audit
 
-    settings = Audit(folds=options.folds, neighbours=options.neighbours, seed=options.seed)
+    neighbours = options.neighbours
+    settings = Audit(folds=options.folds, neighbours=neighbours, seed=options.seed, copies=neighbours > 0)
     return run_audit(options.data, options.recipe, options.set, options.model, settings, options.out)

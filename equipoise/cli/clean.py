@@ -19,10 +19,17 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--model", type=Path, metavar="MODEL", help="a model to judge with, that was NOT trained on these pairs"
     )
+    parser.add_argument(
+        "--show",
+        type=int,
+        default=200,
+        metavar="N",
+        help="suspicious captions on the page for curators (default: 200; 0: no page)",
+    )
     add_out(parser, "the folder; the same again goes on with it", required=True)
 
 
 def run(options: argparse.Namespace) -> int:
     from equipoise.workflows.clean import run_clean
 
-    return run_clean(options.data, options.recipe, options.set, options.model, options.out)
+    return run_clean(options.data, options.recipe, options.set, options.model, options.out, options.show)

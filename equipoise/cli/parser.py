@@ -9,7 +9,10 @@ from typing import Any, NoReturn, Protocol, cast
 
 from equipoise import __version__
 from equipoise.cli.commands import COMMANDS, GROUPS
+from equipoise.cli.numbers import finite_number, whole_number
 from equipoise.cli.trust import add_trust_options
+from equipoise.cli.verify import add_verify_option
+from equipoise.io.lines import one_line
 
 MISTAKE = 2  # the exit status
 
@@ -25,10 +28,16 @@ class Words(Protocol):
 
 
 class Parser(argparse.ArgumentParser):
-    """An `ArgumentParser` that complains in one sentence, as the package does of every other mistake."""
+    """An `ArgumentParser` that complains in one sentence, as the package does of every other mistake, and takes only
+    numbers that can be computed with."""
+
+    def __init__(self, *words: Any, **named: Any) -> None:
+        super().__init__(*words, **named)
+        self.register("type", int, whole_number)
+        self.register("type", float, finite_number)
 
     def error(self, message: str) -> NoReturn:
-        print(f"equipoise: {message}; see {self.prog} --help", file=sys.stderr)
+        print(f"equipoise: {one_line(message)}; see {self.prog} --help", file=sys.stderr)
         self.exit(MISTAKE)
 
 
@@ -50,6 +59,7 @@ def build_parser() -> argparse.ArgumentParser:
         command = groups[group].add_parser(last, help=summary, description=_sentence(summary), epilog=example)
         words.add(command)
         add_trust_options(command, last)
+        add_verify_option(command, last)
         command.set_defaults(run=words.run)
     return parser
 

@@ -16,9 +16,10 @@ import torch
 from torch import Tensor
 
 from equipoise.data.augment import Augment, Draws
-from equipoise.data.bad_records import BadRecordCount, Fault
+from equipoise.data.bad_records import EpochCount, Fault
 from equipoise.data.class_prompts import ClassPrompts
 from equipoise.data.crops import Crops, cut_crops
+from equipoise.data.drawn_captions import DrawnCaptions
 from equipoise.data.keep.weights import pair_weights
 from equipoise.data.prefetch import prefetch
 from equipoise.data.preprocess import Preprocess, crop_draws
@@ -78,7 +79,8 @@ class Batches:
         self.order = EpochSampler(len(source), batch_size, seed)
         self.seed, self.device = seed, torch.device(device)
         self.workers, self.timeout = workers, timeout
-        self.bad = BadRecordCount(source.max_bad if can_crop(source) else 0.0)
+        self.bad = EpochCount(source.max_bad if can_crop(source) else 0.0, len(source), self.order.batches_per_epoch)
+        self.named: list[str] = []  # places of bad records
         self.part = _part(batch_size, *share)
         self.views = possible_views(views, source)
         self.prompts: ClassPrompts | None = None
@@ -108,29 +110,33 @@ class Batches:
         """The batch, on `device` or on the CPU; nothing is counted yet."""
         whole = self.order.batch(position)
         indices = whole[self.part]
-        draws = torch.rand(len(whole), generator=generator(self.seed, "caption", position)).tolist()[self.part]
+        draws = torch.rand(len(whole), generator=generator(self.seed, "caption", position)).tolist()
         if makes_batches(self.source):
-            return LoaderBatch(self.source.batch(indices, draws, self.tokens), position)
+            return LoaderBatch(self.source.batch(indices, draws[self.part], self.tokens), position)
+        drawn = DrawnCaptions(draws[self.part], self.tokens)
         names = [CROP, *([IMAGE_VIEW2] if IMAGE_VIEW2 in self.views else [])]
         chances = [crop_draws(len(whole), generator(self.seed, name, position))[self.part] for name in names]
-        crops = self._crops(indices, chances, device)
+        crops = self._crops(indices, chances, device, drawn)
         pairs = crops.pairs or [self.source.pair(index) for index in crops.indices]
-        captions = [_drawn(pair, draw) for pair, draw in zip(pairs, draws, strict=True)]
-        batch = self._assembled(crops, pairs, captions, draws)
-        further = dict(zip(names[1:], crops.pixels[1:], strict=True)) | self._partners(whole, position, device)
+        captions = [drawn.of(place, pair) for place, pair in enumerate(pairs)]
+        batch = self._assembled(crops, pairs, captions, drawn.draws)
+        further = dict(zip(names[1:], crops.pixels[1:], strict=True)) | self._partners(whole, draws, position, device)
         batch = replace(batch, side={**batch.side, **further})
         batch = self._with_words(batch, captions, [pair.key for pair in pairs], position)
         looks = {name: self._look(name, position, len(whole)) for name in names}
         looks[IMAGE_PARTNER] = self._look(CROP, position, len(whole), mirrored=True)
         return LoaderBatch(batch, position, crops.faults, looks=looks)
 
-    def _partners(self, whole: list[int], position: int, device: torch.device | str) -> dict[str, Tensor]:
+    def _partners(
+        self, whole: list[int], draws: list[float], position: int, device: torch.device | str
+    ) -> dict[str, Tensor]:
         """Crops of the batch in reverse order, cut as at their own places; of a batch that is made as a whole,
         `_received` reverses the crops themselves."""
         if IMAGE_PARTNER not in self.views or self._is_whole:
             return {}
         chances = crop_draws(len(whole), generator(self.seed, CROP, position)).flip(0)[self.part]
-        return {IMAGE_PARTNER: self._crops(whole[::-1][self.part], [chances], device).pixels[0]}
+        drawn = DrawnCaptions(draws[::-1][self.part], self.tokens)
+        return {IMAGE_PARTNER: self._crops(whole[::-1][self.part], [chances], device, drawn).pixels[0]}
 
     @property
     def _is_whole(self) -> bool:
@@ -142,11 +148,14 @@ class Batches:
         draws = Draws.of(size, generator(self.seed, f"augment {name}", position))
         return (draws.backwards() if mirrored else draws).part(self.part)
 
-    def _crops(self, indices: list[int], chances: Sequence[Tensor], device: torch.device | str) -> Crops:
+    def _crops(
+        self, indices: list[int], chances: Sequence[Tensor], device: torch.device | str, drawn: DrawnCaptions
+    ) -> Crops:
         """A crop of each record for every set of chances."""
         size = self.preprocess.size
         if can_crop(self.source):
-            return cut_crops(self.source, indices, size, [partial(self._boxes, chance) for chance in chances])
+            boxes = [partial(self._boxes, chance) for chance in chances]
+            return cut_crops(self.source, indices, size, boxes, drawn.faults)
         images = self.source.images(indices, size, device)
         sizes = torch.tensor(images.shape[-2:]).expand(len(indices), 2)
         every = range(len(indices))
@@ -182,11 +191,9 @@ class Batches:
 
     def _received(self, made: LoaderBatch) -> Batch:
         """The batch moved to the device, normalised and augmented, its bad records counted."""
-        named = len(self.bad.faults)
-        for number, fault in enumerate(self.bad.add(len(made.batch), made.faults), start=named + 1):
-            if number <= NAMED:
-                more = "; further ones are counted in silence" if number == NAMED else ""
-                warnings.warn(f"skipped {fault}{more}", stacklevel=2)
+        for fault in made.faults:
+            self._name(fault)
+        self.bad.add_batch(made.position, len(made.batch), made.faults)
         batch = made.batch.map(lambda tensor: tensor.to(self.device))
         images = self._seen(batch.images, made, CROP)
         seen = {name: self._seen(batch.side[name], made, name) for name in PICTURES if name in batch.side}
@@ -196,18 +203,18 @@ class Batches:
         common = {name: tensor.to(self.device) for name, tensor in prompts.items()}
         return replace(batch, images=images, side={**batch.side, **seen}, common=common)
 
+    def _name(self, fault: Fault) -> None:
+        """Warns of a bad record, the first few times."""
+        if len(self.named) < NAMED and fault.place not in self.named:
+            self.named.append(fault.place)
+            more = "; further ones are counted in silence" if len(self.named) == NAMED else ""
+            warnings.warn(f"skipped {fault}{more}", stacklevel=2)
+
     def _seen(self, images: Tensor, made: LoaderBatch, name: str) -> Tensor:
         """A crop as the encoder sees it: normalised and augmented."""
         images = self.preprocess.normalised(images) if images.dtype == torch.uint8 else images
         look = made.looks.get(name)
         return images if look is None else self.preprocess.redrawn(images, partial(self.augment, draws=look))
-
-
-def _drawn(pair: Pair, draw: float) -> str:
-    """One caption of the pair, drawn anew at every visit."""
-    if not pair.captions:
-        raise UserError(f"record {pair.key} has no caption; give it one or leave it out")
-    return pair.captions[int(draw * len(pair.captions))]
 
 
 def _part(batch_size: int, part: int, parts: int) -> slice:

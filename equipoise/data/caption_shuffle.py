@@ -2,19 +2,27 @@
 
     [shuffle]
     share = 0.4
+    level = "image"      # all captions of an image are passed on together; "caption": single captions
+    file = ""            # or as a noise index of the field says (noise_index.py)
 
 The pairs to be spoiled are drawn by `seed` and their texts handed round in a random circle, so that none keeps its own
-and the share is exact; images stay where they are. Who was given whose texts is known (`donors`, and `truth` of each
-pair), so that what finds wrong pairs can be judged.
+and the share is exact; images stay where they are. By caption, one may come to another place of its own image, so the
+share of truly wrong ones is a little less. Who was given whose texts is known (`truth` of each pair), so that what
+finds wrong pairs can be judged.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from equipoise.data.caption_exchange import ExchangedCaptions, caption_counts
+from equipoise.data.noise_index import read_index
 from equipoise.data.remap import RemappedSource
 from equipoise.data.rng import generator
 from equipoise.data.source import Source
@@ -26,17 +34,28 @@ from equipoise.types import UserError
 class Shuffle:
     share: float = 0.0  # of the training pairs
     seed: int = within(SEED, 0)
+    level: Literal["image", "caption"] = "image"
+    file: str = ""  # a noise index instead
 
     def __post_init__(self) -> None:
         if not 0 <= self.share <= 1:
             raise UserError(f"share is {self.share}; give a share of pairs from 0 to 1")
+        if self.file and self.share:
+            raise UserError("share and file both say which captions are wrong; leave one out")
 
     def applied_to(self, source: Source) -> Source:
         """The source with some texts exchanged; the source itself where none are."""
+        if self.file or (self.share and self.level == "caption"):
+            counts = caption_counts(source)
+            taken = read_index(Path(self.file), counts) if self.file else self._taken(int(counts.sum()))
+            return ExchangedCaptions(source, counts, taken)
         donors = shuffled(len(source), self.share, self.seed)
         if torch.equal(donors, torch.arange(len(source))):
             return source
         return RemappedSource(source, range(len(source)), donors.tolist())
+
+    def _taken(self, count: int) -> np.ndarray:
+        return shuffled(count, self.share, self.seed).numpy()
 
 
 def shuffled(count: int, share: float, seed: int) -> Tensor:

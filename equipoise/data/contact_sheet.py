@@ -13,15 +13,22 @@ from equipoise.types import UserError
 
 CELL = 280  # pixels, the width of an image on the sheet
 GAP = 20
-FONT_SIZE = 15
-LINE = 20
+FONT_SIZE, TITLE_SIZE = 15, 24
+LINE, TITLE_LINE = 20, 32
 PAPER, INK, FAINT = (252, 252, 250), (32, 33, 36), (120, 122, 128)
 
 Font = ImageFont.FreeTypeFont | ImageFont.ImageFont
 
 
-def contact_sheet(images: Tensor, captions: Sequence[Sequence[str]], path: Path | str, columns: int = 4) -> None:
-    """Writes a PNG of the uint8 images [N, 3, H, W], each with its captions beneath."""
+def contact_sheet(
+    images: Tensor,
+    captions: Sequence[Sequence[str]],
+    path: Path | str,
+    columns: int = 4,
+    title: str = "",
+    legend: str = "",
+) -> None:
+    """Writes a PNG of the uint8 images [N, 3, H, W], each with its captions beneath, all under a title and a legend."""
     if len(images) != len(captions) or not len(images):
         raise UserError(f"a contact sheet needs as many images as caption lists, not {len(images)} and {len(captions)}")
     font = ImageFont.load_default(size=FONT_SIZE)
@@ -29,9 +36,15 @@ def contact_sheet(images: Tensor, captions: Sequence[Sequence[str]], path: Path 
     rows = [range(start, min(start + columns, len(images))) for start in range(0, len(images), columns)]
     tile = CELL * images.shape[2] // images.shape[3]
     heights = [tile + GAP + LINE * max(len(texts[i]) for i in row) + GAP for row in rows]
-    sheet = Image.new("RGB", (GAP + (CELL + GAP) * min(columns, len(images)), GAP + sum(heights)), PAPER)
+    width = GAP + (CELL + GAP) * min(columns, len(images))
+    head = _head(title, legend, width - 2 * GAP, font)
+    top = GAP + sum(height for *_, height in head) + (GAP // 2 if head else 0)
+    sheet = Image.new("RGB", (width, top + sum(heights)), PAPER)
     pen = ImageDraw.Draw(sheet)
-    top = GAP
+    place = GAP
+    for text, fitting, colour, height in head:
+        pen.text((GAP, place), text, fill=colour, font=fitting)
+        place += height
     for row, height in zip(rows, heights, strict=True):
         for column, number in enumerate(row):
             left = GAP + column * (CELL + GAP)
@@ -42,6 +55,13 @@ def contact_sheet(images: Tensor, captions: Sequence[Sequence[str]], path: Path 
         top += height
     with replacing(Path(path)) as temporary:
         sheet.save(temporary, format="PNG")
+
+
+def _head(title: str, legend: str, width: int, font: Font) -> list[tuple[str, Font, tuple[int, int, int], int]]:
+    """Lines above the images: text, font, ink and height of each."""
+    large = ImageFont.load_default(size=TITLE_SIZE)
+    lines = [(line, large, INK, TITLE_LINE) for line in wrapped(title, large, width) if line]
+    return lines + [(line, font, FAINT, LINE) for line in wrapped(legend, font, width) if line]
 
 
 def _lines(captions: Sequence[str], font: Font) -> list[tuple[str, tuple[int, int, int]]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -13,6 +13,7 @@ from equipoise.data.source import CroppingSource, Pair, Record
 
 # places in the batch, heights and widths [n, 2] of the images there -> boxes [n, 4] as x0, y0, x1, y1 in pixels
 Boxes = Callable[[Sequence[int], Tensor], Tensor]
+Judge = Callable[[Mapping[int, Pair]], Mapping[int, str]]  # pairs by their places -> what is wrong with some
 
 
 @dataclass(frozen=True)
@@ -22,16 +23,22 @@ class Crops:
     indices: list[int]  # the records that were used
     pixels: list[Tensor]  # per view, [N, 3, size, size]
     pairs: Sequence[Pair] = ()  # of the records, where they were read on the way
-    faults: tuple[Fault, ...] = ()  # of the records that could not be used
+    faults: tuple[Fault, ...] = ()  # of those records asked for that could not be used
 
 
-def cut_crops(source: CroppingSource, indices: Sequence[int], size: int, views: Sequence[Boxes]) -> Crops:
-    """One crop per record and view, uint8; the next readable record replaces each that cannot be read."""
+def cut_crops(
+    source: CroppingSource, indices: Sequence[int], size: int, views: Sequence[Boxes], judge: Judge | None = None
+) -> Crops:
+    """One crop per record and view, uint8; the next readable record replaces each that cannot be read or that `judge`
+    finds fault with."""
     pixels = [torch.zeros(len(indices), 3, size, size, dtype=torch.uint8) for _ in views]
-    pairs: dict[int, Pair] = {}
+    read: dict[int, Pair] = {}
 
     def attempt(places: Sequence[int], numbers: Sequence[int]) -> dict[int, Fault]:
         records, faults = _open_all(source, places, numbers)
+        pairs = {place: record.pair for place, record in records.items()}
+        for place, reason in (judge(pairs) if judge else {}).items():
+            faults[place] = Fault(records.pop(place).image.place, reason)
         sizes = torch.ones(len(places), 2)
         for row, place in enumerate(places):
             if place in records:
@@ -45,11 +52,11 @@ def cut_crops(source: CroppingSource, indices: Sequence[int], size: int, views: 
                     view[place] = crop
             except BadRecord as error:
                 faults[place] = error.fault
-            pairs[place] = records[place].pair
+            read[place] = pairs[place]
         return faults
 
     used, faults = replace_bad(indices, len(source), attempt)
-    return Crops(used, pixels, [pairs[place] for place in range(len(used))], faults)
+    return Crops(used, pixels, [read[place] for place in range(len(used))], faults)
 
 
 def _open_all(

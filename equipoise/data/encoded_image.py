@@ -20,7 +20,7 @@ from torch import Tensor
 
 from equipoise.data import jpeg
 from equipoise.data.bad_records import BadRecord
-from equipoise.data.decode import ORIENTATION, check_pixels, read_rgb
+from equipoise.data.decode import ORIENTATION, check_pixels, read_pixels, reason_of
 from equipoise.data.preprocess import centre_box
 from equipoise.types import UserError
 
@@ -53,7 +53,9 @@ class EncodedImage:
             return (found if self.orientation == 1 else jpeg.turned(found, self.orientation)), reduction
         try:
             with Image.open(io.BytesIO(self.data), formats=FORMATS) as image:
-                return np.array(read_rgb(image, self.place)), 1
+                return read_pixels(image, self.place), 1
+        except MemoryError:
+            raise  # not the picture's fault
         except Exception as error:
             raise _bad(self.place, error) from None
 
@@ -107,6 +109,8 @@ def encoded(data: bytes, place: str) -> EncodedImage:
             return _with_pillow(data, place)
         check_pixels(header.height, header.width, place)
         orientation = _orientation(data)
+    except MemoryError:
+        raise
     except Exception as error:
         raise _bad(place, error) from None
     sides = (header.width, header.height) if orientation >= 5 else (header.height, header.width)
@@ -136,4 +140,4 @@ def _bad(place: str, error: Exception) -> BadRecord:
         return BadRecord(place, str(error).removeprefix(f"{place}: "))
     if isinstance(error, Image.DecompressionBombError):
         return BadRecord(place, "the image has far too many pixels, which may be an attack on memory; shrink it first")
-    return BadRecord(place, f"this cannot be read as an image ({' '.join(str(error).split())})")
+    return BadRecord(place, f"this cannot be read as an image ({reason_of(error)})")

@@ -19,8 +19,10 @@ from types import TracebackType
 from typing import Any, Generic, TypeVar
 
 import torch
+from torch._C import _remove_worker_pids
 from torch.utils.data import DataLoader, Dataset, Sampler
 
+from equipoise.data.loader_watchdog import Watchdog
 from equipoise.types import UserError
 
 T = TypeVar("T")
@@ -109,10 +111,12 @@ def _by_processes(make: Callable[[int], T], start: int, workers: int, timeout: f
             generator=torch.Generator(),  # or every start would draw from the generator that training uses
         )
         made: Any = iter(loader)
+    watchdog = Watchdog(timeout, lambda: _kill_workers(made))
     try:
-        yield from made
+        with watchdog:
+            yield from watchdog.watched(made)
     except WORKER_ERRORS as error:
-        if str(error).startswith("DataLoader timed out"):
+        if watchdog.has_killed or str(error).startswith("DataLoader timed out"):
             raise _stalled(timeout) from None
         if message := lost_worker(error):
             raise UserError(message) from None
@@ -121,11 +125,20 @@ def _by_processes(make: Callable[[int], T], start: int, workers: int, timeout: f
         _end_workers(made)
 
 
-def _end_workers(iterator: Any) -> None:
-    """Ends the workers of a DataLoader's iterator. The one place that uses private members of torch's DataLoader.
+# The next two are the one place that uses private members of torch's DataLoader, which has no public way.
 
-    Now, not when the last reference goes, which may be in a process forked later; torch has no public way.
-    """
+
+def _kill_workers(iterator: Any) -> None:
+    """Kills the workers, from any thread; what waits for one then raises an error, and nothing else does."""
+    _remove_worker_pids(id(iterator))  # or torch would raise the news of each death anywhere in the main thread
+    iterator._worker_pids_set = False
+    for worker in iterator._workers:
+        worker.kill()
+    iterator._worker_result_queue._writer.close()  # the last open end of a message that was cut in the middle
+
+
+def _end_workers(iterator: Any) -> None:
+    """Ends the workers. Now, not when the last reference goes, which may be in a process forked later."""
     iterator._shutdown_workers()
     for worker in iterator._workers:
         worker.kill()  # a stalled one; the others have ended

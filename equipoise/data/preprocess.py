@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_type_hints
 
 import torch
 from PIL import Image
@@ -18,7 +18,9 @@ from torch import Tensor
 
 from equipoise.data.decode import Picture, read_image, read_rgb, to_tensor
 from equipoise.data.resample import resample
-from equipoise.settings.bounds import bounded
+from equipoise.settings.bounds import bounded, require_finite, require_within
+from equipoise.settings.layers import shown
+from equipoise.settings.values import Mismatch, convert
 from equipoise.types import UserError
 
 __all__ = ["OPENAI_MEAN", "OPENAI_STD", "Preprocess", "random_crops", "read_image"]
@@ -91,13 +93,15 @@ class Preprocess:
         for name, value in fields.items():
             if name not in OPEN_CLIP_FIELDS:
                 raise UserError(f"preprocess_cfg: {name!r} is unknown; the fields are {', '.join(OPEN_CLIP_FIELDS)}.")
-            if value != FIXED.get(name, value):
+            if name in FIXED and value != FIXED[name]:
                 raise UserError(f"preprocess_cfg: {name} is {value!r}, but only {FIXED[name]!r} is supported.")
         size = fields.get("size", cls.size)
-        sides = {size} if isinstance(size, int) else set(size)
-        if len(sides) != 1:
-            raise UserError(f"preprocess_cfg: size is {size}, but only square images are supported.")
-        return cls(sides.pop(), tuple(fields.get("mean", OPENAI_MEAN)), tuple(fields.get("std", OPENAI_STD)))
+        if isinstance(size, list | tuple):
+            if len(size) != 2 or size[0] != size[1]:
+                raise UserError(f"preprocess_cfg: size is {size}, but only square images are supported.")
+            size = size[0]
+        read = {name: fields.get(name, default) for name, default in (("mean", OPENAI_MEAN), ("std", OPENAI_STD))}
+        return cls(**{name: _number(cls, name, value) for name, value in {"size": size, **read}.items()})
 
     def _centre(self, images: Tensor) -> Tensor:
         height, width = images.shape[-2:]
@@ -116,6 +120,18 @@ class Preprocess:
         mean = images.new_tensor(self.mean).view(3, 1, 1) * 255
         std = images.new_tensor(self.std).view(3, 1, 1) * 255
         return images.contiguous().clamp_(0, 255).sub_(mean).div_(std)
+
+
+def _number(cls: type, name: str, value: Any) -> Any:
+    """The numbers of a field, which the settings of a run would take; raises UserError for any others."""
+    hint = get_type_hints(cls)[name]
+    try:
+        number = convert(list(value) if isinstance(value, tuple) else value, hint)
+        require_finite(number)
+        require_within(number, hint, cls.__dataclass_fields__[name].metadata)  # type: ignore[attr-defined]
+    except Mismatch as error:
+        raise UserError(f"preprocess_cfg: {name} must be {error}, found {shown(value)}") from None
+    return number
 
 
 def _checked(images: Tensor) -> Tensor:

@@ -89,6 +89,8 @@ def with_changed(
     """Adds a changed caption to each sample."""
     before = tokens.truncated
     others = [changed(caption, seed) for caption, seed in zip(captions, seeds, strict=True)]
+    empty = tokens.leaves_nothing(others)  # where the words that were left out were all that can be read
+    others = [caption if lost else other for caption, other, lost in zip(captions, others, empty, strict=True)]
     ids, mask = tokens(others, keys)
     tokens.truncated = before  # captions count once
     return replace(batch, side={**batch.side, TEXT_VIEW2: ids, TEXT_VIEW2_MASK: mask})

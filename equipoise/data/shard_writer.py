@@ -20,7 +20,9 @@ from equipoise.io.atomic import replacing, write_text
 from equipoise.types import UserError
 
 NOTE = "shards.json"
-CHUNK = 256  # images drawn at once
+CHUNK = 256  # images drawn at once, fewer where they are large
+MOST_PIXELS = 2**26  # of such a chunk
+LARGEST = 2**13  # pixels on a side
 FORMATS: dict[str, dict[str, Any]] = {
     "jpg": {"format": "JPEG", "quality": 95, "subsampling": 0},
     "png": {"format": "PNG"},
@@ -40,6 +42,8 @@ def write_shards(
     """Writes the shards that are not there yet; returns the paths of all."""
     if per_shard < 1 or size < 1:
         raise UserError(f"shards need at least 1 record and 1 pixel, not per_shard {per_shard} and size {size}")
+    if size > LARGEST:
+        raise UserError(f"shards of {size} pixels on a side are too large; {LARGEST} is the most")
     if image_format not in FORMATS:
         raise UserError(f'images are written as {" or ".join(FORMATS)}, not "{image_format}"')
     folder = Path(folder)
@@ -81,8 +85,9 @@ def write_shard(path: Path, samples: Iterable[dict[str, Any]]) -> None:
 
 
 def _samples(source: Source, indices: range, size: int, image_format: str) -> Iterator[dict[str, Any]]:
-    for start in range(0, len(indices), CHUNK):
-        chunk = indices[start : start + CHUNK]
+    count = max(1, min(CHUNK, MOST_PIXELS // size**2))
+    for start in range(0, len(indices), count):
+        chunk = indices[start : start + count]
         for index, image in zip(chunk, source.images(chunk, size), strict=True):
             pair = source.pair(index)
             yield {

@@ -47,6 +47,8 @@ def tag_data(
         return {}
     sentences = [", ".join(source.tags(index)) for index in indices]
     names = [f"{pair.key} (its tags)" for pair in pairs]
+    empty = tokens.leaves_nothing(sentences, names)
+    sentences = ["" if lost else sentence for sentence, lost in zip(sentences, empty, strict=True)]
     ids, mask = tokens([sentence or NOTHING for sentence in sentences], names, pad_to_context=True)
     return {TAGS: ids, TAGS_MASK: mask, HAS + TAGS: torch.tensor([bool(sentence) for sentence in sentences])}
 

@@ -21,6 +21,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from equipoise.data.tokenizer_panics import panics_as_errors
 from equipoise.io.atomic import write_text
 from equipoise.settings.bounds import bounded
 from equipoise.types import UserError
@@ -29,8 +30,10 @@ if TYPE_CHECKING:
     from tokenizers import Encoding, Tokenizer
 
 CLIP_CONTEXT = 77
+MOST_CONTEXT = 2**16
 WIDTH_STEP = 4  # batches are padded to a multiple of this, so that few different widths occur
 KINDS = ("bpe", "wordpiece", "file", "none")
+MOST = 2**24  # tokens of a vocabulary: a model has a row for each
 FEWEST = 6  # tokens left to a caption beside further class tokens: start, end and a few words
 PADS = ("[PAD]", "<pad>", "<|pad|>")  # a vocabulary with none of these, as CLIP's, is padded with 0
 MASKS = ("[MASK]", "<mask>", "<|mask|>")
@@ -43,8 +46,8 @@ class CaptionTokenizer:
     class Config:
         kind: str = "bpe"  # bpe (as CLIP) and wordpiece (as BERT) are learned from the captions; file is read;
         # none is for a model whose texts are features already
-        vocabulary: int = bounded(2048, 0, 2**24)  # tokens to learn, at most
-        context: int = bounded(CLIP_CONTEXT, 0, 2**16)  # the most tokens of a caption, all special ones included
+        vocabulary: int = bounded(2048, 0, MOST)  # tokens to learn, at most
+        context: int = bounded(CLIP_CONTEXT, 0, MOST_CONTEXT)  # the most tokens of a caption, all special ones included
         mask: bool = False  # a mask token beside the vocabulary; an objective that hides words asks for it by itself
         file: str = ""  # a tokenizer.json, CLIP's vocab.json beside merges.txt or its
         # bpe_simple_vocab_16e6.txt.gz, BERT's vocab.txt, or their folder
@@ -73,8 +76,11 @@ class CaptionTokenizer:
     def __init__(self, tokenizer: Tokenizer, context: int = CLIP_CONTEXT):
         from equipoise.data.tokenizer_training import start_and_end
 
-        if context < 3:
-            raise UserError(f"tokens.context is {context}; it must hold a start token, an end token and one between.")
+        if not 3 <= context <= MOST_CONTEXT:
+            raise UserError(
+                f"tokens.context is {context}; it must hold a start token, an end token and one between, and at most "
+                f"{MOST_CONTEXT:,}."
+            )
         tokenizer.no_truncation()
         tokenizer.no_padding()
         tokenizer.encode_special_tokens = True  # as plain text: a caption must not be able to write an end token
@@ -101,7 +107,10 @@ class CaptionTokenizer:
 
         tokenizer = read_tokenizer(path)
         own = (tokenizer.truncation or {}).get("max_length", CLIP_CONTEXT)
-        return cls(tokenizer, own if context is None else context)
+        made = cls(tokenizer, own if context is None else context)
+        if made.size > MOST:
+            raise UserError(f"{path}: its largest token id is {made.size - 1}, beyond {MOST - 1}; mend the ids.")
+        return made
 
     @classmethod
     def from_config(cls, config: Config, captions: Iterable[str]) -> CaptionTokenizer:
@@ -146,16 +155,24 @@ class CaptionTokenizer:
     ) -> tuple[Tensor, Tensor]:
         """Captions -> ids [N, L] int64 and mask [N, L] bool, True where a token is real. `keys` name them in errors."""
         captions = [captions] if isinstance(captions, str) else captions
-        names = [f"The caption of {key}" for key in keys] if keys else [f"Caption {n}" for n in range(len(captions))]
+        names = _names(captions, keys)
         for caption, name in zip(captions, names, strict=True):
             _check(caption, name)
         rows = []
-        encodings = self._tokenizer.encode_batch_fast(captions, add_special_tokens=False)
+        with panics_as_errors("captions cannot be cut into tokens"):
+            encodings = self._tokenizer.encode_batch_fast(captions, add_special_tokens=False)
         for encoding, caption, name in zip(encodings, captions, names, strict=True):
             rows.append(self._row(encoding.ids, caption, name, strict))
         longest = max(map(len, rows), default=1)
         width = self.context if pad_to_context else min(self.context, math.ceil(longest / WIDTH_STEP) * WIDTH_STEP)
         return self._pad(rows, width)
+
+    def leaves_nothing(self, captions: Sequence[str], keys: Sequence[str] | None = None) -> list[bool]:
+        """Whether no token is left of each caption, as of a mark that stands alone or of a space without width."""
+        for caption, name in zip(captions, _names(captions, keys), strict=True):
+            _check_text(caption, name)
+        encodings = self._tokenizer.encode_batch_fast(captions, add_special_tokens=False)
+        return [not encoding.ids for encoding in encodings]
 
     def words(self, captions: Sequence[str]) -> list[list[str | None]]:
         """For each caption, the word that each of its tokens is part of, in small letters; None for the start, the end
@@ -203,6 +220,9 @@ class NoTokenizer(CaptionTokenizer):
     def save(self, folder: str | Path) -> None:
         pass
 
+    def leaves_nothing(self, captions: Sequence[str], keys: Sequence[str] | None = None) -> NoReturn:
+        self(captions)
+
     def __call__(self, captions: str | Sequence[str], *_: object, **__: object) -> NoReturn:
         raise UserError("there is no tokenizer here to read words with; set tokens.kind to bpe, wordpiece or file")
 
@@ -224,6 +244,11 @@ def _from_text(tokenizer: str, context: int) -> CaptionTokenizer:
     return CaptionTokenizer(Tokenizer.from_str(tokenizer), context)
 
 
+def _names(captions: Sequence[str], keys: Sequence[str] | None) -> list[str]:
+    """What captions are called in errors."""
+    return [f"The caption of {key}" for key in keys] if keys else [f"Caption {n}" for n in range(len(captions))]
+
+
 def _checked(captions: Iterable[str]) -> Iterator[str]:
     for place, caption in enumerate(captions):
         _check(caption, f"Caption {place}")
@@ -231,10 +256,14 @@ def _checked(captions: Iterable[str]) -> Iterator[str]:
 
 
 def _check(caption: object, name: str) -> None:
+    _check_text(caption, name)
+    if not str(caption).strip():
+        raise UserError(f"{name} is empty; give it one or leave the pair out.")
+
+
+def _check_text(caption: object, name: str) -> None:
     if not isinstance(caption, str):
         raise UserError(f"{name} is {caption!r}, which is not text; give it a caption or leave the pair out.")
-    if not caption.strip():
-        raise UserError(f"{name} is empty; give it one or leave the pair out.")
     try:
         caption.encode()
     except UnicodeEncodeError:

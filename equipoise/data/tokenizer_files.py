@@ -8,11 +8,11 @@ merges alone, far more than CLIP uses: its pieces are the bytes and what the fir
 from __future__ import annotations
 
 import gzip
-import json
 from pathlib import Path
 
 from tokenizers import Tokenizer, models
 
+from equipoise.data.tokenizer_panics import panics_as_errors, silent_rust, try_out
 from equipoise.data.tokenizer_training import (
     CLASS,
     CLIP_ALPHABET,
@@ -24,6 +24,7 @@ from equipoise.data.tokenizer_training import (
     clip_pieces,
     clip_tokenizer,
 )
+from equipoise.io.json_files import read_json_table
 from equipoise.types import UserError
 
 CLIP_SIZE = 49408
@@ -33,13 +34,20 @@ WHOLE, CLIP_VOCABULARY, CLIP_MERGES, BERT_VOCABULARY = "tokenizer.json", "vocab.
 def read_tokenizer(path: str | Path) -> Tokenizer:
     """A tokenizer from a file, or from a folder that holds one."""
     file = _find(Path(path))
+    with silent_rust(), panics_as_errors(str(file)):
+        tokenizer = _read(file)
+        try_out(tokenizer, str(file))
+        return tokenizer
+
+
+def _read(file: Path) -> Tokenizer:
     try:
         if file.name in (CLIP_VOCABULARY, CLIP_MERGES):
             return _read_clip(file.parent)
         if file.name.endswith(".txt.gz"):
             return _read_merges(file)
         return _read_bert(file) if file.suffix == ".txt" else Tokenizer.from_file(str(file))
-    except UserError:
+    except (UserError, MemoryError):
         raise
     except Exception as error:  # tokenizers raises plain Exception for whatever is wrong with a file
         raise UserError(f"{file}: this cannot be read as a tokenizer ({error}); give it anew.") from None
@@ -61,7 +69,7 @@ def _read_clip(folder: Path) -> Tokenizer:
     for file, other in ((vocabulary, merges), (merges, vocabulary)):
         if not file.is_file():
             raise UserError(f"{file}: this file is missing; CLIP's tokenizer needs it beside {other.name}.")
-    _check_specials(json.loads(vocabulary.read_text(encoding="utf-8")), (START, END), vocabulary)
+    _check_specials(read_json_table(vocabulary), (START, END), vocabulary)
     return clip_tokenizer(*models.BPE.read_file(str(vocabulary), str(merges)))
 
 

@@ -67,7 +67,7 @@ def detect(
     _require_unique_keys(records)
     kept = {name: value for name, value in vars(settings).items() if name != "batch_size"}  # which changes nothing
     claim(folder, {**note, "records": len(records), **kept}, NOTE)
-    bad = BadRecordCount(max_bad)
+    bad = BadRecordCount(max_bad, len(records))
 
     def fill(path: Path, batches: Iterator[range]) -> None:
         file = _File()
@@ -118,8 +118,8 @@ def _detect_batch(
             )
             bad.add(1, ())
         except BadRecord as error:
-            for fault in bad.add(1, (error.fault,)):
-                warnings.warn(f"no regions for {fault}", stacklevel=4)
+            warnings.warn(f"no regions for {error.fault}", stacklevel=4)
+            bad.add(1, (error.fault,))
     found = request.detector([*pictures.values()], [pairs[index] for index in pictures])
     best = {
         index: regions.best(settings.most, settings.least_score) for index, regions in zip(pictures, found, strict=True)

@@ -7,7 +7,6 @@ already, so loading it needs neither. A `frozen` encoder is neither trained nor 
 
 from __future__ import annotations
 
-import json
 import warnings
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -20,6 +19,8 @@ from torch import Tensor, nn
 
 from equipoise.data.preprocess import Preprocess
 from equipoise.encoders.encoder import Encoder, ImageEncoder, TextEncoder, mean_of_real, require_single
+from equipoise.io.json_files import read_json, read_json_table
+from equipoise.ops.out_of_memory import lacks_memory
 from equipoise.types import Features, UserError
 
 POOLINGS = ("mean", "first")
@@ -148,11 +149,11 @@ def sentence_pooling(folder: Path) -> str:
     modules, pooling = folder / "modules.json", folder / "1_Pooling" / "config.json"
     if not modules.is_file():
         return "mean"
+    modes = read_json_table(pooling)
     try:
-        kinds = [module["type"].rpartition(".")[2] for module in json.loads(modules.read_text(encoding="utf-8"))]
-        modes = json.loads(pooling.read_text(encoding="utf-8"))
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise UserError(f"cannot read {modules} and {pooling}: {error}") from error
+        kinds = [module["type"].rpartition(".")[2] for module in read_json(modules)]
+    except (KeyError, TypeError, AttributeError):
+        raise UserError(f"cannot read {modules}: it must be a list of tables, each with a type") from None
     modes_on = {name.removeprefix("pooling_mode_") for name, on in modes.items() if on is True and "_mode_" in name}
     known = {"mean_tokens": "mean", "cls_token": "first"}
     if not set(kinds) <= set(SENTENCE_MODULES) or len(modes_on & set(known)) != 1 or not modes_on <= set(known):
@@ -225,6 +226,8 @@ def _read_weights(path: Path) -> dict[str, Tensor]:
             return load_file(path)
         return torch.load(path, map_location="cpu", weights_only=True)  # tensors alone, no code
     except (OSError, SafetensorError, RuntimeError, ValueError, EOFError, UnpicklingError) as error:
+        if lacks_memory(error):
+            raise
         raise UserError(f"cannot read weights from {path}: {(str(error) or 'it is empty').splitlines()[0]}") from error
 
 

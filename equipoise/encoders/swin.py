@@ -38,7 +38,7 @@ class Swin(ImageEncoder):
         width: int = bounded(128, 1, 2**16)  # of the first stage; each further one is twice as wide
         layers: tuple[int, ...] = bounded((2, 2, 18, 2), 1, 1000)  # blocks of each stage
         heads: tuple[int, ...] = (4, 8, 16, 32)  # of each stage
-        window: int = 7  # places per side
+        window: int = bounded(7, 1, 128)  # places per side
         mlp_ratio: float = bounded(4.0, 0, 64)
         activation: str = "gelu"
 

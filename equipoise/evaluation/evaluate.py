@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
+from equipoise.data.keep.readable import readable
 from equipoise.data.source import Source, is_judged, is_labelled
 from equipoise.evaluation import EVALUATIONS
 from equipoise.evaluation.encoding import Encoded, has_captions
@@ -22,12 +23,13 @@ QUICK_OF_CLASSES = ("zero_shot",)  # the same, of images that have classes and n
 def evaluate(model: Model, source: Source, settings: Evaluation) -> dict[str, EvalResult]:
     """Results by name, of all evaluations that apply to the source."""
     model = with_code_features(model) if settings.features == "weights" else model
-    return _run(tuple(EVALUATIONS), Encoded(model, source, settings))
+    return _run(tuple(EVALUATIONS), Encoded(model, readable(source, model.tokens), settings))
 
 
 def validate(model: Model, source: Source, settings: Evaluation) -> dict[str, float]:
     """Metrics of the quick evaluations, together: how far training has come."""
-    results = _run(QUICK if has_captions(source) else QUICK_OF_CLASSES, Encoded(model, source, settings))
+    encoded = Encoded(model, readable(source, model.tokens), settings)
+    results = _run(QUICK if has_captions(source) else QUICK_OF_CLASSES, encoded)
     return {name: value for result in results.values() for name, value in result.metrics.items()}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from equipoise.forms.complementary import Complementary
 from equipoise.forms.cross_entropy import CrossEntropy
 from equipoise.forms.divergence import DIVERGENCES, Divergence
 from equipoise.forms.form import ClosedFormGrad, Form, Statistics
@@ -18,12 +19,14 @@ FORMS: dict[str, Form | type[Form]] = {
     "negatives_symmetric_kl": Divergence("symmetric_kl", among="negatives"),
     "negatives_js": Divergence("js", among="negatives"),
     "sigmoid": Sigmoid,
+    "complementary": Complementary,
 }
 
 __all__ = [
     "DIVERGENCES",
     "FORMS",
     "ClosedFormGrad",
+    "Complementary",
     "CrossEntropy",
     "Divergence",
     "Form",

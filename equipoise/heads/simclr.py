@@ -16,6 +16,7 @@ from torch import Tensor
 
 from equipoise.heads.head import Head, Sizes, TowerOutputs
 from equipoise.heads.mlp import mlp
+from equipoise.settings.bounds import bounded
 
 
 class SimCLRHead(Head):
@@ -23,8 +24,8 @@ class SimCLRHead(Head):
 
     @dataclass(frozen=True)
     class Config:
-        hidden: int = 4096
-        width: int = 256
+        hidden: int = bounded(4096, 1, 2**16)
+        width: int = bounded(256, 1, 2**16)
 
         def build(self, sizes: Sizes) -> SimCLRHead:
             return SimCLRHead(self, sizes)

@@ -18,6 +18,7 @@ from torch import Tensor
 
 from equipoise.heads.head import Head, Sizes, TowerOutputs
 from equipoise.heads.mlp import mlp
+from equipoise.settings.bounds import bounded
 
 
 class SimSiamHead(Head):
@@ -25,8 +26,8 @@ class SimSiamHead(Head):
 
     @dataclass(frozen=True)
     class Config:
-        width: int = 1024
-        bottleneck: int = 512
+        width: int = bounded(1024, 1, 2**16)
+        bottleneck: int = bounded(512, 1, 2**16)
 
         def build(self, sizes: Sizes) -> SimSiamHead:
             return SimSiamHead(self, sizes)

@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 
 from equipoise.heads.head import Head, Sizes, TowerOutputs
+from equipoise.settings.bounds import bounded
 from equipoise.types import Embeddings, UserError
 
 CHUNK = 256  # texts compared with the whole queue at once
@@ -33,7 +34,7 @@ class TextQueue(Head):
 
     @dataclass(frozen=True)
     class Config:
-        size: int = 65_536
+        size: int = bounded(65_536, 1, 2**24)
 
         def __post_init__(self) -> None:
             if self.size < 1:

@@ -18,6 +18,7 @@ from torch import Tensor
 
 from equipoise.interop.torchscript import is_torchscript, read_torchscript
 from equipoise.models.folder import read_tensors
+from equipoise.ops.out_of_memory import lacks_memory
 from equipoise.types import UserError
 
 WRAPPED = "state_dict"  # the key of a training checkpoint that holds the weights
@@ -40,7 +41,7 @@ def read_checkpoint(path: Path) -> dict[str, Tensor]:
     if (
         not isinstance(content, dict)
         or not content
-        or not all(isinstance(tensor, Tensor) for tensor in content.values())
+        or not all(isinstance(key, str) and isinstance(tensor, Tensor) for key, tensor in content.items())
     ):
         raise UserError(f"{path} holds no table of tensors, as a checkpoint does; give the model's state_dict")
     return {key: _exact(tensor, key, path) for key, tensor in _without_prefixes(content).items()}
@@ -58,8 +59,9 @@ def _unpickled(path: Path) -> Any:
         ) from None
     except OSError as error:
         raise UserError(f"cannot read weights from {path}: {error.strerror or error}") from None
-    except (RuntimeError, ValueError, EOFError, KeyError, IndexError, AttributeError, TypeError):
-        # the unpickler's own message would not help
+    except Exception as error:  # whatever a damaged archive or pickle leads to: its own message would not help
+        if lacks_memory(error):
+            raise
         raise UserError(f"cannot read weights from {path}: it is damaged, or no checkpoint") from None
 
 

@@ -21,10 +21,11 @@ from equipoise.interop.key_mapping import StateDict
 from equipoise.interop.open_clip import config as open_clip_config
 from equipoise.interop.open_clip import keys as open_clip_keys
 from equipoise.interop.plain_clip import PlainCLIP
-from equipoise.interop.strict_fields import Fields, read_json
+from equipoise.interop.strict_fields import Fields
 from equipoise.interop.tokenizer import find_tokenizer, require_tokenizer_fits
 from equipoise.interop.transformers import config as transformers_config
 from equipoise.interop.transformers import keys as transformers_keys
+from equipoise.io.json_files import read_json_table
 from equipoise.models.folder import CONFIG
 from equipoise.types import UserError
 
@@ -72,7 +73,7 @@ def read_foreign(path: str | Path, request: ImportRequest | None = None) -> Fore
 def _open_clip(folder: Path, weights: Path, request: ImportRequest) -> ForeignModel:
     if request.model:
         raise UserError(f"{folder / OPEN_CLIP} says what the model is; leave out --model {request.model}")
-    plain, text = open_clip_config.read_config(read_json(folder / OPEN_CLIP), str(folder / OPEN_CLIP))
+    plain, text = open_clip_config.read_config(read_json_table(folder / OPEN_CLIP), str(folder / OPEN_CLIP))
     plain = _prepared(plain, request)
     tokenizer = find_tokenizer(folder, request.tokenizer, plain.context, is_clip=not text.has_own_tokenizer)
     require_tokenizer_fits(tokenizer, plain.vocabulary, text.end, str(folder))
@@ -83,7 +84,7 @@ def _open_clip(folder: Path, weights: Path, request: ImportRequest) -> ForeignMo
 def _transformers(folder: Path, request: ImportRequest) -> ForeignModel:
     if request.model:
         raise UserError(f"{folder / TRANSFORMERS} says what the model is; leave out --model {request.model}")
-    config = read_json(folder / TRANSFORMERS)
+    config = read_json_table(folder / TRANSFORMERS)
     kind = config.get("model_type", "nothing")
     if kind != "clip":
         raise UserError(f"{folder / TRANSFORMERS}: this is a model of type {kind}, but only clip can be read")
@@ -129,7 +130,7 @@ def _config_of(state: StateDict, model: str, path: Path) -> Fields:
             f"give --model {likely}, or --model {likely}{QUICK}"
         )
     if model.endswith(".json"):
-        return read_json(Path(model))
+        return read_json_table(Path(model))
     config = named_config(model)
     if openai and not config["quick_gelu"]:
         raise UserError(f"{path} is OpenAI's, whose models have QuickGELU, but {model} has none; give {model}{QUICK}")
@@ -139,7 +140,7 @@ def _config_of(state: StateDict, model: str, path: Path) -> Fields:
 def _prepared(plain: PlainCLIP, request: ImportRequest) -> PlainCLIP:
     if not request.preprocess:
         return plain
-    fields = read_json(Path(request.preprocess))
+    fields = read_json_table(Path(request.preprocess))
     return replace(
         plain, preprocess=open_clip_config.read_preprocess(fields, plain.preprocess.size, request.preprocess)
     )
@@ -147,9 +148,11 @@ def _prepared(plain: PlainCLIP, request: ImportRequest) -> PlainCLIP:
 
 def _images(folder: Path) -> Fields:
     if (folder / IMAGES).is_file():
-        return read_json(folder / IMAGES)
-    if (folder / PROCESSOR).is_file() and "image_processor" in (fields := read_json(folder / PROCESSOR)):
-        return dict(fields["image_processor"])
+        return read_json_table(folder / IMAGES)
+    if (folder / PROCESSOR).is_file() and "image_processor" in (fields := read_json_table(folder / PROCESSOR)):
+        if isinstance(fields["image_processor"], dict):
+            return fields["image_processor"]
+        raise UserError(f"{folder / PROCESSOR}: image_processor must be a table; add {IMAGES}, or give --preprocess")
     raise UserError(
         f"{folder} does not say how images are prepared: {IMAGES} is missing; add it, or give --preprocess FILE"
     )

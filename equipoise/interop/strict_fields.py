@@ -5,25 +5,14 @@ Fields that are ignored in silence are how a model comes to give other vectors t
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Mapping
-from pathlib import Path
 from typing import Any
 
-from equipoise.settings.layers import suggestion
+from equipoise.settings.layers import shown, suggestion
 from equipoise.types import UserError
 
 Fields = dict[str, Any]
-
-
-def read_json(path: Path) -> Fields:
-    try:
-        table = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise UserError(f"cannot read {path}: {error}") from error
-    if not isinstance(table, dict):
-        raise UserError(f"{path} must hold a table of settings, not {type(table).__name__}")
-    return table
+LARGEST = 2**31 - 1
 
 
 def read_fields(
@@ -46,6 +35,7 @@ def read_fields(
 
 
 def _typed(value: Any, default: Any, where: str) -> Any:
+    _require_sane(value, where)
     if isinstance(default, float) and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
     wrong = not isinstance(value, type(default)) or isinstance(value, bool) != isinstance(default, bool)
@@ -56,8 +46,14 @@ def _typed(value: Any, default: Any, where: str) -> Any:
     return value
 
 
+def _require_sane(value: Any, where: str) -> None:
+    if isinstance(value, int) and abs(value) > LARGEST:
+        raise UserError(f"{where} is {shown(value)}, larger than a model can have")
+
+
 def positive_int(value: Any, where: str) -> int:
     """`value`, which must be a positive whole number."""
+    _require_sane(value, where)
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
         raise UserError(f"{where} must be a whole number from 1 on, not {value!r}")
     return value

@@ -40,10 +40,11 @@ class ModuleShell:
 
 
 def is_torchscript(path: Path) -> bool:
-    if not zipfile.is_zipfile(path):
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return any(name.endswith("/constants.pkl") for name in archive.namelist())
+    except Exception:  # no zip file, or one whose directory is damaged: not such an archive
         return False
-    with zipfile.ZipFile(path) as archive:
-        return any(name.endswith("/constants.pkl") for name in archive.namelist())
 
 
 def read_torchscript(path: Path) -> dict[str, Tensor]:
@@ -51,21 +52,30 @@ def read_torchscript(path: Path) -> dict[str, Tensor]:
         with zipfile.ZipFile(path) as archive:
             root = next(name for name in archive.namelist() if name.endswith("/data.pkl")).removesuffix("data.pkl")
             with archive.open(f"{root}data.pkl") as stream:
-                shell = _TensorUnpickler(stream, lambda key: archive.read(f"{root}data/{key}")).load()
+                shell = _TensorUnpickler(stream, lambda key: _stored(archive, f"{root}data/{key}")).load()
+        return dict(_tensors(shell, "", set()))
     except UserError as error:
         raise UserError(f"{path} is refused: {error}; nothing of it was run") from None
     except Exception:  # whatever a damaged archive or pickle leads to
         raise UserError(f"cannot read weights from {path}: it is damaged, or no archive of a model") from None
-    return dict(_tensors(shell, ""))
 
 
-def _tensors(value: Any, name: str) -> Iterator[tuple[str, Tensor]]:
+def _stored(archive: zipfile.ZipFile, name: str) -> bytes:
+    if archive.getinfo(name).compress_type != zipfile.ZIP_STORED:  # as torch never does: a little may become a lot
+        raise UserError(f"its {name} is compressed, as torch leaves none")
+    return archive.read(name)
+
+
+def _tensors(value: Any, name: str, seen: set[int]) -> Iterator[tuple[str, Tensor]]:
     if isinstance(value, Tensor):
         yield name, value
     elif isinstance(value, ModuleShell):
+        if id(value) in seen:
+            raise UserError(f"its module {name} lies in itself, or in two places")
+        seen.add(id(value))
         for attribute, inner in value.attributes.items():
             if attribute != "attn_mask":  # made from the context alone
-                yield from _tensors(inner, f"{name}.{attribute}" if name else attribute)
+                yield from _tensors(inner, f"{name}.{attribute}" if name else attribute, seen)
 
 
 class _TensorUnpickler(pickle.Unpickler):

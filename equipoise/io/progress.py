@@ -17,7 +17,7 @@ class Progress:
         self.steps, self.what, self.already = steps, what, already
         self._started = time.monotonic()
         self._last_line = -SECONDS_BETWEEN_LINES
-        self._bar = _bar() if sys.stderr.isatty() else None
+        self._bar = _bar() if sys.stderr is not None and sys.stderr.isatty() else None
 
     def __enter__(self) -> Progress:
         if self._bar:

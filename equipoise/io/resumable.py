@@ -22,6 +22,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from equipoise.io.atomic import replacing, write_text
+from equipoise.io.json_files import read_json_table
 from equipoise.io.progress import Progress
 from equipoise.types import UserError
 
@@ -73,10 +74,7 @@ def claim(folder: Path, note: Mapping[str, Any], name: str) -> None:
     if not file.exists():
         write_text(file, json.dumps(note, indent=2, ensure_ascii=False) + "\n")
         return
-    try:
-        stored = json.loads(file.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise UserError(f"{file} cannot be read; choose another folder") from error
+    stored = read_json_table(file, "choose another folder")
     if changed := [key for key in {**stored, **note} if stored.get(key) != note.get(key)]:
         raise UserError(
             f"{folder} was made with other settings ({', '.join(changed)}; see {file}); choose another folder"

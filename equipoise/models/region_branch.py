@@ -21,6 +21,7 @@ from torch import Tensor, nn
 
 from equipoise.data.source import REGION_MASK, REGIONS, TAGS, TAGS_MASK
 from equipoise.encoders.encoder import HasRear, ImageEncoder
+from equipoise.settings.bounds import bounded
 from equipoise.types import Batch, Features, UserError
 
 
@@ -29,8 +30,8 @@ class RegionBranch(nn.Module):
 
     @dataclass(frozen=True)
     class Config:
-        width: int = 0  # of the regions' features; 0: no branch
-        blocks: int = 3  # the last ones of a ViT; 0 for a ResNet: the attention pool alone
+        width: int = bounded(0, 0, 2**20)  # of the regions' features; 0: no branch
+        blocks: int = bounded(3, 0, 1000)  # the last ones of a ViT; 0 for a ResNet: the attention pool alone
 
         @property
         def cites(self) -> tuple[str, ...]:

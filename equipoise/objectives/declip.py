@@ -31,6 +31,7 @@ from equipoise.kernels import Scoring
 from equipoise.objectives.clip import CLIP
 from equipoise.objectives.objective import Objective
 from equipoise.objectives.self_supervised import simsiam
+from equipoise.settings.bounds import bounded
 from equipoise.settings.choice import choice
 from equipoise.targets import TARGETS, OneHot, Target
 from equipoise.types import Batch, Embeddings, Loss, UserError
@@ -48,9 +49,9 @@ class DeCLIP(Objective):
     simsiam_weight: float = 0.2
     words_weight: float = 0.2
     nearest_weight: float = 0.2
-    queue: int = 65_536
-    width: int = 1024  # of SimSiam's projector
-    bottleneck: int = 512  # of its predictor
+    queue: int = bounded(65_536, 1, 2**24)
+    width: int = bounded(1024, 1, 2**16)  # of SimSiam's projector
+    bottleneck: int = bounded(512, 1, 2**16)  # of its predictor
     target: Target = choice(TARGETS, "one_hot")
     form: Form = choice(FORMS, "cross_entropy")
     impl: str = "auto"

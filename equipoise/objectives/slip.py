@@ -21,6 +21,7 @@ from equipoise.kernels import Scoring
 from equipoise.objectives.clip import CLIP
 from equipoise.objectives.objective import Objective
 from equipoise.objectives.self_supervised import simclr
+from equipoise.settings.bounds import bounded
 from equipoise.settings.choice import choice
 from equipoise.targets import TARGETS, Target
 from equipoise.types import Batch, Embeddings, Loss, UserError
@@ -32,8 +33,8 @@ class SLIP(Objective):
 
     self_weight: float = 1.0
     self_temperature: float = 0.1
-    hidden: int = 4096  # widths of the projector
-    width: int = 256
+    hidden: int = bounded(4096, 1, 2**16)  # widths of the projector
+    width: int = bounded(256, 1, 2**16)
     target: Target = choice(TARGETS, "one_hot")
     form: Form = choice(FORMS, "cross_entropy")
     impl: str = "auto"

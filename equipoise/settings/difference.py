@@ -17,11 +17,10 @@ def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, tup
     return {key: (before.get(key), after.get(key)) for key in keys if before.get(key) != after.get(key)}
 
 
-def told(changes: Mapping[str, tuple[Any, Any]]) -> str:
-    """Describe the differences as part of a sentence."""
-    listed = [
-        f"{key} is {_value(old)} there and {_value(new)} here" for key, (old, new) in list(changes.items())[:MOST]
-    ]
+def told(changes: Mapping[str, tuple[Any, Any]], there: str = "there", here: str = "here") -> str:
+    """Describe the differences as part of a sentence; `there` and `here` say where the old and the new values are."""
+    first = list(changes.items())[:MOST]
+    listed = [f"{key} is {_value(old)} {there} and {_value(new)} {here}" for key, (old, new) in first]
     rest = len(changes) - len(listed)
     return ", ".join(listed) + (f", and {rest} more differ" if rest else "")
 

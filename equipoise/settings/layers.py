@@ -20,6 +20,9 @@ from equipoise.types import UserError
 
 DEEPEST = 32  # tables and lists within each other
 TOO_DEEP = f"tables and lists lie in each other more than {DEEPEST} deep; no setting is so deep"
+PART = r"""(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')"""
+DOTTED = re.compile(rf"#[^\n]*+|{PART}(?:[ \t]*+\.[ \t]*+{PART})*+")  # a comment, a key, or what looks like one
+MOST_PARTS = 100  # of a key that tomllib is given, which takes the square of the time
 
 
 @dataclass(frozen=True)
@@ -106,6 +109,7 @@ class LayeredTable:
 def parse(text: str, source: str, trusted: bool = False) -> Layer:
     """Parse TOML text into a layer; `source` names it in errors."""
     try:
+        require_short_keys(text)
         values = tomllib.loads(text)
         require_shallow(values)
     except RecursionError:
@@ -116,6 +120,16 @@ def parse(text: str, source: str, trusted: bool = False) -> Layer:
         line = at_line[1] if at_line else text.rstrip().count("\n") + 1
         raise UserError(f"{source}:{line}: not valid TOML: {message}") from error
     return Layer(source, values, {key: f"{source}:{line}" for key, line in key_lines(text).items()}, trusted)
+
+
+def require_short_keys(text: str) -> None:
+    """Raise RecursionError for a key with more parts than tomllib reads in a moment."""
+    if any(_parts(match[0]) > MOST_PARTS for match in DOTTED.finditer(text)):
+        raise RecursionError
+
+
+def _parts(dotted: str) -> int:
+    return len(re.findall(PART, dotted)) if len(dotted) > MOST_PARTS and dotted[0] != "#" else 1
 
 
 def require_shallow(values: Any) -> None:

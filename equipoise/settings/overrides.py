@@ -9,7 +9,7 @@ import tomllib
 from collections.abc import Iterable
 from typing import Any
 
-from equipoise.settings.layers import DEEPEST, TOO_DEEP, Layer, require_shallow, shown
+from equipoise.settings.layers import DEEPEST, TOO_DEEP, Layer, require_shallow, require_short_keys, shown
 from equipoise.settings.toml import Key, key_lines
 from equipoise.types import UserError
 
@@ -21,7 +21,7 @@ def command_line(overrides: Iterable[str], source: str) -> Layer:
     for text in overrides:
         _require_text(text)
         written, equals, value = text.partition("=")
-        key = _parsed_key(written)
+        key = _parsed_key(written, f"--set {_line(written)}")
         if not equals or not key:
             raise UserError(f"--set {_line(text)}: this is not of the form key=value; write for example --set a.b=100")
         place = f"--set {_line(written)}"
@@ -50,8 +50,12 @@ def _line(text: str) -> str:
     return text if text.isprintable() else text.encode("unicode_escape").decode()
 
 
-def _parsed_key(text: str) -> Key:
+def _parsed_key(text: str, place: str) -> Key:
     """A key as TOML reads it, dotted or quoted; empty where it is none."""
+    try:
+        require_short_keys(text)
+    except RecursionError:
+        raise UserError(f"{place[:60]}...: {TOO_DEEP}") from None
     try:
         tomllib.loads(f"{text} = 0")
     except (ValueError, RecursionError):
@@ -62,6 +66,7 @@ def _parsed_key(text: str) -> Key:
 def _parsed_value(text: str, place: str) -> Any:
     """A TOML value, or a bare word as text."""
     try:
+        require_short_keys(text)
         parsed = tomllib.loads(f"value = {text}")
         require_shallow(parsed)
     except RecursionError:

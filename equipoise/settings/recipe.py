@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import stat
 from collections.abc import Sequence
 from importlib.resources import files
 from itertools import takewhile
@@ -29,6 +30,7 @@ NAMED = 5  # recipes named in an error
 STORED = "config.toml"  # settings as models and runs store them, which are not trusted by whatever way they are read
 MOST_ANCESTORS = 32
 MOST_BYTES = 1 << 20  # of a recipe
+PIPES_OF_THE_SHELL = ("dev", "proc")  # where `/dev/stdin` and `<(command)` are
 
 
 def read_recipe(name_or_path: PathLike, overrides: Sequence[str] = ()) -> LayeredTable:
@@ -95,6 +97,8 @@ def header(name_or_path: PathLike) -> str:
 
 def _text(file: Path) -> str:
     try:
+        if stat.S_ISFIFO(os.stat(file).st_mode) and os.path.abspath(file).split(os.sep)[1] not in PIPES_OF_THE_SHELL:
+            raise UserError(f"{file}: this is a pipe, which may never end; give the path of a .toml file")
         with file.open("rb") as stream:
             content = stream.read(MOST_BYTES + 1)
         if len(content) > MOST_BYTES:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 
+from equipoise.ops.out_of_memory import lacks_memory
 from equipoise.types import UserError
 
 
@@ -20,5 +21,7 @@ def torch_device(name: str) -> torch.device:
     try:
         torch.zeros(1, device=device).item()
     except (RuntimeError, NotImplementedError) as error:
+        if lacks_memory(error):
+            raise
         raise UserError(f"device {name!r} cannot be used here; try auto, cpu or cuda") from error
     return device

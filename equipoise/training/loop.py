@@ -8,13 +8,14 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
+from equipoise.data.bad_records import tallies_to_json, tally_of_part
 from equipoise.data.batches import Batches
 from equipoise.data.prefetch import WORKER_ERRORS, lost_worker
 from equipoise.io.progress import Progress
 from equipoise.models.model import Model
 from equipoise.objectives import Objective
 from equipoise.training.batch_loss import NotFinite
-from equipoise.training.checkpoint.checkpoints import Checkpoints, is_due
+from equipoise.training.checkpoint.checkpoints import LOWER, Checkpoints, is_due
 from equipoise.training.checkpoint.state import RunProgress, TrainingState
 from equipoise.training.distributed.ranks import Ranks
 from equipoise.training.distributed.sharded_encoding import sharded_encoding
@@ -64,6 +65,7 @@ def train(
     checkpoints = Checkpoints(folder, config, settings, ranks)
     position = checkpoints.start(state, resume)
     _require_same_data(position, len(batches.source), folder)
+    _restore_count(batches, position, folder, ranks)
     with (
         MetricsLog(folder, position.records, position.step) if ranks.is_main else NullLogger() as log,
         Progress(settings.steps, already=position.step) if ranks.is_main else NullLogger() as progress,
@@ -71,14 +73,14 @@ def train(
         sharded_encoding(model, ranks, between=interrupt.give_up_together),
     ):
         run = _Run(
-            state, settings, evaluate, position, checkpoints, log, progress, interrupt, Throughput(position.seconds)
-        )
+            state, settings, evaluate, position, checkpoints, log, progress, interrupt, Throughput(position.seconds),
+            batches,
+        )  # fmt: skip
         try:
-            run.go(batches)
+            run.go()
         except NotFinite as error:
             raise UserError(
-                f"{error} at step {position.step + 1}, so training stopped; {checkpoints.last()}. "
-                "Try a lower training.learning_rate, a longer warm-up or training.clip_norm"
+                f"{error} at step {position.step + 1}, so training stopped; {checkpoints.last(position.step)}. {LOWER}"
             ) from error
         except WORKER_ERRORS as error:
             if sentence := lost_worker(error):
@@ -107,10 +109,11 @@ class _Run:
     progress: Progress | NullLogger
     interrupt: SignalHandler
     clock: Throughput
+    batches: Batches
 
-    def go(self, batches: Batches) -> None:
+    def go(self) -> None:
         self._evaluate_if_due()  # the run may have been stopped before it could
-        stream = batches.starting_at(self.position.step)
+        stream = self.batches.starting_at(self.position.step)
         while self.position.step < self.settings.steps:
             batch = self.interrupt.interruptible(lambda: next(stream, None))
             stopped, clock_says_save = self.interrupt.consensus(self.checkpoints.is_due_by_clock())
@@ -118,13 +121,14 @@ class _Run:
                 break
             if clock_says_save and self.position.step:
                 self._save()
-            self._step(replace(batch, moment=self._step_info(batches)))
+            self._step(replace(batch, moment=self._step_info()))
         if self.interrupt.consensus()[0] and self.position.step:
             self._save()
 
-    def _step_info(self, batches: Batches) -> StepInfo:
+    def _step_info(self) -> StepInfo:
         """What the next batch says of its step."""
-        return StepInfo(batches.seed, self.position.step + 1, self.settings.steps, _epoch(batches, self.settings))
+        epoch = _epoch(self.batches, self.settings)
+        return StepInfo(self.batches.seed, self.position.step + 1, self.settings.steps, epoch)
 
     def _step(self, batch: Batch) -> None:
         number = self.position.step + 1
@@ -169,6 +173,9 @@ class _Run:
             self.log.sync()
             position.seconds, position.records = self.clock.seconds(), len(self.log.records)
             position.captions_cut = self.interrupt.ranks.total(self.state.model.tokens.truncated)
+            # a batch may have come that no step was made with
+            counted = self.interrupt.ranks.gather_objects(self.batches.bad.before(position.step))
+            position.bad_records = tallies_to_json(counted)
             is_last = bool(self.interrupt) or position.step == self.settings.steps
             self.checkpoints.save(self.state, position, last_chance=is_last)
 
@@ -180,6 +187,17 @@ def _require_same_data(position: RunProgress, samples: int, folder: Path) -> Non
             "saved; bring the data back as it was, or start a new run"
         )
     position.samples = samples
+
+
+def _restore_count(batches: Batches, position: RunProgress, folder: Path, ranks: Ranks) -> None:
+    """Go on counting bad records, so that where a run was stopped does not decide whether they are too many."""
+    try:
+        batches.bad.tally = tally_of_part(position.bad_records, *ranks.share)
+    except ValueError as error:
+        raise UserError(
+            f"cannot continue from the newest checkpoint in {folder}: {error}; move it away to continue from the one "
+            "before it"
+        ) from None
 
 
 def _values(facts: StepResult, model: Model, clock: Throughput) -> dict[str, float]:

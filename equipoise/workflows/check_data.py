@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from equipoise.data.bad_records import printable
 from equipoise.data.contact_sheet import contact_sheet
 from equipoise.data.files import ClassShards
 from equipoise.data.files.check import check
@@ -22,20 +24,30 @@ from equipoise.io.progress import Progress
 from equipoise.workflows.subject import FilePart
 
 FAULTS_SHOWN = 10
+FEW_WORDS = 1024  # of a vocabulary
 SHEET_IMAGES, SHEET_SIZE, SHEET_CAPTIONS = 16, 192, 3
 
 
-def check_data(parts: Mapping[str, FilePart], out: Path, tokens: Path | None = None) -> bool:
-    """Read every record, print a summary and write it to `out`; returns whether all records are usable."""
-    count = _counter(tokens) if tokens else None
+def check_data(
+    parts: Mapping[str, FilePart], out: Path, tokens: Path | None = None, kind: CaptionTokenizer.Config | None = None
+) -> bool:
+    """Read every record, print a summary and write it to `out`; returns whether all records are usable.
+
+    Captions are judged by the tokenizer at `tokens`, or by one of a recipe's `kind`; where neither is known by the
+    strictest, WordPiece.
+    """
+    known = CaptionTokenizer.load(tokens, context=1 << 30) if tokens else None
+    judge = known or tokenizer_of_kind(kind or CaptionTokenizer.Config("wordpiece"))
+    leaves_nothing = judge.leaves_nothing if judge.size else None
+    count = _counter(known) if known else None
     sound = True
     for name, (settings, patterns) in parts.items():
         records = settings.records(patterns)
         with Progress(len(records), f"reading {name}".rstrip()) as progress:
-            summary = check(records, progress.update, count).summary()
+            summary = check(records, progress.update, count, leaves_nothing).summary()
         report, sheet = out / name / "check.json", out / name / "sheet.png"
         write_text(report, json.dumps(summary, indent=2, ensure_ascii=False) + "\n")
-        _print(name or ", ".join(patterns), summary)
+        _print(printable(name or ", ".join(patterns)), summary)
         pictures = f" and {sheet}" if _draw_sheet(records, sheet) else ""
         print(f"\nAll of it is in {report}{pictures}")
         sound = sound and not summary["unusable"]
@@ -56,8 +68,13 @@ def prepare_data(parts: Mapping[str, FilePart], folder: Path, settings: Prepare)
             print("Some could not be used: `equipoise data check` names them")
 
 
-def _counter(path: Path) -> Callable[[str], int]:
-    tokens = CaptionTokenizer.load(path, context=1 << 30)
+def tokenizer_of_kind(config: CaptionTokenizer.Config) -> CaptionTokenizer:
+    """A tokenizer that leaves nothing of the same captions as one of these settings that has learned from data: that
+    depends on how it reads letters, not on the words it knows."""
+    return CaptionTokenizer.from_config(replace(config, vocabulary=FEW_WORDS), ["a"])
+
+
+def _counter(tokens: CaptionTokenizer) -> Callable[[str], int]:
     return lambda caption: int(tokens(caption)[1].sum())
 
 

@@ -6,14 +6,16 @@ import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from equipoise.config import Run, load_run, load_stored
+from equipoise.config import Loaded, Run, load_run, load_stored
 from equipoise.evaluation.evaluate import evaluate
 from equipoise.evaluation.evaluator import EvalResult
 from equipoise.evaluation.robustness import Robustness, robustness
 from equipoise.io.atomic import write_text
 from equipoise.io.tables import print_tables
 from equipoise.models.folder import CONFIG, model_folder
+from equipoise.models.model import Model
 from equipoise.training.device import torch_device
+from equipoise.training.distributed.agreement import Facts, data_facts, model_facts, require_agreement
 from equipoise.training.distributed.process_group import process_group
 from equipoise.training.distributed.sharded_encoding import sharded_encoding
 from equipoise.training.distributed.wrap import device_of_rank
@@ -35,13 +37,17 @@ def evaluate_folder(
     """Evaluate a model folder on its own data or a recipe's; print, and write JSON to `out` if there is one. With
     `before`, another model folder, also the change of its accuracies. Under torchrun the ranks share the encoding."""
     with process_group() as ranks:
+        require_agreement(ranks, lambda: {"--device": device, "--split": split, "--before": before and str(before)})
         place = device_of_rank(torch_device(device), ranks)
-        other = _other_run(path, data, overrides)
+        other = _other_settings(path, data, overrides)
         loaded = [load_with_settings(folder, place) for folder in (path, before) if folder is not None]
-        run = other or loaded[0][1].run
+        settings = other or loaded[0][1]
+        run, models = settings.run, [model for model, _ in loaded]
+        require_agreement(ranks, lambda: settings.table)
         source = run.data.build(split)
+        require_agreement(ranks, lambda: {**data_facts(split, source), **_model_facts(models)})
         found = []
-        for model, _ in loaded:
+        for model in models:
             with sharded_encoding(model, ranks):
                 found.append(evaluate(model, source, run.evaluation))
         findings, *earlier = found
@@ -51,12 +57,19 @@ def evaluate_folder(
         ranks.barrier()
 
 
-def _other_run(path: Path, data: str | None, overrides: Sequence[str]) -> Run | None:
-    """The run whose data to evaluate on, where it is not the model's own as it was trained."""
+def _model_facts(models: Sequence[Model]) -> Facts:
+    """Facts about the models on which all ranks must agree."""
+    return {
+        f"{name} of model {n}": fact for n, model in enumerate(models, 1) for name, fact in model_facts(model).items()
+    }
+
+
+def _other_settings(path: Path, data: str | None, overrides: Sequence[str]) -> Loaded | None:
+    """The settings of the run whose data to evaluate on, where it is not the model's own as it was trained."""
     if data:
-        return load_run(data, overrides).run
+        return load_run(data, overrides)
     stored = model_folder(path) / CONFIG  # raises UserError for a model of another library, which has no data
-    return load_stored(stored, overrides).run if overrides else None
+    return load_stored(stored, overrides) if overrides else None
 
 
 def _report(

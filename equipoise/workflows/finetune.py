@@ -16,6 +16,7 @@ from equipoise.finetuning.layers import finetuning_layers
 from equipoise.finetuning.methods import DEFAULT, METHODS
 from equipoise.settings.recipe import find_recipe
 from equipoise.training.checkpoint.run_folder import holds_run, require_new
+from equipoise.training.distributed.agreement import require_agreement
 from equipoise.training.distributed.process_group import process_group
 from equipoise.training.distributed.ranks import Ranks
 from equipoise.types import UserError
@@ -49,6 +50,7 @@ def finetune(
         name = str(model)
         start = ranks.on_each(lambda: _start(name, out, resume))
         loaded = load_layers(*finetuning_layers(name, start.table, data, method, overrides))
+        require_agreement(ranks, lambda: {**loaded.table, "--out": out and str(out), "--resume": resume})
         folder = ranks.on_main(lambda: folder_for(loaded.run.name, out, resume))
         if METHODS[method].shifts:
             return _shift(loaded, start, folder, command, ranks)

@@ -12,6 +12,7 @@ from equipoise.evaluation.settings import Evaluation
 from equipoise.finetuning.comparison import START, Comparison
 from equipoise.io.progress import Progress
 from equipoise.models.model import Model
+from equipoise.training.distributed.agreement import Facts, data_facts, model_facts, require_agreement
 from equipoise.training.distributed.ranks import Ranks
 from equipoise.training.distributed.sharded_encoding import sharded_encoding
 from equipoise.training.distributed.wrap import device_of_rank
@@ -31,6 +32,7 @@ class Measurer:
         self.validation, self.test = (run.data.build(split) for split in ("validation", "test"))
         self.former, self.left_out = _former(run, start)
         self.numbers: dict[str, dict[str, dict[str, float]]] = {}
+        require_agreement(ranks, lambda: {**self._facts(), **model_facts(start.model)})
         self.prepare(start.model)
 
     def prepare(self, model: Model) -> Model:
@@ -64,6 +66,11 @@ class Measurer:
         tuning, best = self.run.finetuning, self.run.training.best
         before = self.numbers[VALIDATION][START][best]
         return Comparison(tuning.start, tuning.method, best, before, shares, scores, self.numbers, self.left_out)
+
+    def _facts(self) -> Facts:
+        """Facts about the data on which all ranks must agree."""
+        sources = {VALIDATION: self.validation, "test": self.test, **({FORMER: self.former[0]} if self.former else {})}
+        return {name: fact for split, source in sources.items() for name, fact in data_facts(split, source).items()}
 
     def _validated(self, model: Model) -> dict[str, float]:
         with sharded_encoding(model, self.ranks):

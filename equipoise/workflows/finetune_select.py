@@ -15,9 +15,11 @@ from equipoise.evaluation.evaluator import EvalResult
 from equipoise.finetuning.comparison import CHOSEN, START, TUNED, Comparison
 from equipoise.finetuning.wise_ft import interpolate_weights
 from equipoise.io.atomic import write_text
-from equipoise.models.folder import BEST, CHECKPOINTS, METRICS, WEIGHTS, read_tensors, step_folders
+from equipoise.io.json_files import read_json_table
+from equipoise.models.folder import BEST, CHECKPOINTS, METRICS, read_weights, step_folders
 from equipoise.models.model import Model
 from equipoise.training.distributed.ranks import Ranks
+from equipoise.types import UserError
 from equipoise.workflows.finetune_measure import Measurer
 from equipoise.workflows.load import build_model
 from equipoise.workflows.start_model import Start
@@ -43,7 +45,7 @@ def select_weights(
     model = measurer.prepare(build_model(run, tokens))
     start.begin(model, run)
     first = {name: tensor.detach().cpu().clone() for name, tensor in model.state_dict().items()}
-    last = run.lora.merged(read_tensors(tuned_folder(folder) / WEIGHTS))
+    last = run.lora.merged(read_weights(tuned_folder(folder)))
 
     def at(share: float) -> Model:
         model.load_state_dict(interpolate_weights(first, last, share))
@@ -84,11 +86,24 @@ def write_comparison(folder: Path, comparison: Comparison) -> None:
 
 def read_comparison(folder: Path) -> Comparison | None:
     path = folder / TUNING
-    return Comparison.from_json(json.loads(path.read_text(encoding="utf-8"))) if path.is_file() else None
+    if not path.is_file():
+        return None
+    stored = read_json_table(path)
+    try:
+        return Comparison.from_json(stored)
+    except (KeyError, TypeError) as error:
+        raise UserError(f"cannot read {path}: {error} is missing or of another kind; fine-tune anew") from None
 
 
 def tuned_folder(folder: Path) -> Path:
     """The checkpoint with the best weights on validation data after step 0; the last one where none beat the start."""
     best = folder / CHECKPOINTS / BEST
-    trained = best.is_dir() and json.loads((best / METRICS).read_text(encoding="utf-8"))["step"] > 0
+    trained = best.is_dir() and _step_of(best / METRICS) > 0
     return best if trained else step_folders(folder)[-1]
+
+
+def _step_of(metrics: Path) -> int:
+    step = read_json_table(metrics).get("step")
+    if not isinstance(step, int | float):
+        raise UserError(f"cannot read {metrics}: it does not say the step; fine-tune anew")
+    return int(step)

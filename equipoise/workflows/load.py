@@ -11,8 +11,18 @@ import torch
 from equipoise.config import Loaded, Run, load_settings, load_stored
 from equipoise.data.tokenizer import CaptionTokenizer, NoTokenizer
 from equipoise.interop import ImportRequest, is_foreign, read_foreign
-from equipoise.models.folder import CONFIG, WEIGHTS, fill_weights, model_folder, read_parts, read_tensors
+from equipoise.io.digests import verifying
+from equipoise.models.folder import (
+    CONFIG,
+    TOKENIZER,
+    WEIGHTS,
+    fill_weights,
+    model_folder,
+    read_parts,
+    read_weights,
+)
 from equipoise.models.model import Model
+from equipoise.models.shapes import require_shapes
 from equipoise.settings.trust import trusting
 from equipoise.training.device import torch_device
 from equipoise.types import UserError
@@ -26,6 +36,7 @@ def load(
     tokenizer: str = "",
     preprocess: str = "",
     trust: Sequence[str] = (),
+    verify: bool = True,
 ) -> Model:
     """The model of a folder that a run wrote, ready to encode: `eq.load("runs/demo")`. It stays on the processor
     unless `device` says otherwise: "cuda", or "auto" for a GPU where there is one.
@@ -34,9 +45,11 @@ def load(
     `model`, open_clip's name for what it holds; `tokenizer` and `preprocess` stand in for what is not beside it.
 
     A folder's settings may name Python classes of your own; they are imported only from the packages in `trust`, such
-    as `trust=("my_package",)`."""
+    as `trust=("my_package",)`.
+
+    The files of a model folder are compared with its digests.json; `verify=False` takes them as they are."""
     place = torch_device(str(device)) if device is not None else torch.device("cpu")
-    with trusting(trust):
+    with trusting(trust), verifying(verify):
         return load_with_settings(path, place, ImportRequest(model, tokenizer, preprocess))[0]
 
 
@@ -62,10 +75,13 @@ def _load_own(path: str | Path) -> tuple[Model, Loaded]:
     tokens, preprocess = read_parts(folder)
     loaded = load_stored(folder / CONFIG)
     run = loaded.run
+    if isinstance(tokens, NoTokenizer) and run.tokens.kind != "none":
+        raise UserError(f"{folder / TOKENIZER} is missing, without which texts cannot be read; bring it back")
+    require_shapes(lambda: build_model(run, tokens), folder / WEIGHTS)
     if preprocess.to_json() != run.preprocess.to_json():
         raise UserError(f"{folder}: preprocess.json and the preprocess table of config.toml disagree; mend one of them")
     model = build_model(run, tokens)
-    fill_weights(model, run.lora.merged(read_tensors(folder / WEIGHTS)), folder / WEIGHTS)
+    fill_weights(model, run.lora.merged(read_weights(folder)), folder / WEIGHTS)
     return model, loaded
 
 

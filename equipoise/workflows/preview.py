@@ -9,6 +9,8 @@ from equipoise.config import load_run
 from equipoise.io.progress import Progress
 from equipoise.types import UserError
 
+MOST_PIXELS = 2**28  # of a contact sheet, whose pictures are drawn at once and shown small
+
 
 def preview(recipe: str, overrides: Sequence[str], split: str, count: int, size: int, out: Path) -> None:
     """Write a contact sheet of a recipe's data."""
@@ -16,6 +18,8 @@ def preview(recipe: str, overrides: Sequence[str], split: str, count: int, size:
 
     if count < 1 or size < 1:
         raise UserError(f"a contact sheet needs at least 1 scene and 1 pixel, not --count {count} and --size {size}")
+    if count * size * size > MOST_PIXELS:
+        raise UserError(f"--count {count} pictures of --size {size} are over {MOST_PIXELS:,} pixels; choose fewer")
     source = load_run(recipe, overrides).run.data.build(split)
     chosen = range(min(count, len(source)))
     contact_sheet(source.images(chosen, size), [list(source.pair(index).captions) for index in chosen], out)

@@ -5,7 +5,6 @@ start/        the model before the first step, as a model folder of its own
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ import torch
 
 from equipoise.config import Loaded, Run, dump, load_settings
 from equipoise.interop import is_foreign
+from equipoise.io.json_files import kind_of, read_json_table
 from equipoise.models.folder import METRICS, model_folder, save_model, step_folders
 from equipoise.models.model import Model
 from equipoise.models.warm_start import load_start_weights
@@ -91,7 +91,8 @@ def set_temperature(model: Model, tau: float) -> None:
 
 
 def _metrics(path: Path) -> dict[str, float]:
-    try:
-        return dict(json.loads(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError) as error:
-        raise UserError(f"cannot read {path}: {error}") from error
+    metrics = read_json_table(path)
+    for name, value in metrics.items():
+        if not isinstance(value, int | float):
+            raise UserError(f"cannot read {path}: {name} is {kind_of(value)}, not a number")
+    return metrics

@@ -22,6 +22,7 @@ from equipoise.data.files.file_source import SPLITS, FileSettings
 from equipoise.data.files.infer_format import looks_like_data, settings_for
 from equipoise.data.files.paths import as_tuple
 from equipoise.data.source import Source
+from equipoise.data.tokenizer import CaptionTokenizer
 from equipoise.models.folder import CONFIG, model_folder
 from equipoise.models.model import Model
 from equipoise.settings.recipe import PREFIX, built_in_files, two_meanings
@@ -102,6 +103,11 @@ def find_parts(data: str, overrides: Sequence[str] = (), split: str | None = Non
     if not parts:
         raise UserError(f"{data}: this recipe names no files; say where the data is, for instance --set data.train=...")
     return parts
+
+
+def find_tokens(data: str, overrides: Sequence[str] = ()) -> CaptionTokenizer.Config | None:
+    """The settings of a recipe's tokenizer; None for files, which have none."""
+    return None if names_files(data) else load_run(data, overrides).run.caption_tokens()
 
 
 def find_run(data: str, recipe: str, overrides: Sequence[str]) -> Loaded:

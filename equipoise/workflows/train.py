@@ -8,12 +8,15 @@ from contextlib import nullcontext
 from pathlib import Path
 
 from equipoise.config import Loaded, load_run, load_stored
+from equipoise.data.keep.readable import readable
 from equipoise.finetuning.comparison import Comparison
 from equipoise.models.folder import CONFIG, step_folders, step_number
 from equipoise.reports.report import REPORT
 from equipoise.training.checkpoint.run_folder import holds_run, locked, require_new, require_same
+from equipoise.training.distributed.agreement import data_facts, require_agreement
 from equipoise.training.distributed.process_group import process_group, set_timeout
 from equipoise.training.distributed.ranks import Ranks
+from equipoise.training.memory import explaining_memory
 from equipoise.types import UserError
 from equipoise.workflows.clean.training import with_clean_pairs
 from equipoise.workflows.finetune_select import read_comparison, select_weights
@@ -28,6 +31,7 @@ def run_recipe(recipe: str, overrides: Sequence[str], out: Path | None, command:
     """Train by a recipe; with `resume`, go on with the run in `out`, if there is one. Returns the exit status."""
     with process_group() as ranks:
         loaded = load_run(recipe, overrides)
+        require_agreement(ranks, lambda: {**loaded.table, "--out": out and str(out), "--resume": resume})
         folder = ranks.on_main(lambda: folder_for(loaded.run.name, out, resume))
         return run_training(loaded, folder, command, resume, ranks)
 
@@ -37,14 +41,21 @@ def resume_folder(folder: Path, overrides: Sequence[str], command: str) -> int:
     with process_group() as ranks:
         if not (folder / CONFIG).is_file():
             raise UserError(f"{folder} holds no run to resume: there is no {CONFIG} in it; check the path")
-        return run_training(load_stored(folder / CONFIG, overrides), folder, command, resume=True, ranks=ranks)
+        loaded = load_stored(folder / CONFIG, overrides)
+        require_agreement(ranks, lambda: {**loaded.table, "--resume": str(folder)})
+        return run_training(loaded, folder, command, resume=True, ranks=ranks)
 
 
 def run_training(
     loaded: Loaded, folder: Path, command: str, resume: bool, ranks: Ranks, start: Start | None = None
 ) -> int:
     """Train, evaluate and report; returns 0, or 128 + its number if a signal ended the run. Raises UserError after a
-    run that was to make `start` better and did not."""
+    run that was to make `start` better and did not, and for want of memory."""
+    with explaining_memory(folder):
+        return _run_training(loaded, folder, command, resume, ranks, start)
+
+
+def _run_training(loaded: Loaded, folder: Path, command: str, resume: bool, ranks: Ranks, start: Start | None) -> int:
     set_timeout(ranks, loaded.run.training.rank_timeout)
     selected = None
     with locked(folder) if ranks.is_main else nullcontext():
@@ -66,7 +77,8 @@ def run_training(
             return 128 + outcome.signal
         try:
             selected = select_weights(loaded, start, model.tokens, folder, ranks) if start else None
-            test = loaded.run.data.build("test")
+            test = readable(loaded.run.data.build("test"), model.tokens)
+            require_agreement(ranks, lambda: data_facts("test", test))
             artifacts = collect_artifacts(loaded, model, outcome, command, test, ranks, selected)
             ranks.on_main(lambda: artifacts.write(folder))
         except KeyboardInterrupt:
@@ -94,7 +106,10 @@ def _is_finished(loaded: Loaded, folder: Path, resume: bool) -> bool:
         require_new(folder)
     checkpoints = step_folders(folder)
     far_enough = bool(checkpoints) and step_number(checkpoints[-1]) >= loaded.run.training.steps
-    return far_enough and (folder / REPORT).exists()
+    is_finished = far_enough and (folder / REPORT).exists()
+    if checkpoints and not is_finished:  # the settings so far: those beside the report may have been edited since
+        require_same(checkpoints[-1], load_stored(checkpoints[-1] / CONFIG).table, loaded.table)
+    return is_finished
 
 
 def require_better(comparison: Comparison | None, folder: Path) -> None:

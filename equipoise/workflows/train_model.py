@@ -10,14 +10,19 @@ import torch
 
 from equipoise.config import Loaded, Run, dump
 from equipoise.data.batches import Batches
-from equipoise.data.source import Source
+from equipoise.data.keep.readable import readable
+from equipoise.data.keep.record import record_captions
+from equipoise.data.source import Source, has_features
 from equipoise.data.tokenizer import CaptionTokenizer
 from equipoise.evaluation.evaluate import validate, validation_metrics
 from equipoise.io.atomic import write_text
+from equipoise.io.digests import renew_digest
 from equipoise.models.compatibility import require_compatible
 from equipoise.models.folder import CONFIG, read_parts, step_folders
 from equipoise.models.model import Model
+from equipoise.models.shapes import require_room
 from equipoise.reports.report import REPORT
+from equipoise.training.distributed.agreement import data_facts, model_facts, require_agreement
 from equipoise.training.distributed.ranks import Ranks
 from equipoise.training.distributed.wrap import device_of_rank
 from equipoise.training.freezing import named
@@ -37,12 +42,17 @@ def train_run(
     run, ranks = loaded.run, ranks or Ranks()
     device = device_of_rank(run.training.torch_device(), ranks)
     source = run.training_pairs()
+    require_agreement(ranks, lambda: data_facts("training", source))
     checkpoints = ranks.on_main(lambda: step_folders(folder))
+    ranks.on_main(lambda: record_captions(folder, source, run.keep.folder, resumed=bool(checkpoints)))
     torch.manual_seed(run.seed)
     if checkpoints:
-        tokens = read_parts(checkpoints[-1])[0]
+        tokens = ranks.on_main(lambda: read_parts(checkpoints[-1])[0])
     else:
         tokens = start.model.tokens if start else ranks.on_main(lambda: _new_tokens(run, source))
+    require_room(lambda: build_model(run, tokens))
+    if has_features(source):  # which has no other record in store for a bad one
+        source = readable(source, tokens)
     model = build_model(run, tokens)
     require_compatible(model, source)
     if start:
@@ -68,6 +78,7 @@ def train_run(
         augment=run.augment,
     )
     validation = run.data.build("validation")
+    require_agreement(ranks, lambda: {**data_facts("validation", validation), **model_facts(model)})
     _require_metric(run.training.best, validation_metrics(validation))
     if checkpoints:
         ranks.print(f"Going on from {checkpoints[-1]}")
@@ -89,6 +100,7 @@ def train_run(
 def _begin(folder: Path, loaded: Loaded, start: Start | None) -> None:
     (folder / REPORT).unlink(missing_ok=True)  # of a shorter run that is trained on
     write_text(folder / CONFIG, dump(loaded.table))
+    renew_digest(folder, CONFIG)  # of a finished run that is trained on
     if start:
         start.save(folder)
 

@@ -155,7 +155,7 @@ def test_finer_patches_are_those_of_the_vit_where_both_have_one():
     patch = F.conv2d(images[:, :, 2:10, 4:12], vit.patches.weight)[..., 0, 0]  # row 1, column 2
     moved = F.conv2d(images, vit.patches.weight, stride=2).flatten(2).mT[:, 5 + 2]
     torch.testing.assert_close(moved, patch, rtol=0, atol=1e-12)
-    with pytest.raises(UserError, match="a stride of 3 does not divide patches of 8 px; take 1, 2, 4, 8"):
+    with pytest.raises(UserError, match=r"a stride of 3 .* 8 px.* 1, 2, 4, 8"):
         FinerViT(vit, 3)
 
 

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from equipoise.analysis.auroc import auroc
-from equipoise.analysis.noise import NoiseEstimate, Pairs, log_ratios, read_noise
+from equipoise.analysis.noise import NoiseEstimate, Pairs, log_ratios, pooled, read_noise
 from equipoise.types import UserError
 
 
@@ -100,3 +100,22 @@ def test_some_doubt_is_left_where_no_noise_was_read():
 def test_one_image_is_one_sentence():
     with pytest.raises(UserError, match="only 1 image"):
         read_noise(Pairs(torch.ones(1, 2), torch.ones(1, 2), torch.zeros(1, dtype=torch.long)), inner)
+
+
+def test_judges_that_disagree_widen_the_interval():
+    alone = NoiseEstimate(0.3, (0.25, 0.37), 1.0, 1.0)
+    share, interval = pooled([alone, alone], [10, 10])
+    assert (share, *interval) == pytest.approx((0.3, 0.25, 0.37))
+    other = NoiseEstimate(0.4, (0.35, 0.47), 1.0, 1.0)
+    share, interval = pooled([alone, other], [10, 30])
+    mean = (0.3 + 3 * 0.4) / 4
+    variance = 2 * ((1 / 4) ** 2 * (0.3 - mean) ** 2 + (3 / 4) ** 2 * (0.4 - mean) ** 2)
+    assert share == pytest.approx(mean)
+    assert interval[0] == pytest.approx(mean - math.sqrt(0.05**2 + 1.96**2 * variance))
+    assert interval[1] == pytest.approx(mean + math.sqrt(0.07**2 + 1.96**2 * variance))
+    assert pooled([alone, other], [1, 0]) == (0.3, pytest.approx(alone.interval))  # a judge that knows nothing
+
+
+def test_the_pooled_interval_stays_between_nothing_and_all():
+    ends = [NoiseEstimate(0.0, (0.0, 0.02), 1.0, 1.0), NoiseEstimate(0.2, (0.1, 0.3), 1.0, 1.0)]
+    assert pooled(ends, [1, 1])[1][0] == 0.0

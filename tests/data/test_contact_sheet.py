@@ -41,3 +41,16 @@ def test_bad_input_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(UserError, match="cannot write"):
         contact_sheet(torch.zeros(1, 3, 8, 8, dtype=torch.uint8), [["one"]], tmp_path / "file" / "sheet.png")
+
+
+def test_a_title_and_a_legend_stand_above(tmp_path: Path) -> None:
+    red = torch.zeros(1, 3, 8, 8, dtype=torch.uint8)
+    red[:, 0] = 255
+    contact_sheet(red, [["one"]], tmp_path / "plain.png")
+    contact_sheet(red, [["one"]], tmp_path / "sheet.png", title="Wrong", legend="what the numbers mean " * 5)
+    with Image.open(tmp_path / "plain.png") as plain, Image.open(tmp_path / "sheet.png") as sheet:
+        added = sheet.height - plain.height
+        assert added > 2 * GAP
+        assert sheet.width == plain.width
+        assert sheet.getpixel((GAP + 5, GAP + added + 5)) == (255, 0, 0)
+        assert min(sheet.crop((0, 0, sheet.width, GAP + added)).convert("L").getdata()) < 100

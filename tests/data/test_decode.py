@@ -9,6 +9,7 @@ import pytest
 import torch
 from PIL import Image
 
+from equipoise.data import decode
 from equipoise.data.decode import read_image
 from equipoise.types import UserError
 
@@ -85,6 +86,18 @@ def test_unreadable_files_are_named(content, fault, tmp_path):
         path.write_bytes(content)
     with pytest.raises(UserError, match=rf"a\.jpg: .*{fault}"):
         read_image(path)
+
+
+@pytest.mark.parametrize("mode", ["P", "RGBA", "LA", "I;16", "CMYK", "RGB"])
+def test_pictures_of_many_strips(mode, monkeypatch):
+    """What is converted a strip at a time is what is converted at once."""
+    pixels = np.random.default_rng(0).integers(0, 256, (37, 23, 4), dtype=np.uint8)
+    wide = pixels[..., 0].astype(np.uint16) * 256
+    image = Image.fromarray(wide) if mode == "I;16" else Image.fromarray(pixels).convert(mode)
+    image.info |= {"transparency": 3} if mode == "P" else {}
+    whole = read_image(image)
+    monkeypatch.setattr(decode, "STRIP", 100)
+    assert torch.equal(read_image(image), whole)
 
 
 @pytest.mark.parametrize("limit", [30, 60, 99])  # Pillow itself stops at twice its limit, and warns above it

@@ -13,6 +13,7 @@ from itertools import islice
 from multiprocessing import resource_sharer
 
 import pytest
+import torch
 
 from equipoise.data.prefetch import lost_worker, prefetch
 from equipoise.types import UserError
@@ -73,6 +74,23 @@ def test_a_stall_ends_in_a_sentence(workers):
     with pytest.raises(UserError, match=r"no batch came within 1 s, so the run ends"):
         next(made)
     assert time.monotonic() - started < 20
+
+
+def pid_in_a_tensor(number: int) -> torch.Tensor:
+    return torch.tensor([os.getpid(), number])
+
+
+@pytest.mark.slow
+def test_a_worker_stopped_while_it_hands_over_is_a_stall():
+    """Its message is there, but the tensor comes by a socket, which torch reads without a timeout."""
+    made = prefetch(pid_in_a_tensor, 0, 1, timeout=1)
+    reader = int(next(made)[0])
+    time.sleep(1.0)  # for the next ones to be announced
+    os.kill(reader, signal.SIGSTOP)
+    with pytest.raises(UserError, match=r"no batch came within 1 s, so the run ends"):
+        list(islice(made, 5))
+    with pytest.raises(ProcessLookupError):
+        os.kill(reader, 0)
 
 
 def test_a_death_ends_in_a_sentence():

@@ -34,6 +34,6 @@ def test_seeds_and_epochs_have_orders_of_their_own() -> None:
 
 
 def test_a_batch_larger_than_the_data_is_refused() -> None:
-    with pytest.raises(UserError, match="batch_size 17 is larger than the 16 training samples; use a smaller one"):
+    with pytest.raises(UserError, match="batch_size 17 is larger than the 16 training samples"):
         EpochSampler(16, 17, 0)
     assert sorted(EpochSampler(16, 16, 0).batch(3)) == list(range(16))

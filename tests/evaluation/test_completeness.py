@@ -47,7 +47,7 @@ def test_objects_of_a_file_in_cocos_form(tmp_path, scenes):
     path.write_text(json.dumps(COCO))
     assert read_objects(path) == {"000000000001": ("fire hydrant", "dog", "car"), "000000000002": ("dog",)}
     path.write_text(json.dumps({**COCO, "categories": []}))
-    with pytest.raises(UserError, match='entry 0 of "annotations" has the category_id 5, which "categories"'):
+    with pytest.raises(UserError, match='entry 0 of "annotations" has the category_id 5'):
         read_objects(path)
     with pytest.raises(UserError, match="cannot be read"):
         read_objects(tmp_path / "absent.json")

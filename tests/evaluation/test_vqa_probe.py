@@ -115,7 +115,7 @@ def test_the_most_frequent_answers_and_what_they_leave_out():
     assert frequent_answers(SCORES, 2) == ["no", "2"]
     assert answerable(SCORES, ["2"]).tolist() == [1]
     assert answerable(SCORES, ["no", "2"]).tolist() == [0, 1, 2, 3]
-    with pytest.raises(UserError, match='the same answer, "yes", so there is nothing to learn'):
+    with pytest.raises(UserError, match='the same answer, "yes"'):
         frequent_answers(SCORES[:1] * 3, 9)
 
 

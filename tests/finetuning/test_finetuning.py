@@ -75,9 +75,7 @@ def test_a_model_begins_with_anothers_weights_but_for_heads():
 def test_a_model_of_another_shape_does_not_begin():
     model = small_model(Sphere(8))
     before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
-    with pytest.raises(
-        UserError, match=r"not that of runs/start: image_readout.projection is 16×16, not 16×8; .* leave "
-    ):
+    with pytest.raises(UserError, match=r"not that of runs/start: image_readout.projection is 16×16, not 16×8"):
         load_start_weights(model, small_model().state_dict(), "runs/start")
     assert all(torch.equal(before[name], now) for name, now in model.state_dict().items())
 
@@ -97,7 +95,7 @@ def test_whose_settings_count_where():
 
 
 def test_a_method_that_is_not_there_is_said():
-    with pytest.raises(UserError, match='there is no method "wiseft" to fine-tune with; did you mean wise-ft'):
+    with pytest.raises(UserError, match=r'there is no method "wiseft".*wise-ft'):
         finetuning_layers("runs/start", {}, "demo", "wiseft", ())
 
 
@@ -132,7 +130,7 @@ def test_of_equal_scores_the_nearest_to_the_start_is_kept():
 
 
 def test_a_mixup_needs_geodesics_before_anything_is_made():
-    with pytest.raises(UserError, match="mixes points along geodesics, which the space TokenSets has not"):
+    with pytest.raises(UserError, match="mixes points along geodesics"):
         load_run("filip-scenes", ["objective.name=m3mix"])
     off = ["objective.name=m3mix", *(f"objective.{term}_weight=0.0" for term in ("m2", "v", "l", "vl"))]
     assert not load_run("filip-scenes", off).run.objective.mixes

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import equipoise as eq
-from equipoise.forms import StackedForms
+from equipoise.forms import Complementary, StackedForms
 from equipoise.targets import OneHot, Smoothed
 
 SPACE = eq.Sphere(8)
@@ -100,3 +100,31 @@ def test_forms_together_are_the_forms_apart(impl):
 def test_bad_settings_get_a_sentence():
     with pytest.raises(eq.UserError, match="among must be one of all, negatives, not 'some'"):
         eq.Divergence("kl", among="some")
+
+
+@pytest.mark.parametrize("impl", ["eager", "tiled"])
+def test_complementary_loss_equals_the_paper_read_aloud(impl):
+    u, v = points()
+    logits = math.exp(1.3) * u @ v.T
+    expected = 0.0
+    for rows in (logits.softmax(1), logits.T.softmax(1)):
+        expected -= sum(math.log(1 - float(rows[i, j])) for i in range(7) for j in range(7) if i != j) / 7 / 2
+    got = eq.contrast(u, v, space=SPACE, target=OneHot(), form=Complementary(), log_scale=1.3, impl=impl, tile=3)
+    assert float(got) == pytest.approx(expected, abs=1e-12)
+    u.requires_grad_()
+    assert torch.autograd.gradcheck(
+        lambda x: eq.contrast(
+            x, v, space=SPACE, target=OneHot(), form=Complementary(), log_scale=1.3, impl=impl, tile=3
+        ),
+        u,
+    )
+
+
+def test_a_negative_that_takes_all_costs_a_finite_sum():
+    u = torch.eye(3, dtype=torch.float64)
+    v = u.roll(1, 0).requires_grad_()
+    loss = eq.contrast(u, v, space=eq.Sphere(3), target=OneHot(), form=Complementary(), log_scale=math.log(100.0))
+    loss.backward()
+    assert math.isfinite(float(loss))
+    assert v.grad is not None
+    assert torch.isfinite(v.grad).all()

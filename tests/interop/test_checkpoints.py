@@ -83,15 +83,15 @@ def test_half_precision_weights_are_the_same_numbers_in_float32(tmp_path: Path, 
 def test_double_precision_would_lose_digits_and_is_refused(tmp_path: Path, peer, beside):
     state = {**peer.state_dict(), "text_projection": peer.text_projection.detach().double()}
     torch.save(state, tmp_path / "double.pt")
-    with pytest.raises(UserError, match=r"double\.pt: text_projection is float64, which float32 cannot hold"):
+    with pytest.raises(UserError, match=r"double\.pt: text_projection is float64"):
         eq.load(tmp_path / "double.pt", **beside)
 
 
 def test_weights_alone_need_a_word_about_their_activation(tmp_path: Path, peer):
     torch.save(peer.state_dict(), tmp_path / "plain.pt")
-    with pytest.raises(UserError, match=r"do not say whether they were trained with QuickGELU; give --model NAME, or"):
+    with pytest.raises(UserError, match=r"do not say whether they were trained with QuickGELU"):
         eq.load(tmp_path / "plain.pt")
-    with pytest.raises(UserError, match="--model ViT-B-33 is unknown; give one of ViT-B-32, ViT-B-16"):
+    with pytest.raises(UserError, match=r"--model ViT-B-33 .*ViT-B-32, ViT-B-16"):
         eq.load(tmp_path / "plain.pt", model="ViT-B-33")
 
 
@@ -223,7 +223,7 @@ def test_openais_weights_are_known_by_their_entries_and_have_quick_gelu(open_cli
     ids = open_clip.tokenizer.SimpleTokenizer()(CAPTIONS)
     assert torch.equal(ours.tokens(CAPTIONS, pad_to_context=True)[0], ids)
     assert is_clip_tokenizer(ours.tokens)
-    with pytest.raises(UserError, match="whose models have QuickGELU, but ViT-B-32 has none; give ViT-B-32-quickgelu"):
+    with pytest.raises(UserError, match=r"ViT-B-32 has none.*ViT-B-32-quickgelu"):
         eq.load(tmp_path / "openai.pt", model="ViT-B-32")
     with pytest.raises(UserError, match=r"nothing was loaded: .*visual\.conv1\.weight is 128×3×16×16, not 768×3×32×32"):
         eq.load(tmp_path / "openai.pt", model="ViT-B-32-quickgelu")
@@ -252,9 +252,7 @@ def test_clips_vocabulary_is_asked_for_where_it_is_not(monkeypatch, tmp_path: Pa
 
 def test_a_name_of_the_hub_without_a_network_is_one_sentence(monkeypatch):
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
-    with pytest.raises(
-        UserError, match=r"hf-hub:nobody/nothing cannot be fetched from the hub \(.*give a local folder"
-    ):
+    with pytest.raises(UserError, match=r"hf-hub:nobody/nothing .*local folder"):
         eq.load("hf-hub:nobody/nothing")
     with pytest.raises(UserError, match="hf-hub:a/b/c cannot be fetched"):
         eq.load("hf-hub:a/b/c")

@@ -94,13 +94,13 @@ def test_a_program_that_gives_other_vectors_is_not_handed_over(monkeypatch, tmp_
 
 
 def test_what_is_no_graph_is_refused(tmp_path: Path):
-    with pytest.raises(UserError, match="read out at class tokens, but the readout is a CodeBookReadout"):
+    with pytest.raises(UserError, match="read out at class tokens"):
         EXPORTS["onnx"](small_model(readout="code_book"), tmp_path)
     from equipoise.encoders.precomputed import PrecomputedText
 
     model = small_model().float()
     model.text_encoder = PrecomputedText.Config(width=16).build(40, 8)
-    with pytest.raises(UserError, match="ONNX is written of TextTransformer, not of a PrecomputedText"):
+    with pytest.raises(UserError, match="not of a PrecomputedText"):
         EXPORTS["onnx"](model, tmp_path)
 
 
@@ -108,8 +108,8 @@ def test_what_is_no_graph_is_refused(tmp_path: Path):
 def test_packages_that_are_not_installed_are_named(monkeypatch, tmp_path: Path):
     model = with_words(small_model())
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
-    with pytest.warns(UserWarning, match=r"text\.onnx was not checked, for onnxruntime is not installed"):
+    with pytest.warns(UserWarning, match=r"text\.onnx was not checked.*onnxruntime"):
         EXPORTS["onnx"](model, tmp_path)
     monkeypatch.setitem(sys.modules, "onnx", None)
-    with pytest.raises(UserError, match=r"needs the package onnx; pip install 'equipoise\[onnx\]'"):
+    with pytest.raises(UserError, match=r"needs the package onnx"):
         EXPORTS["onnx"](model, tmp_path)

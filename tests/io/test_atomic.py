@@ -97,7 +97,7 @@ def test_a_full_disk_is_one_sentence_and_the_old_file_stays(
 
 def test_a_file_where_a_folder_should_be_is_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(UserError, match=r"cannot write .*file/note\.txt: .*; free some space or choose another folder"):
+    with pytest.raises(UserError, match=r"cannot write .*file/note\.txt: "):
         write_text(tmp_path / "file" / "note.txt", "text")
 
 
@@ -111,7 +111,7 @@ def test_a_disk_that_refuses_is_one_sentence_about_the_whole(tmp_path):
             write_text(temporary / "inner", "x" * 100)
 
     try:
-        with pytest.raises(UserError, match=r"cannot write \S*/it: File too large; free some space"):
+        with pytest.raises(UserError, match=r"cannot write \S*/it: File too large"):
             write()
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))

@@ -205,7 +205,7 @@ def test_a_form_that_needs_all_logits_is_eager_or_refused():
     eager = contrast(u, u, **{**parts, "form": CrossEntropy()}, impl="eager")
     assert torch.equal(contrast(u, u, **parts), eager)
     for impl in ("tiled", "fused"):
-        with pytest.raises(UserError, match=f'impl="{impl}" is not possible: the form OfTheWhole needs all logits'):
+        with pytest.raises(UserError, match=f'impl="{impl}" .*OfTheWhole'):
             contrast(u, u, **parts, impl=impl)
 
 
@@ -246,7 +246,7 @@ def test_a_guide_that_is_not_finite_is_a_sentence():
     regions[3, 0] = math.nan
     embeddings = Embeddings(image=points, text=points, regions=regions, tags=points)
     target = Softened().bind(embeddings, None, log_scale=1.0, space=Sphere(4))
-    with pytest.raises(UserError, match="the points of a guide have a number that is not finite, first in row 3"):
+    with pytest.raises(UserError, match=r"guide .*not finite.*row 3"):
         contrast(points, points, space=Sphere(4), target=target, form=Divergence(), log_scale=1.0)
 
 

@@ -25,7 +25,10 @@ from equipoise.models.model import Model
 from equipoise.types import UserError
 from equipoise.workflows import build_model, load
 
-FILES = ["README.md", "config.toml", "metrics.json", "model.safetensors", "preprocess.json", "tokenizer.json"]
+FILES = [
+    *("README.md", "config.toml", "digests.json", "metrics.json"),
+    *("model.safetensors", "preprocess.json", "tokenizer.json"),
+]
 
 
 @pytest.fixture

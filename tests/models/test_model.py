@@ -73,7 +73,7 @@ def test_forward_fills_the_roles_asked_for(model: Model, batches: Batches) -> No
     assert isinstance(embeddings, Embeddings)
     assert set(embeddings.roles()) == {"image", "text"}
     assert embeddings.image.requires_grad
-    with pytest.raises(UserError, match="this model cannot produce regions, which the objective needs"):
+    with pytest.raises(UserError, match="this model cannot produce regions"):
         model(batch, ("image", "text", "tags", "regions"))
 
 

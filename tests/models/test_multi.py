@@ -43,7 +43,7 @@ def test_the_context_holds_class_tokens_and_words_together(run):
         points = model.encode_text(words)
     assert model.tokenizer.truncated == 1
     torch.testing.assert_close(points.view(3, 4).norm(dim=-1), torch.ones(3))
-    with pytest.raises(UserError, match="texts are 11 tokens wide but the text tower has a context of 10"):
+    with pytest.raises(UserError, match=r"11 tokens.*context of 10"):
         model.text_encoder(torch.ones(1, 9, dtype=torch.long), torch.ones(1, 9, dtype=torch.bool))
 
 

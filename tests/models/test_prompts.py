@@ -256,7 +256,7 @@ def test_prompts_start_from_the_words_of_the_model_they_are_added_to():
 
 
 def test_mistakes_are_sentences():
-    with pytest.raises(UserError, match=r"prompts\.depth is 9, but the image tower has 3 blocks"):
+    with pytest.raises(UserError, match=r"prompts\.depth is 9"):
         prompted(2, 9)
     with pytest.raises(UserError, match="length must be at least 0"):
         Prompts.Config(-1)
@@ -265,7 +265,7 @@ def test_mistakes_are_sentences():
     for image, name in (("resnet-nano", "ResNet"), ("swin-nano", "Swin"), ("precomputed", "PrecomputedImage")):
         with pytest.raises(UserError, match=f"image is a {name}, which takes no prompts"):
             little("prompts.length=2", "prompts.depth=1", f"image.name={image}", "preprocess.size=64")
-    with pytest.raises(UserError, match="but 4 prompts leave 4 of it to captions; set it to 10 or more"):
+    with pytest.raises(UserError, match="but 4 prompts leave 4 of it to captions"):
         load_run("clip-scenes", ["tokens.context=8", "prompts.length=4"])
-    with pytest.raises(UserError, match=r"4 prompts leave .* or choose fewer class tokens \(space\.m\) and prompts"):
+    with pytest.raises(UserError, match=r"4 prompts leave .*\(space\.m\)"):
         load_run("scenes-multi-64x8", ["tokens.context=10", "prompts.length=4"])

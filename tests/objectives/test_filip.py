@@ -59,13 +59,13 @@ def test_a_model_compares_what_it_encodes_as_filip_does():
 
 
 def test_what_does_not_fit_is_refused():
-    with pytest.raises(UserError, match=r"Sphere has points of one; set space.name to token_sets"):
+    with pytest.raises(UserError, match=r"Sphere has points of one"):
         small_model(Sphere(16), readout="token_set")
     u = Sphere(8).project(torch.randn(3, 8))
     with pytest.raises(UserError, match="FILIP compares sets of vectors"):
         FILIP()(Embeddings(image=u, text=u), log_scale=1.0, space=Sphere(8))
     readout = TokenSet.Config().build(4, TokenSets(4, 2), "text")
-    with pytest.raises(UserError, match=r"text tower gives 3 tokens, but the space has room for 2; set space.m"):
+    with pytest.raises(UserError, match=r"text tower gives 3 tokens"):
         readout(Features(classes=torch.zeros(1, 1, 4), tokens=torch.zeros(1, 3, 4)))
     with pytest.raises(UserError, match="gives class tokens alone"):
         readout(Features(classes=torch.zeros(1, 1, 4)))

@@ -294,7 +294,7 @@ def test_what_cannot_be_mixed_gets_a_sentence():
     sets = TokenSets(3, 2)
     u, v = points(3, 0, sets)
     for reading in READINGS:
-        with pytest.raises(UserError, match="the space TokenSets has no geodesics to mix along; choose one that has"):
+        with pytest.raises(UserError, match="the space TokenSets has no geodesics to mix along"):
             M3Mix(m2_scale=0.0, reading=reading)(Embeddings(u, v), log_scale=T, space=sets)
-    with pytest.raises(UserError, match="m² learns a logit scale of its own, which the embeddings do not have"):
+    with pytest.raises(UserError, match="m² learns a logit scale of its own"):
         M3Mix()(Embeddings(*points(3)), log_scale=T, space=SPACE)

@@ -172,14 +172,12 @@ def test_bad_settings_get_a_sentence(settings, sentence):
 
 def test_missing_guides_get_a_sentence():
     u, v, r, _ = points(4)
-    with pytest.raises(UserError, match="the guide looks at 'tags', which the embeddings do not have"):
+    with pytest.raises(UserError, match="the guide looks at 'tags'"):
         SoftCLIP()(Embeddings(u, v, regions=r), log_scale=T, space=SPACE)
-    with pytest.raises(UserError, match="there is no 'image_vectors' to guide the target; choose among image, text"):
+    with pytest.raises(UserError, match=r"there is no 'image_vectors' .*image, text"):
         SoftCLIP(guide=GUIDES["vectors"])(Embeddings(u, v), log_scale=T, space=SPACE)
     batch = with_side(4, image_vectors=torch.zeros(4, 2, 3), text_vectors=torch.zeros(4, 3))
-    with pytest.raises(
-        UserError, match=r"'image_vectors' has the shape \[4, 2, 3\]; a guide needs one vector a sample"
-    ):
+    with pytest.raises(UserError, match=r"'image_vectors' has the shape \[4, 2, 3\]"):
         SoftCLIP(guide=GUIDES["vectors"])(Embeddings(u, v), batch, log_scale=T, space=SPACE)
 
 

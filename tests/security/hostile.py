@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from equipoise.cli import main
+from equipoise.io.digests import renew_digest
 
 # Every command that takes a model folder: {model} and {coded} are such folders, {run} one whose run is not finished.
 COMMANDS = {
@@ -58,6 +59,7 @@ def with_table(folder: Path, table: str, text: str) -> None:
             rf"^\[{table}(\.[^\]]*)?\]\n.*?(?=^\[|\Z)", "", config.read_text(), flags=re.DOTALL | re.MULTILINE
         )
         config.write_text(f"{kept}\n[{table}]\n{text}\n")
+        renew_digest(config.parent, config.name)  # as whoever means harm would
 
 
 def copied(folder: Path, place: Path, table: str, text: str) -> Path:

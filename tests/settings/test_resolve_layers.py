@@ -69,9 +69,9 @@ def test_errors_name_the_layer_that_is_to_blame(layered: Callable[..., Any], tmp
         layered("seed = 1", "seed = 'x'")
     with pytest.raises(UserError, match=r"0\.toml:1: \"training\" must be a table"):
         layered("training = 3", "training.steps = 2")
-    with pytest.raises(UserError, match=r'^--set training.stepz: unknown key "training.stepz"; did you mean "steps"'):
+    with pytest.raises(UserError, match=r'^--set training.stepz: unknown key "training.stepz".*"steps"'):
         layered("", overrides=("training.stepz=1",))
-    with pytest.raises(UserError, match=r'^--set tranning.steps: unknown key "tranning"; did you mean "training"'):
+    with pytest.raises(UserError, match=r'^--set tranning.steps: unknown key "tranning".*"training"'):
         layered("", overrides=("tranning.steps=1",))
     with pytest.raises(
         UserError, match=r'^--set training.steps: "training.steps" must be a whole number, found "many"'
@@ -101,7 +101,7 @@ def test_a_component_from_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert target("mylab_targets:preset")[0].size == 7
     assert target("mylab_targets:Owner")[0].depth == 2
     assert target("mylab_targets:Owner.Config", "depth = 5")[0].depth == 5
-    with pytest.raises(UserError, match=r'my\.toml:3: unknown key "objective.target.sise"; did you mean "size"'):
+    with pytest.raises(UserError, match=r'my\.toml:3: unknown key "objective.target.sise".*"size"'):
         target("mylab_targets:Mine", "sise = 4")
     for name, reason in [
         ("no_such_lab:Mine", "cannot import .* No module named"),

@@ -52,7 +52,10 @@ def test_what_the_data_knows_of_its_noise_is_measured(scenes_audit):
 def test_pictures_and_neighbours(scenes_audit):
     folder, _ = scenes_audit
     assert {"wrong.png", "duplicates.png"} <= {path.name for path in folder.iterdir()}
-    assert [row["kind"] for row in rows(folder / "neighbours.csv")] == ["alike"] * 5 + ["fits"] * 5
+    kinds = [row["kind"] for row in rows(folder / "neighbours.csv")]
+    assert kinds[-5:] == ["fits"] * 5
+    assert 0 < len(kinds[:-5]) <= 5
+    assert set(kinds[:-5]) <= {"copy", "near copy"}
     assert all(row["key"] != row["other_key"] for row in rows(folder / "neighbours.csv"))
 
 

@@ -12,6 +12,7 @@ import pytest
 from PIL import Image
 
 from equipoise.cli import main
+from equipoise.data.tokenizer import CaptionTokenizer
 
 pytest.importorskip("webdataset")
 
@@ -37,6 +38,25 @@ def test_check_a_shard(tmp_path, capsys):
     report = json.loads((tmp_path / "out" / "check.json").read_text())
     assert (report["records"], report["usable"], report["images that are copies"]) == (3, 2, 1)
     assert Image.open(tmp_path / "out" / "sheet.png").width > 300
+
+
+def test_captions_are_judged_by_the_tokenizer_that_is_known(tmp_path, capsys):
+    """Of bare files by WordPiece, which is the strictest; of a recipe by its own; by --tokens where it is given."""
+    path = write_shard(tmp_path / "a.tar", {"x.txt": b"a cat", "y.txt": "\u200b".encode()})
+    recipe, out = tmp_path / "mine.toml", ["--out", str(tmp_path / "out")]
+    recipe.write_text(f'[data]\nname = "shards"\ntrain = "{path}"\n')
+    CaptionTokenizer.train(["a cat"], CaptionTokenizer.Config(vocabulary=600)).save(tmp_path)
+    assert main(["data", "check", str(path), *out]) == 1
+    assert "a.tar, record y: the tokenizer leaves nothing of the caption" in capsys.readouterr().out
+    assert main(["data", "check", str(recipe), *out]) == 0
+    assert main(["data", "check", str(recipe), "--set", "tokens.kind=wordpiece", *out]) == 1
+    assert main(["data", "check", str(path), "--tokens", str(tmp_path / "tokenizer.json"), *out]) == 0
+
+
+def test_a_label_that_is_half_a_character(tmp_path, capsys):
+    path = write_shard(tmp_path / "a.tar", {"x.txt": b"a cat", "y.txt": b"a dog", "y.json": b'{"label": "\\ud800"}'})
+    assert main(["data", "check", str(path), "--out", str(tmp_path / "out")]) == 1
+    assert "record y: the .json holds half a character" in capsys.readouterr().out
 
 
 def test_check_a_recipe_with_its_splits(tmp_path, capsys):

@@ -38,7 +38,8 @@ def test_all_captions_of_an_image_by_their_mean():
 
 def test_the_share_is_the_mean_over_records():
     assert EVIDENCE.share == pytest.approx((0.5 + 3 * 0.2) / 4)
-    assert EVIDENCE.interval == pytest.approx((0.175, 0.375))
+    low, high = EVIDENCE.interval
+    assert low < 0.175 < 0.375 < high  # wider than the mean of the two, for the judges disagree
 
 
 def test_what_a_judge_that_knows_nothing_judges_is_not_known():

@@ -28,10 +28,10 @@ def test_a_stopped_command_goes_on_without_the_original(tmp_path, finished_run, 
     assert tuned(start, out, "wise-ft", resume=True)["start"] == str(start)
     assert load(out).space == load(finished_run).space
     shutil.rmtree(out / "start")
-    with pytest.raises(UserError, match=r"start is missing, the model that this run started from; bring it back"):
+    with pytest.raises(UserError, match=r"start is missing, the model that this run started from"):
         finetune(*words, resume=True)
     (out / "report.html").unlink()
-    with pytest.raises(UserError, match=r"start is missing, the model that this run started from; bring it back"):
+    with pytest.raises(UserError, match=r"start is missing, the model that this run started from"):
         resume_folder(out, (), command="")
 
 

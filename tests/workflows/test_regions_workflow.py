@@ -190,5 +190,5 @@ def test_a_scripted_detector_of_torchvision(torchvision, tmp_path, monkeypatch):
     torch.testing.assert_close(found.scores, wanted["scores"])
     assert found.labels == tuple(("cat", "dog", "cow")[number] for number in wanted["labels"])
     monkeypatch.setitem(sys.modules, "torchvision", None)  # importing it now fails, as if it were not installed
-    with pytest.raises(UserError, match=r"needs torchvision's operators, .*; install the torchvision for torch"):
+    with pytest.raises(UserError, match=r"needs torchvision's operators"):
         open_detector(tmp_path / "d.pt")

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -9,10 +10,11 @@ import torch
 
 from equipoise.config import load_run, load_stored
 from equipoise.data.scenes import Scenes
+from equipoise.evaluation import EVALUATIONS
 from equipoise.models.folder import step_folders
 from equipoise.training.logging.metrics import read_metrics
 from equipoise.types import UserError
-from equipoise.workflows import evaluate_folder, load, run_recipe, train_run
+from equipoise.workflows import evaluate_folder, load, resume_folder, run_recipe, train_run
 
 TIMED = ("seconds", "pairs_per_second")
 
@@ -43,11 +45,14 @@ def test_the_same_seed_gives_the_same_run_bit_for_bit(tmp_path: Path, tiny_setti
 def test_a_finished_run_leaves_model_results_and_report(finished_run: Path) -> None:
     names = {path.name for path in finished_run.iterdir()}
     assert names == {
-        "README.md", "checkpoints", "config.toml", "metrics.json", "metrics.jsonl", "model.safetensors",
+        "README.md", "checkpoints", "config.toml", "digests.json", "metrics.json", "metrics.jsonl", "model.safetensors",
         "preprocess.json", "report.html", "results", "tensorboard", "tokenizer.json",
     }  # fmt: skip
     metrics = json.loads((finished_run / "metrics.json").read_text())
-    for protocol in ("retrieval", "matching", "zero_shot"):
+    source = load_stored(finished_run / "config.toml").run.data.build("test")
+    applicable = {name for name, evaluation in EVALUATIONS.items() if evaluation.applies(source)}
+    assert {path.stem for path in (finished_run / "results").iterdir()} == applicable
+    for protocol in applicable:
         written = json.loads((finished_run / "results" / f"{protocol}.json").read_text())
         assert written["dataset"] == "scenes"
         for name, value in written["equipoise"]["chance"].items():
@@ -95,7 +100,7 @@ def test_a_folder_that_holds_a_run_is_left_alone(finished_run: Path, tiny_settin
     before = (finished_run / "metrics.jsonl").stat().st_mtime_ns
     with pytest.raises(
         UserError,
-        match=f"{finished_run} already holds a run; go on with it by --resume",
+        match=f"{finished_run} already holds a run",
     ):
         run_recipe("demo", tiny_settings, finished_run, "")
     assert (finished_run / "metrics.jsonl").stat().st_mtime_ns == before
@@ -148,7 +153,7 @@ def test_ctrl_c_after_training_says_where_the_model_is(
 
 def test_evaluating_again_gives_the_same_numbers(finished_run: Path, tmp_path: Path) -> None:
     evaluate_folder(finished_run, None, [], "test", tmp_path, "cpu")
-    for name in ("retrieval", "matching", "zero_shot"):
+    for name in (path.stem for path in (finished_run / "results").iterdir()):
         first, again = (
             json.loads((folder / "results" / f"{name}.json").read_text()) for folder in (finished_run, tmp_path)
         )
@@ -174,3 +179,21 @@ def test_the_stored_config_is_the_whole_run(finished_run: Path, tiny_settings: t
     source = load_stored(finished_run / "config.toml").run.data.build("test")
     assert isinstance(source, Scenes)
     assert len(source) == 16
+
+
+def test_settings_that_were_edited_since_the_checkpoint_are_told(finished_run: Path, tmp_path: Path) -> None:
+    run = shutil.copytree(finished_run, tmp_path / "run")
+    (run / "report.html").unlink()
+    config = run / "config.toml"
+    config.write_text(re.sub(r"(?m)^batch_size = .*", "batch_size = 8", config.read_text()))
+    with pytest.raises(UserError, match=r"step-\d+ holds a run with other settings.*training\.batch_size"):
+        resume_folder(run, (), "")
+
+
+def test_a_finished_run_that_is_trained_on_can_be_loaded_meanwhile(finished_run: Path, tmp_path: Path) -> None:
+    """Its settings say more steps as soon as it begins, and the digest of that file with them."""
+    run = shutil.copytree(finished_run, tmp_path / "run")
+    before = (run / "digests.json").read_bytes()
+    train_run(load_stored(run / "config.toml", ["training.steps=3"]), run)
+    assert (run / "digests.json").read_bytes() != before
+    load(run)

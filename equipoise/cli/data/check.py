@@ -18,7 +18,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     from equipoise.workflows.check_data import check_data
-    from equipoise.workflows.subject import find_parts
+    from equipoise.workflows.subject import find_parts, find_tokens
 
     parts = find_parts(options.data, options.set, options.split)
-    return 0 if check_data(parts, options.out, options.tokens) else 1
+    return 0 if check_data(parts, options.out, options.tokens, find_tokens(options.data, options.set)) else 1

@@ -9,7 +9,6 @@ Nothing is unpickled: an npz that holds Python objects raises UserError.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from equipoise.io.json_files import read_json
 from equipoise.types import UserError
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def read_arrays(path: Path, wanted: Iterable[str]) -> Arrays:
         raise UserError(f"{path}: there is no such file; check the path")
     try:
         return READERS[path.suffix](path, set(wanted))
-    except UserError:
+    except (UserError, MemoryError):
         raise
     except Exception as error:  # three libraries, each with errors of its own for a file that is broken
         raise UserError(f"{path}: this file cannot be read ({_first_line(error)}); write it again") from error
@@ -70,7 +70,7 @@ def _read_safetensors(path: Path, wanted: set[str]) -> Arrays:
     except SafetensorError as error:
         raise ValueError(error) from error
     beside = path.with_suffix(".json")
-    words = json.loads(beside.read_text(encoding="utf-8")) if beside.is_file() else {}
+    words = read_json(beside) if beside.is_file() else {}
     if not isinstance(words, dict) or not all(isinstance(value, list) for value in words.values()):
         raise UserError(f"{beside}: this must be an object of lists, such as keys and captions; write it again")
     return Arrays(path, tensors, {name: value for name, value in words.items() if name in wanted})

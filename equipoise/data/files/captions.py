@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
+HALF = re.compile(r"\\u[dD][89a-fA-F]")  # half of a character, perhaps beside its other half
 LONGEST = 1 << 22  # bytes of one text file; more is no caption
 
 
@@ -28,12 +30,14 @@ def read_captions(data: bytes) -> list[str]:
 
 
 def read_side(data: bytes) -> dict[str, Any]:
+    text = read_text(data, ".json")
     try:
-        found = json.loads(read_text(data, ".json"))
-    except BadText:
-        raise
+        found = json.loads(text)
+        halved = HALF.search(text) and has_surrogates(json.dumps(found, ensure_ascii=False))
     except (ValueError, RecursionError) as error:
         raise BadText(f"the .json cannot be read ({str(error)[:80]})") from None
+    if halved:
+        raise BadText("the .json holds half a character, an escape from \\ud800 to \\udfff without its other half")
     if not isinstance(found, dict):
         raise BadText("the .json holds no table of names and values")
     return found

@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from equipoise.data.bad_records import BadRecord, Fault
+from equipoise.data.bad_records import BadRecord, Fault, printable
+from equipoise.data.drawn_captions import no_words
 from equipoise.data.encoded_image import encoded
 from equipoise.data.files.records import Records
 
@@ -19,6 +20,7 @@ EXAMPLES = 10  # of things that come more than once
 
 Progress = Callable[[int], None]  # records done
 CountTokens = Callable[[str], int]
+LeavesNothing = Callable[[Sequence[str]], list[bool]]  # captions -> of which a tokenizer leaves nothing
 
 
 @dataclass
@@ -32,6 +34,7 @@ class Findings:
     captions_each: list[int] = field(default_factory=list)
     words: list[int] = field(default_factory=list)
     tokens: list[int] = field(default_factory=list)
+    without_words: int = 0  # captions of which the tokenizer leaves nothing, beside others of their records
     labels: Counter[str] = field(default_factory=Counter)
     captions: Counter[bytes] = field(default_factory=Counter)
     texts: dict[bytes, str] = field(default_factory=dict)  # of captions that come more than once
@@ -54,6 +57,7 @@ class Findings:
             **({"tokens a caption": spread(self.tokens)} if self.tokens else {}),
             **({"labels": dict(self.labels.most_common())} if self.labels else {}),
             "captions": sum(self.captions.values()),
+            "captions without words": self.without_words,
             "captions that are copies": sum(repeated.values()) - len(repeated),
             "most frequent captions": {self.texts[key]: repeated[key] for key in often},
             "images that are copies": sum(map(len, copies.values())),
@@ -62,12 +66,18 @@ class Findings:
         }
 
 
-def check(records: Records, progress: Progress | None = None, count_tokens: CountTokens | None = None) -> Findings:
-    """Reads every record and decodes every image whole."""
+def check(
+    records: Records,
+    progress: Progress | None = None,
+    count_tokens: CountTokens | None = None,
+    leaves_nothing: LeavesNothing | None = None,
+) -> Findings:
+    """Reads every record and decodes every image whole. A record is unusable too where nothing is left of all its
+    captions."""
     found = Findings(records=len(records) + len(records.faults), faults=list(records.faults))
     for index in range(len(records)):
         try:
-            _look_at(records, index, found, count_tokens)
+            _look_at(records, index, found, count_tokens, leaves_nothing)
         except BadRecord as error:
             found.faults.append(error.fault)
         if progress:
@@ -75,24 +85,35 @@ def check(records: Records, progress: Progress | None = None, count_tokens: Coun
     return found
 
 
-def _look_at(records: Records, index: int, found: Findings, count_tokens: CountTokens | None) -> None:
+def _look_at(
+    records: Records,
+    index: int,
+    found: Findings,
+    count_tokens: CountTokens | None,
+    leaves_nothing: LeavesNothing | None,
+) -> None:
     pair, data = records.read(index)
-    picture = encoded(data, records.place(index))
+    place = printable(records.place(index))
+    picture = encoded(data, place)
     picture.pixels()
+    lost = leaves_nothing(pair.captions) if leaves_nothing else [False] * len(pair.captions)
+    if all(lost) and lost:
+        raise BadRecord(place, no_words(pair.captions))
     found.widths.append(picture.width)
     found.heights.append(picture.height)
     found.image_bytes.append(len(data))
-    found.images.setdefault(_digest(data), []).append(records.place(index))
+    found.images.setdefault(_digest(data), []).append(place)
     found.captions_each.append(len(pair.captions))
     if pair.label is not None:
         found.labels[pair.label] += 1
-    for caption in pair.captions:
+    found.without_words += sum(lost)
+    for caption, nothing in zip(pair.captions, lost, strict=True):
         key = _digest(caption.encode())
         found.captions[key] += 1
         if found.captions[key] == 2:
             found.texts[key] = caption
         found.words.append(len(caption.split()))
-        if count_tokens:
+        if count_tokens and not nothing:
             found.tokens.append(count_tokens(caption))
 
 

@@ -88,7 +88,8 @@ class FileSettings(ABC):
         return train, "held out"
 
     def _require_sound(self, total: int, faults: Sequence[Fault], patterns: tuple[str, ...]) -> None:
-        if faults := BadRecordCount(self.max_bad).add(total, faults):
+        BadRecordCount(self.max_bad, total).add(total, faults)
+        if faults:
             named = f"{len(faults):,} of the {total:,} records of {', '.join(patterns)} are left out"
             warnings.warn(f"{named}, the first for this: {faults[0]}; {ADVICE}", stacklevel=3)
 

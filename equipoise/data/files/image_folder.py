@@ -10,11 +10,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from equipoise.data.bad_records import BadRecord, Fault
+from equipoise.data.bad_records import BadRecord, Fault, printable
+from equipoise.data.files.captions import has_surrogates
 from equipoise.data.files.classes import DEFAULT_TEMPLATES, checked_names, checked_templates, filled
 from equipoise.data.files.file_source import FileSettings
 from equipoise.data.files.image_source import LabelledPictures
-from equipoise.data.files.records import IMAGES, Records, side_files_of
+from equipoise.data.files.records import IMAGES, LARGEST, Records, side_files_of
 from equipoise.data.source import Pair
 from equipoise.types import UserError
 
@@ -51,12 +52,15 @@ class FolderRecords:
         folders = [folder for root in roots for folder in sorted(root.iterdir()) if _is_class(folder)]
         if not folders:
             raise UserError(f"{roots[0]}: there are no folders in it; give one that holds a folder for each class")
-        labels = tuple(dict.fromkeys(folder.name for folder in folders))  # the same class may be under several roots
+        # the same class may be under several roots
+        labels = tuple(dict.fromkeys(folder.name for folder in folders if not has_surrogates(folder.name)))
         self.names = checked_names(tuple(_spoken(label) for label in labels), str(roots[0]))
-        self.files = [
-            (folder / name, _spoken(folder.name)) for folder in folders for name in sorted(os.listdir(folder))
-            if name.rpartition(".")[2].lower() in IMAGES and not name.startswith(".")
-        ]  # fmt: skip
+        self.files: list[tuple[Path, str]] = []
+        for path in (folder / name for folder in folders for name in sorted(os.listdir(folder)) if _is_picture(name)):
+            if has_surrogates(f"{path.parent.name}/{path.name}"):
+                self.faults.append(Fault(str(path), "its name, or that of its class, is not UTF-8 text"))
+            else:
+                self.files.append((path, _spoken(path.parent.name)))
 
     def __len__(self) -> int:
         return len(self.files)
@@ -87,15 +91,20 @@ def read_picture(path: Path, place: str) -> bytes:
     try:
         if path.exists() and not path.is_file():  # a pipe or a device might never end
             raise OSError("it is not a file")
+        if (size := path.stat().st_size) > LARGEST:
+            raise OSError(f"it has {size:,} bytes, and {LARGEST:,} are the most that are read")
         return path.read_bytes()
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
-        name = str(path).encode("utf-8", "backslashreplace").decode()
-        raise BadRecord(place, f"the image {name} cannot be read ({reason})") from None
+        raise BadRecord(place, f"the image {printable(str(path))} cannot be read ({reason})") from None
 
 
 def _is_class(folder: Path) -> bool:
     return folder.is_dir() and not folder.name.startswith(".")
+
+
+def _is_picture(name: str) -> bool:
+    return name.rpartition(".")[2].lower() in IMAGES and not name.startswith(".")
 
 
 def _spoken(folder: str) -> str:

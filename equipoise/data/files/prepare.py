@@ -21,6 +21,7 @@ from equipoise.data.files.records import IMAGES, Records
 from equipoise.data.jpeg import START
 from equipoise.data.shard_writer import claim, write_shard
 from equipoise.io.atomic import write_text
+from equipoise.io.json_files import read_json_table
 from equipoise.types import UserError
 
 LEFT_OUT = "left_out.json"
@@ -98,6 +99,6 @@ def _note(records: Records, settings: Prepare) -> str:
 
 def _add_faults(path: Path, faults: list[Fault]) -> None:
     if faults:
-        known = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+        known = read_json_table(path) if path.exists() else {}
         known |= {fault.place: fault.reason for fault in faults}
         write_text(path, json.dumps(known, indent=2, ensure_ascii=False) + "\n")

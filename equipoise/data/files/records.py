@@ -13,6 +13,7 @@ from equipoise.data.rng import BITS, keyed_int
 from equipoise.data.source import Pair
 
 IMAGES = ("jpg", "jpeg", "png", "webp")
+LARGEST = 1 << 28  # bytes of an image, or of regions; what is larger is not read
 
 
 class Records(Protocol):

@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 
 from equipoise.data.features.arrays import Arrays, read_arrays
+from equipoise.ops.finite import first_not_finite
 from equipoise.types import UserError
 
 TENSORS, WORDS = ("features", "boxes", "scores", "ends"), ("keys", "tags")
@@ -66,6 +67,7 @@ class RegionFiles:
         self._rows: dict[str, tuple[int, int]] = {}
         self.most, self.width = 0, 0  # regions of an image, and numbers of a region
         for number, part in enumerate(self._open()):
+            _require_finite(part)
             for row, key in enumerate(part.words["keys"]):
                 if key in self._rows:
                     raise UserError(f"{part.path}: the key {key} was in {self.path_of(key)} already; write them again")
@@ -133,21 +135,38 @@ def same_width(found: Sequence[RegionFolder]) -> None:
         raise UserError(f"the regions of {folders} are {_listed(widths)} numbers wide; all must be of one width")
 
 
+def _require_finite(part: Arrays) -> None:
+    """Reads the whole file, so once, when the folder is opened, and not in every process that loads data."""
+    if name := first_not_finite({name: part.tensors[name] for name in ("features", "boxes", "scores")}):
+        raise UserError(f"{part.path}: some {name} are not finite (NaN or infinite); write the regions again")
+
+
 def _checked(part: Arrays) -> Arrays:
     for name in (*TENSORS, *WORDS):
         if name not in part.names():
             raise UserError(f"{part.path}: there is no {name!r} in this file or its .json; write it again")
     features, boxes, scores, ends = (part.tensors[name] for name in TENSORS)
     keys, tags = (part.words[name] for name in WORDS)
-    total = int(ends[-1]) if len(ends) else 0
-    sound = (
-        features.ndim == 2 and features.shape[1] > BOX and boxes.shape == (len(features), BOX)
-        and scores.shape == features.shape[:1] and ends.dtype == torch.int64 and total == len(features)
-        and len(keys) == len(tags) == len(ends) and bool((torch.diff(ends) >= 0).all()) and int(ends[:1].sum()) >= 0
-    )  # fmt: skip
-    if not sound:
+    if features.is_complex() or ends.dtype != torch.int64:
+        raise UserError(f"{part.path}: features must be real numbers and ends whole ones (int64); write it again")
+    if not all(isinstance(key, str) for key in keys) or not all(map(_is_list_of_names, tags)):
+        raise UserError(f"{part.path}: keys must be names, and tags a list of names each; write its .json again")
+    if ends.ndim != 1 or not _fit_together(features, boxes, scores, ends) or not len(keys) == len(tags) == len(ends):
         raise UserError(f"{part.path}: keys, tags, ends and features of this file do not fit together; write it again")
     return part
+
+
+def _is_list_of_names(tags: object) -> bool:
+    return isinstance(tags, list) and all(isinstance(tag, str) for tag in tags)
+
+
+def _fit_together(features: Tensor, boxes: Tensor, scores: Tensor, ends: Tensor) -> bool:
+    total = int(ends[-1]) if len(ends) else 0
+    rising = bool((torch.diff(ends) >= 0).all()) and int(ends[:1].sum()) >= 0
+    return (
+        features.ndim == 2 and features.shape[1] > BOX and boxes.shape == (len(features), BOX)
+        and scores.shape == features.shape[:1] and total == len(features) and rising
+    )  # fmt: skip
 
 
 def _listed(widths: set[int]) -> str:

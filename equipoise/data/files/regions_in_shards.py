@@ -72,7 +72,7 @@ def _read(records: Records, index: int) -> np.ndarray:
     try:
         loaded = np.load(io.BytesIO(files[names[0]]), allow_pickle=False)
         array = loaded if isinstance(loaded, np.ndarray) else loaded["features"]
-    except (ValueError, KeyError, OSError, EOFError, zipfile.BadZipFile) as error:
+    except (ValueError, KeyError, OSError, EOFError, MemoryError, OverflowError, zipfile.BadZipFile) as error:
         raise ValueError(f".{names[0]} is no array of numbers ({error})") from None
     if array.ndim != 2 or array.shape[1] <= BOX or array.dtype.kind != "f":
         raise ValueError(f"they are {array.dtype} of shape {list(array.shape)}, not floats [R, w] with w above {BOX}")

@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from equipoise.data.bad_records import Fault
-from equipoise.data.files.captions import BadText, has_surrogates
-from equipoise.data.files.records import IMAGES
+from equipoise.data.bad_records import Fault, printable
+from equipoise.data.files.captions import LONGEST, BadText, has_surrogates
+from equipoise.data.files.records import IMAGES, LARGEST
 from equipoise.data.files.tar_index import Entry, entries
 from equipoise.io.atomic import write_text
 from equipoise.types import UserError
@@ -26,7 +26,7 @@ TEXT_FILES = ("txt", "json", "cls")
 SIDE_FILES = (*TEXT_FILES, "regions.npy", "regions.npz")
 KINDS = ("image", *SIDE_FILES)
 MISSING = (-1, -1)
-VERSION = 2  # of the index files
+VERSION = 3  # of the index files
 
 Span = tuple[int, int]  # offset, size
 Files = dict[str, Span]  # by file ending, or "image" whatever its kind
@@ -72,26 +72,26 @@ def open_shard(path: Path, check: Check, kept_in: Path | None = None) -> Shard:
 
 def _indexed(path: Path, stamp: Span, check: Check) -> Shard:
     found: dict[str, Files] = {}
-    faults: list[Fault] = []
+    faults: dict[str, Fault] = {}  # by record, so that each counts once
     for entry in _entries(path):
         try:
             _put(entry, found)
         except BadText as error:
-            name = entry.name.encode("utf-8", "backslashreplace").decode()
-            faults.append(Fault(f"{path}, entry {name}", str(error)))
+            faults.setdefault(_record(entry.name)[0], Fault(f"{path}, entry {printable(entry.name)}", str(error)))
     keys, spans = list[str](), list[list[Span]]()
     with _opened(path) as handle:
         for key, files in found.items():
             place = f"{path}, record {key}"
             try:
                 _require_image(files)
+                _require_sizes(files)
                 check({name: handle.read(files[name], place) for name in TEXT_FILES if name in files})
             except BadText as error:
-                faults.append(Fault(place, str(error)))
+                faults.setdefault(key, Fault(place, str(error)))
             else:
                 keys.append(key)
                 spans.append([files.get(kind, MISSING) for kind in KINDS])
-    return Shard(path, *stamp, keys, np.array(spans, dtype=np.int64).reshape(-1, len(KINDS), 2), faults)
+    return Shard(path, *stamp, keys, np.array(spans, dtype=np.int64).reshape(-1, len(KINDS), 2), [*faults.values()])
 
 
 def _entries(path: Path) -> Iterator[Entry]:
@@ -104,21 +104,26 @@ def _entries(path: Path) -> Iterator[Entry]:
 def _put(entry: Entry, found: dict[str, Files]) -> None:
     """Adds an entry to the record it belongs to, if it is of a kind that we read."""
     name = entry.name.removeprefix("./")
-    *folders, file = name.split("/")
-    if name.startswith("/") or ".." in (*folders, file) or "\\" in name:
+    if name.startswith("/") or ".." in name.split("/") or "\\" in name:
         raise BadText("its name leads out of the shard")
     if has_surrogates(name):
         raise BadText("its name is not UTF-8 text")
     if not entry.is_file:
         raise BadText("it is a link or a device, not a file")
-    stem, _, ending = file.partition(".")
-    kind = "image" if ending.lower() in IMAGES else ending.lower()
-    if not stem or kind not in KINDS:
+    key, kind = _record(entry.name)
+    if key.endswith("/") or not key or kind not in KINDS:
         return
-    files = found.setdefault("/".join((*folders, stem)), {})
+    files = found.setdefault(key, {})
     if kind in files:
         raise BadText(f"its record has another {'image' if kind == 'image' else '.' + kind}")
     files[kind] = (entry.offset, entry.size)
+
+
+def _record(name: str) -> tuple[str, str]:
+    """The record that an entry belongs to, and of what kind it is."""
+    folders, slash, file = name.removeprefix("./").rpartition("/")
+    stem, _, ending = file.partition(".")
+    return f"{folders}{slash}{stem}", "image" if ending.lower() in IMAGES else ending.lower()
 
 
 def _require_image(files: Files) -> None:
@@ -126,6 +131,15 @@ def _require_image(files: Files) -> None:
         raise BadText("there is no image beside the text")
     if not files["image"][1]:
         raise BadText("the image is empty, 0 bytes")
+
+
+def _require_sizes(files: Files) -> None:
+    """Raises BadText for what is too large, by its header: it is not read."""
+    for kind, (_, size) in files.items():
+        most = LONGEST if kind in TEXT_FILES else LARGEST
+        if size > most:
+            name = kind if kind == "image" else f".{kind}"
+            raise BadText(f"the {name} has {size:,} bytes, and {most:,} are the most that are read")
 
 
 class _opened:
@@ -170,5 +184,5 @@ def _stored(store: Path, path: Path, stamp: Span) -> Shard | None:
             return None
         spans = np.array(kept["spans"], dtype=np.int64).reshape(len(kept["keys"]), len(KINDS), 2)
         return Shard(path, *stamp, kept["keys"], spans, [Fault(**fault) for fault in kept["faults"]])
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError):
         return None  # it is made again

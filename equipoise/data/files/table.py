@@ -60,6 +60,8 @@ class Table(FileSettings):
             raise BadText(f'the column "{self.path}" is empty')
         if has_surrogates(path) or "\0" in path:
             raise BadText(f'the column "{self.path}" is not UTF-8 text')
+        if label and has_surrogates(label):
+            raise BadText(f'the column "{self.label}" is not UTF-8 text')
         split = [text.split(self.caption_separator) if self.caption_separator else [text] for text in texts if text]
         captions = checked([part for parts in split for part in parts], "caption")
         return TableRow(place, path, folder, tuple(captions), label or None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterator, Sequence
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 from equipoise.types import UserError
@@ -31,19 +31,75 @@ def _csv(path: Path, names: Sequence[str], separator: str, advice: str) -> Itera
     try:
         # bytes that are not UTF-8 spoil their own row, not the table
         with path.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
-            reader = csv.reader(file, delimiter=separator)
-            header = next(reader, [])
+            rows = _Rows(path, file, separator)
+            _, header = next(rows, (0, []))
             places = [_place(path, header, name, advice) for name in names]
-            for row in reader:
+            rows.width, rows.key = len(header), places[0]
+            for line, row in rows:
                 if row:
-                    yield reader.line_num, [row[place] if place < len(row) else None for place in places]
+                    yield line, [row[place] if place < len(row) else None for place in places]
     except OSError as error:
         raise UserError(f"{path}: this table cannot be read ({error.strerror}); check it") from None
-    except csv.Error as error:
-        line = reader.line_num
-        raise UserError(
-            f"{path}, line {line}: this table cannot be read ({error}); see whether a quote is open"
-        ) from None
+
+
+class _Rows:
+    """The rows of a table, each with its last line. A field in quotes may hold line breaks, but no other rows.
+
+    A quote that is never closed, or only by one of a later row, would take all rows between into its field. So the
+    reader is strict; and a field of several lines, one of which is a row of its own (as many columns, and a first
+    column that ends as this row's does, in .jpg say), is an error too.
+    """
+
+    def __init__(self, path: Path, file: Iterator[str], separator: str):
+        self.path, self.separator = path, separator
+        self.width = self.key = 0  # columns of the table, and the one that names a row; known from the header on
+        self._file, self._last = file, ""
+        self._reader = csv.reader(self._lines(), delimiter=separator, strict=True)
+
+    def __iter__(self) -> _Rows:
+        return self
+
+    def __next__(self) -> tuple[int, list[str]]:
+        start = self._reader.line_num + 1
+        try:
+            row = next(self._reader)
+        except csv.Error as error:
+            if self._reader.line_num != start or not _is_loose(error):
+                raise self._damaged(start, f"{error}") from None
+            row = next(csv.reader([self._last], delimiter=self.separator))  # `"so" he said`: no other row is lost
+        line = self._reader.line_num
+        if line > start and self._holds_rows(row):
+            raise self._damaged(start, f"its field in quotes goes on to line {line} and holds other rows")
+        return line, row
+
+    def _lines(self) -> Iterator[str]:
+        for line in self._file:
+            self._last = line
+            yield line
+
+    def _holds_rows(self, row: Sequence[str]) -> bool:
+        ending = _ending(row[self.key]) if self.key < len(row) else ""
+        if self.width < 2 or not ending:
+            return False
+        lines = (line for field in row if "\n" in field or "\r" in field for line in field.splitlines())
+        parts = (next(csv.reader([line], delimiter=self.separator), []) for line in lines)
+        return any(len(part) == self.width and _ending(part[self.key]) == ending for part in parts)
+
+    def _damaged(self, line: int, reason: str) -> UserError:
+        return UserError(
+            f"{self.path}, line {line}: this table cannot be read ({reason}); close the quote that is open in this "
+            "row, or write it twice where it is a part of the text"
+        )
+
+
+def _is_loose(error: csv.Error) -> bool:
+    """Whether text follows a quote that closes a field."""
+    return "expected after" in str(error)
+
+
+def _ending(name: str) -> str:
+    """The ending of a file's name, in small letters."""
+    return PurePath(name.strip()).suffix.lower()
 
 
 def _place(path: Path, header: Sequence[str], name: str, advice: str) -> int:

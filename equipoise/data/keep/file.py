@@ -90,7 +90,7 @@ def read_note(folder: Path) -> dict[str, Any]:
     try:
         note = json.loads(path.read_text(encoding="utf-8"))
         version = note["version"]
-    except (OSError, ValueError, TypeError, KeyError) as error:
+    except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
         raise UserError(f"{path} cannot be read ({_first_line(error)}); clean the data again") from error
     if version != VERSION:
         raise UserError(

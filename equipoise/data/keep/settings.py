@@ -37,7 +37,9 @@ class Keep:
 
     def applied_to(self, source: Source) -> Source:
         """The captions that are kept, and the images that have any; the source itself where there is no folder."""
-        return kept_source(source, Path(self.folder), self.rule, self.threshold) if self.folder else source
+        if not self.folder:
+            return source
+        return kept_source(source, Path(self.folder), self.rule, self.threshold, Keep.threshold)
 
 
 @dataclass(frozen=True)
@@ -49,13 +51,16 @@ class Clean:
     seed: int = 0  # of the folds
     steps: int = 0  # of each judge; 0: two fifths of training.steps
     rounds: int = 1  # 2: judges again, trained on what the first round kept
-    per: Literal["caption", "image"] = "caption"  # each by itself, or all captions of an image by their mean evidence
+    seen: bool = False  # whether judges train on all pairs, also on those that they judge: to compare with
+    evidence: Literal["ratio", "gmm"] = "ratio"  # how P(right) follows: from log r and π, or a split of losses (NCR)
+    judges: int = 1  # models a fold, whose evidence is averaged
+    per: Literal["auto", "caption", "image"] = "auto"  # by itself and its siblings, by itself, all of an image together
     rule: Rule = "threshold"
     threshold: float = 0.5
 
     def __post_init__(self) -> None:
         _require_probability(self.threshold)
-        for name, least in (("folds", 2), ("steps", 0), ("seed", 0)):
+        for name, least in (("folds", 2), ("judges", 1), ("steps", 0), ("seed", 0)):
             if getattr(self, name) < least:
                 raise UserError(f"{name} must be at least {least}, not {getattr(self, name)}")
         if self.rounds not in (1, 2):

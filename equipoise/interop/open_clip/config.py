@@ -15,6 +15,7 @@ from equipoise.encoders import ResNet, TextTransformer, ViT
 from equipoise.interop.open_clip import fields
 from equipoise.interop.plain_clip import PlainCLIP
 from equipoise.interop.strict_fields import Fields, positive_int, read_fields, square_side
+from equipoise.io.json_files import kind_of
 from equipoise.types import UserError
 
 
@@ -57,11 +58,13 @@ def read_config(config: Fields, where: str) -> tuple[PlainCLIP, TokenizerFields]
     return plain, TokenizerFields(text)
 
 
-def read_preprocess(fields: Fields, size: int, where: str) -> Preprocess:
+def read_preprocess(fields: Any, size: int, where: str) -> Preprocess:
     """Read a `preprocess_cfg`; the size is the image tower's where it has none."""
+    if not isinstance(fields, dict):
+        raise UserError(f"{where}: preprocess_cfg must be a table, not {kind_of(fields)}")
     try:
         read = Preprocess.from_json({"size": size, **fields})
-    except (TypeError, ValueError) as error:
+    except UserError as error:
         raise UserError(f"{where}: {error}") from error
     if read.size != size:
         raise UserError(f"{where}: images are prepared at {read.size} px, but the image tower sees {size} px; mend one")

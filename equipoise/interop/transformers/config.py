@@ -50,7 +50,10 @@ def read_images(images: Fields, size: int, where: str) -> Preprocess:
             f"{where}: size is {images['size']!r} and crop_size {images['crop_size']!r}, but the image tower sees "
             f"{size} px, and only a shorter side and a square crop of as many can be read"
         )
-    return Preprocess(size, tuple(images["image_mean"]), tuple(images["image_std"]))
+    try:
+        return Preprocess.from_json({"size": size, "mean": images["image_mean"], "std": images["image_std"]})
+    except UserError as error:
+        raise UserError(f"{where}: {error}") from error
 
 
 def write_config(plain: PlainCLIP, start: int, end: int, pad: int) -> tuple[Fields, Fields]:

@@ -15,12 +15,35 @@ from collections.abc import Callable
 from pathlib import Path
 
 from equipoise.io.atomic import clear_leftovers, remove_folder
-from equipoise.models.folder import BEST, CHECKPOINTS, STEP, save_model, step_folders, write_model
+from equipoise.io.digests import read_digests, require_intact, write_digests
+from equipoise.models.folder import (
+    BEST,
+    CHECKPOINTS,
+    MODEL_FILES,
+    STEP,
+    read_tensors,
+    save_model,
+    step_folders,
+    step_number,
+    write_model_files,
+)
+from equipoise.ops.finite import first_not_finite
 from equipoise.training.checkpoint.rng import seed_by_rank
-from equipoise.training.checkpoint.state import RunProgress, TrainingState
+from equipoise.training.checkpoint.state import (
+    PROGRESS,
+    TENSORS,
+    RunProgress,
+    Snapshot,
+    TrainingState,
+    cannot_continue,
+)
+from equipoise.training.distributed.dtensors import local_part
 from equipoise.training.distributed.ranks import Ranks
 from equipoise.training.settings import Training
 from equipoise.types import UserError
+
+WHOLE_FILES = (*MODEL_FILES, TENSORS, PROGRESS)  # that the first rank writes
+LOWER = "Try a lower training.learning_rate, a longer warm-up or training.clip_norm"
 
 
 class Checkpoints:
@@ -41,6 +64,7 @@ class Checkpoints:
         if not found:
             seed_by_rank(self.ranks)
             return RunProgress()
+        self.ranks.on_each(lambda: self._require_intact(found[-1]))
         position = self.ranks.on_each(lambda: state.read(found[-1]))
         self._saved = position.step
         return position
@@ -51,22 +75,26 @@ class Checkpoints:
         return 0 < minutes <= (time.monotonic() - self._saved_at) / 60
 
     def save(self, state: TrainingState, position: RunProgress, last_chance: bool = False) -> None:
-        """Write a checkpoint, unless this step has one, and remove the outdated."""
+        """Write a checkpoint, unless this step has one, and remove the outdated. Raises UserError in place of writing
+        one that nobody can use."""
         if self._saved == position.step:
             return
         position.processes = self.ranks.world
         snapshot = state.snapshot()
+        self._require_finite(snapshot, position)
 
         def write_whole(temporary: Path) -> None:
             temporary.mkdir()
             metrics = {"step": position.step, **position.validation}
-            write_model(state.model, temporary, self.config, metrics, snapshot.weights)
+            write_model_files(state.model, temporary, self.config, metrics, snapshot.weights)
             state.write_whole(snapshot, temporary, position)
 
         def write() -> None:
             with self.ranks.replacing(self.folder / f"{STEP}{position.step:08d}") as temporary:
                 self.ranks.on_main(lambda: write_whole(temporary))
-                state.write_sharded(snapshot, temporary)
+                parts = self.ranks.gather_objects(state.write_sharded(snapshot, temporary))
+                sharded = {name: digest for part in parts for name, digest in part.items()}
+                self.ranks.on_main(lambda: write_digests(temporary, WHOLE_FILES, position.step, sharded))
 
         if self._written(write, last_chance):
             self._saved = position.step
@@ -89,10 +117,34 @@ class Checkpoints:
         if self._written(write, last_chance=False):
             position.best = metrics[name]
 
-    def last(self) -> str:
-        """Where the last good weights are, for a sentence."""
+    def last(self, before: int | None = None) -> str:
+        """Where the last good weights are, for a sentence: finite, and of a step `before` one that failed, for weights
+        that gave no finite loss are not good."""
         found = step_folders(self.run)
-        return f"the last good checkpoint is {found[-1]}" if found else "no checkpoint had been written yet"
+        earlier = (path for path in reversed(found) if before is None or step_number(path) < before)
+        if good := next(filter(_is_finite, earlier), None):
+            return f"the last good checkpoint is {good}"
+        return f"none of the checkpoints in {self.folder} is good" if found else "no checkpoint had been written yet"
+
+    def _require_intact(self, checkpoint: Path) -> None:
+        """Raise UserError if a file is not the one that was saved; each rank looks at some of them."""
+        try:
+            stored = read_digests(checkpoint)
+            there = (str(path.relative_to(checkpoint)) for path in checkpoint.rglob("*.safetensors"))
+            names = sorted({*WHOLE_FILES, *there, *(stored.sha256 if stored else ())})
+            if stored or self.ranks.is_main:  # one note of old checkpoints is enough
+                require_intact(checkpoint, names[self.ranks.rank :: self.ranks.world])
+        except UserError as error:
+            raise cannot_continue(checkpoint, error) from error
+
+    def _require_finite(self, snapshot: Snapshot, position: RunProgress) -> None:
+        mine = {name: local_part(t) for name, t in {**snapshot.tensors, **snapshot.sharded, **snapshot.weights}.items()}
+        bad = next(filter(None, self.ranks.gather_objects(first_not_finite(mine))), None)
+        if bad:
+            raise UserError(
+                f"{bad} became NaN or infinite by step {position.step}, so that step was not saved and training "
+                f"stopped; {self.last()}. {LOWER}"
+            )
 
     def _remove_outdated(self) -> None:
         for outdated in step_folders(self.run)[: -self.settings.keep_last]:
@@ -109,6 +161,14 @@ class Checkpoints:
             return False
         self._failures = 0
         return True
+
+
+def _is_finite(checkpoint: Path) -> bool:
+    """Whether every number of a checkpoint is finite; one that cannot be read is of no use either."""
+    try:
+        return all(first_not_finite(read_tensors(path)) is None for path in checkpoint.rglob("*.safetensors"))
+    except UserError:
+        return False
 
 
 def is_due(step: int, every: int, steps: int) -> bool:

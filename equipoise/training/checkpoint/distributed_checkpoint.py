@@ -33,13 +33,16 @@ PARTS = OPTIMIZER, TRAINED, MEMORY, RANDOM = "optimiser/", "weights/", "memory/"
 MODEL = ""
 
 
-def save_sharded(tensors: Mapping[str, Tensor], folder: Path) -> None:
-    """Write this rank's part of each tensor. Every rank calls it; where one fails, all raise the same error."""
+def save_sharded(tensors: Mapping[str, Tensor], folder: Path) -> dict[str, str]:
+    """Write this rank's part of each tensor; gives the digest of its file by the file's name. Every rank calls it;
+    where one fails, all raise the same error."""
+    writer = SafetensorsWriter(str(folder), save_distributed=True)
     try:
         with _plain_errors():
-            dcp.save(dict(tensors), storage_writer=SafetensorsWriter(str(folder), save_distributed=True))
+            dcp.save(dict(tensors), storage_writer=writer)
     except OSError as error:
         raise CannotWrite(folder, error.strerror or str(error)) from error
+    return dict(writer.digests)
 
 
 class CheckpointReader:
@@ -65,9 +68,12 @@ class CheckpointReader:
         """Shape of the whole tensor."""
         return self._stored[name][1].size
 
+    def dtype(self, name: str) -> torch.dtype:
+        return self._stored[name][1].properties.dtype
+
     def empty(self, name: str) -> Tensor:
         """Room for the whole tensor, on the CPU."""
-        return torch.empty(self.shape(name), dtype=self._stored[name][1].properties.dtype)
+        return torch.empty(self.shape(name), dtype=self.dtype(name))
 
     def read(self, name: str) -> Tensor:
         """The whole tensor, on the CPU."""
@@ -87,13 +93,19 @@ class CheckpointReader:
                 dcp.load(wanted, storage_reader=reader, no_dist=True)
 
     def load_into(self, tensors: Mapping[str, Tensor], part: str = MODEL) -> None:
-        """As `fill`, of all tensors of `part`; raises UserError if names or shapes differ."""
+        """As `fill`, of all tensors of `part`; raises UserError if names, shapes or types differ."""
         if other := set(self.names(part)) ^ set(tensors):
             raise UserError(f"it does not fit this model, which differs in {', '.join(sorted(other)[:3])}")
         for name, tensor in tensors.items():
-            if self.shape(part + name) != tensor.shape:
-                raise UserError(f"{name} is {list(self.shape(part + name))} there, but {list(tensor.shape)} here")
+            self.require_like(part + name, tensor)
         self.fill(tensors, part)
+
+    def require_like(self, name: str, tensor: Tensor) -> None:
+        """Raise UserError unless what is stored has the shape and the type of `tensor`; DCP would convert types."""
+        if self.shape(name) != tensor.shape:
+            raise UserError(f"{name} is {list(self.shape(name))} there, but {list(tensor.shape)} here")
+        if self.dtype(name) != tensor.dtype:
+            raise UserError(f"{name} is {self.dtype(name)} there, but {tensor.dtype} here")
 
 
 def _require_complete(name: str, stored: TensorStorageMetadata) -> None:

@@ -22,10 +22,16 @@ from equipoise.types import UserError
 
 LOCK = ".lock"
 STEPS = "training.steps"
-MAY_CHANGE = (  # none but the first touches a number of the run
+MEMORY = (  # decide how much memory the same mathematics takes
+    *(f"training.{name}" for name in ("micro_batch", "recompute_activations")),
+    "objective.impl",
+    *(f"evaluation.{name}" for name in ("batch_size", "chunk")),
+)
+MAY_CHANGE = (  # the first makes the run longer; none of the others touches a number of it, but for rounding
     STEPS,
     *(f"training.{name}" for name in ("checkpoint_every", "checkpoint_minutes", "keep_last")),
     *(f"training.{name}" for name in ("workers", "loader_timeout", "rank_timeout")),
+    *MEMORY,
 )
 
 _held: set[TextIO] = set()
@@ -54,7 +60,7 @@ def require_new(folder: Path) -> None:
 
 def require_same(folder: Path, stored: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
     """Raise UserError unless the settings are those of the run in `folder`, which may only become longer, or be saved
-    and fed in another way."""
+    and fed in another way, or take less memory."""
     changes = differences(stored, wanted)
     if fixed := {key: change for key, change in changes.items() if key not in MAY_CHANGE}:
         raise UserError(f"{folder} holds a run with other settings, so it cannot be resumed: {told(fixed)}")

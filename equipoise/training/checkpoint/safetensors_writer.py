@@ -7,6 +7,7 @@ copies (for 360 MB per rank, 690 MB and three times as long). Here each tensor i
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 
 from safetensors import SafetensorError
@@ -16,12 +17,16 @@ from torch.distributed.checkpoint import HuggingFaceStorageWriter, SavePlan, Sav
 from torch.distributed.checkpoint.storage import WriteResult
 from torch.futures import Future
 
+from equipoise.io.digests import file_digest
+
 FILE = "shard-{:05d}-model-00001-of-00001.safetensors"  # as HuggingFaceStorageWriter names them
 OFFSETS, VERSION = "DCP_SHARDING_INFO", {"DCP_VERSION": "1.0", "format": "pt"}  # as HuggingFaceStorageReader reads them
 
 
 class SafetensorsWriter(HuggingFaceStorageWriter):
     """One file per rank; for `save_distributed=True`."""
+
+    digests: Mapping[str, str] = {}  # of the file that this rank has written, by its name
 
     def write_data(self, plan: SavePlan, planner: SavePlanner) -> Future[list[WriteResult]]:
         tensors: dict[str, Tensor] = {}
@@ -39,6 +44,7 @@ class SafetensorsWriter(HuggingFaceStorageWriter):
         except SafetensorError as error:  # how safetensors reports a full disk
             raise OSError(str(error)) from error
         path.chmod(mode)  # safetensors keeps its files to their owner
+        self.digests = {path.name: file_digest(path)}
         written: Future[list[WriteResult]] = Future()
         written.set_result([])  # which would go into metadata; there is none beside the headers
         return written

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -24,8 +24,10 @@ from safetensors import SafetensorError
 from torch import Tensor
 
 from equipoise.io.atomic import write_text
-from equipoise.models.folder import WEIGHTS, write_tensors
+from equipoise.models.folder import WEIGHTS, step_number, write_tensors
 from equipoise.models.model import Model
+from equipoise.ops.finite import first_not_finite
+from equipoise.ops.out_of_memory import lacks_memory
 from equipoise.training.checkpoint.distributed_checkpoint import (
     MEMORY,
     OPTIMIZER,
@@ -35,9 +37,10 @@ from equipoise.training.checkpoint.distributed_checkpoint import (
     CheckpointReader,
     save_sharded,
 )
-from equipoise.training.checkpoint.optimizer_state import load_optimizer_state, optimizer_state
+from equipoise.training.checkpoint.optimizer_state import load_optimizer_state, optimizer_state, steps_counted
+from equipoise.training.checkpoint.progress_file import read_progress
 from equipoise.training.checkpoint.rng import rng_states, seed_by_rank, set_rng_states
-from equipoise.training.distributed.dtensors import gather_full, is_sharded
+from equipoise.training.distributed.dtensors import gather_full, is_sharded, local_part
 from equipoise.training.distributed.ranks import Ranks
 from equipoise.training.ema import EMA
 from equipoise.training.step import Step
@@ -59,6 +62,7 @@ class RunProgress:
     best: float | None = None  # the highest value of the metric that chooses
     captions_cut: int = 0  # for being longer than the context
     processes: int = 1  # that trained together
+    bad_records: list[dict[str, int]] = field(default_factory=list)  # counted in the epoch so far, per process
 
 
 @dataclass(frozen=True)
@@ -104,20 +108,21 @@ class TrainingState:
         write_tensors(folder / TENSORS, snapshot.tensors)
         write_text(folder / PROGRESS, json.dumps(asdict(position), indent=2) + "\n")
 
-    def write_sharded(self, snapshot: Snapshot, folder: Path) -> None:
-        """Write what is spread over the ranks; all of them call it."""
-        if snapshot.sharded:
-            save_sharded(snapshot.sharded, folder / SHARDED)
+    def write_sharded(self, snapshot: Snapshot, folder: Path) -> dict[str, str]:
+        """Write what is spread over the ranks, all of which call it; gives the digests of this rank's files."""
+        written = save_sharded(snapshot.sharded, folder / SHARDED) if snapshot.sharded else {}
+        return {f"{SHARDED}/{name}": digest for name, digest in written.items()}
 
     def read(self, folder: Path) -> RunProgress:
         """Load a checkpoint, each rank by itself; a UserError names one that cannot be used and the way round it."""
         try:
-            position = RunProgress(**json.loads((folder / PROGRESS).read_text(encoding="utf-8")))
+            position = read_progress(folder / PROGRESS, RunProgress)
             self._load(folder, position)
+            self._require_sound(folder, position)
         except (OSError, ValueError, TypeError, KeyError, RuntimeError, SafetensorError) as error:
-            raise UserError(
-                f"cannot continue from {folder}: {error}; move it away to continue from the checkpoint before it"
-            ) from error
+            if lacks_memory(error):
+                raise
+            raise cannot_continue(folder, error) from error
         self.model.tokens.truncated = position.captions_cut if self.ranks.is_main else 0
         return position
 
@@ -132,6 +137,7 @@ class TrainingState:
             stored.load_into(self.model.state_dict())
         load_optimizer_state(self.model, self.step.optimizer, stored)
         stored.load_into(self.model.memory(), MEMORY)
+        _require_processes(stored.names(RANDOM), position.processes)
         if position.processes != self.ranks.world:
             warnings.warn(
                 f"the run was saved by {position.processes} processes and goes on with {self.ranks.world}: the data "
@@ -142,6 +148,30 @@ class TrainingState:
             set_rng_states(stored, self.ranks.rank, self.model.device)
         else:
             seed_by_rank(self.ranks, position.step)
+
+    def _require_sound(self, folder: Path, position: RunProgress) -> None:
+        """Raise UserError if what was loaded is of another step, or holds numbers that are not finite."""
+        moments = optimizer_state(self.model, self.step.optimizer)
+        steps = {"the folder": step_number(folder), PROGRESS: position.step, TENSORS: steps_counted(moments)}
+        if len(set(steps.values())) > 1:
+            of = ", ".join(f"{name} of step {step}" for name, step in steps.items())
+            raise UserError(f"its parts do not belong together ({of})")
+        averaged = _prefixed("the average of ", self.average.weights if self.average else {})
+        memory = _prefixed(MEMORY, self.model.memory())
+        loaded = {**self.model.state_dict(), **averaged, **memory, **_prefixed(OPTIMIZER, moments)}
+        if name := first_not_finite({name: local_part(tensor) for name, tensor in loaded.items()}):
+            raise UserError(f"{name} holds numbers that are not finite (NaN or infinite)")
+
+
+def cannot_continue(folder: Path, error: Exception) -> UserError:
+    return UserError(f"cannot continue from {folder}: {error}; move it away to continue from the checkpoint before it")
+
+
+def _require_processes(random: Sequence[str], processes: int) -> None:
+    """Raise UserError unless there are random states of as many ranks as are said to have saved the run."""
+    ranks = {name.partition("/")[0] for name in random}
+    if ranks != {str(rank) for rank in range(min(processes, len(ranks) + 1))}:
+        raise UserError(f"{PROGRESS} says that {processes} processes saved it, {TENSORS} has states of {len(ranks)}")
 
 
 def _prefixed(part: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

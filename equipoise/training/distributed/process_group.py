@@ -16,6 +16,7 @@ from contextlib import contextmanager
 import torch
 import torch.distributed as dist
 
+from equipoise.training.distributed.agreement import environment_facts, require_agreement
 from equipoise.training.distributed.ranks import Ranks
 from equipoise.training.distributed.torch_private import default_store, set_group_timeout
 from equipoise.types import UserError
@@ -27,7 +28,8 @@ SIGNS_OF_A_LOST_RANK = ("gloo", "NCCL", "onnection", "Timed out", "timed out", "
 
 @contextmanager
 def process_group() -> Iterator[Ranks]:
-    """The ranks that `torchrun` started, connected; one rank without it."""
+    """The ranks that `torchrun` started, connected; one rank without it. Raises UserError where their versions or
+    devices differ."""
     if int(os.environ.get("WORLD_SIZE", "1")) == 1:
         yield Ranks()
         return
@@ -37,6 +39,7 @@ def process_group() -> Iterator[Ranks]:
             if not ranks.is_main:
                 warnings.simplefilter("ignore")
                 warnings.filterwarnings("default", message=WARNED_BY_ALL)
+            require_agreement(ranks, environment_facts)
             yield ranks
     except (Exception, KeyboardInterrupt) as error:
         ignore_sigterm()
@@ -87,7 +90,7 @@ def _lost_rank(error: BaseException) -> bool:
 
 
 def _about_lost_rank(ranks: Ranks, error: BaseException) -> str:
-    reason = str(error).splitlines()[0].split("] ")[-1].rstrip(". ")
+    reason = str(error).splitlines()[0].split("] ")[-1].replace("GLHF!", "").rstrip(". ")  # gloo's good wishes
     return (
         f"another process of this run died or kept rank {ranks.rank} of {ranks.world} waiting for too long "
         f"({reason}); see what it said last, and resume the run"

@@ -96,16 +96,37 @@ class NullLogger:
 
 
 def read_metrics(path: Path) -> list[dict[str, float]]:
-    """The records of a metrics file, empty without one; a line cut off by a crash is left out."""
+    """The records of a metrics file, empty without one; a line cut off by a crash is left out. Raises UserError for a
+    line that no run writes."""
     records: list[dict[str, float]] = []
     if not path.exists():
         return records
-    for line in path.read_text(encoding="utf-8").splitlines():
+    for number, line in enumerate(path.read_bytes().splitlines(), start=1):
         try:
-            records.append(_renamed(json.loads(line)))
+            record = json.loads(line.decode("utf-8"))
         except json.JSONDecodeError:
             break
+        except (UnicodeDecodeError, RecursionError) as error:
+            raise _no_record(path, number) from error
+        if not _is_record(record):
+            raise _no_record(path, number)
+        records.append(_renamed(record))
     return records
+
+
+def _is_record(record: Any) -> bool:
+    return (
+        isinstance(record, dict)
+        and all(isinstance(value, int | float) for value in record.values())
+        and isinstance(record.get("step"), int)
+    )
+
+
+def _no_record(path: Path, line: int) -> UserError:
+    return UserError(
+        f"{path}: line {line} is no record of a run (a table of numbers with their step); bring the file back as it "
+        "was, or move it away to go on without the curves so far"
+    )
 
 
 def _renamed(record: dict[str, float]) -> dict[str, float]:

@@ -20,6 +20,7 @@ from equipoise.data.remap import subset
 from equipoise.data.rng import generator
 from equipoise.data.source import Source
 from equipoise.io.atomic import write_text
+from equipoise.io.json_files import read_json_table
 from equipoise.models.folder import BEST, CHECKPOINTS, step_folders, step_number
 from equipoise.models.model import Model
 from equipoise.types import UserError
@@ -47,6 +48,8 @@ class HeldOutData:
         whole = training_pairs(self.run)
         if split != "train":
             return subset(whole, self.fold[:QUICK] if split == "validation" else self.fold)
+        if self.run.clean.seen:
+            return whole
         left_out = set(self.fold)
         return subset(whole, [index for index in range(len(whole)) if index not in left_out])
 
@@ -72,19 +75,34 @@ def judges(
     folder: Path,
     seed: int,
     held_out: Callable[[Run, tuple[int, ...]], HeldOutData] = HeldOutData,
-) -> Iterator[Model]:
-    """Train a model per fold without that fold and yield it at its best step; a finished one is not trained again."""
+    members: int = 1,
+) -> Iterator[Iterator[Model]]:
+    """Train `members` models per fold without that fold; yield each at its best step. No finished one is trained again.
+
+    They differ in the seed of their training. Folds come in order, one being done before the next is asked for.
+    """
     for number, part in enumerate(parts):
         place = folder / f"fold-{number + 1}-of-{len(parts)}-seed-{seed}"
-        _require_same_fold(place, part)
-        data = held_out(loaded.run, part)
-        run = replace(loaded.run, data=data, shuffle=Shuffle(), keep=Keep())  # type: ignore[arg-type]
-        if not _is_trained(place, run.training.steps):
-            print(f"Training a judge for fold {number + 1} of {len(parts)}", flush=True)
-            _, outcome = train_run(Loaded(run, loaded.table), place)
-            if outcome.signal:
-                raise KeyboardInterrupt
-        yield load(place / CHECKPOINTS / BEST)
+        yield (
+            _trained(loaded, held_out(loaded.run, part), part, _named(place, member), member)
+            for member in range(members)
+        )
+
+
+def _named(place: Path, member: int) -> Path:
+    return place.with_name(f"{place.name}-judge-{member + 1}") if member else place
+
+
+def _trained(loaded: Loaded, data: HeldOutData, part: tuple[int, ...], place: Path, member: int) -> Model:
+    _require_same_fold(place, part)
+    seed = loaded.run.seed + 1000 * member
+    run = replace(loaded.run, data=data, shuffle=Shuffle(), keep=Keep(), seed=seed)  # type: ignore[arg-type]
+    if not _is_trained(place, run.training.steps):
+        print(f"Training a judge: {place.name.replace('-', ' ')}", flush=True)
+        _, outcome = train_run(Loaded(run, {**loaded.table, "seed": seed}), place)
+        if outcome.signal:
+            raise KeyboardInterrupt
+    return load(place / CHECKPOINTS / BEST)
 
 
 def _require_same_fold(folder: Path, part: tuple[int, ...]) -> None:
@@ -93,7 +111,7 @@ def _require_same_fold(folder: Path, part: tuple[int, ...]) -> None:
     note = folder / FOLD
     if not note.is_file() and not step_folders(folder):
         write_text(note, json.dumps({"records": len(part), "digest": digest}) + "\n")
-    elif not note.is_file() or json.loads(note.read_text()).get("digest") != digest:
+    elif not note.is_file() or read_json_table(note, "choose another --out").get("digest") != digest:
         raise UserError(
             f"the judge in {folder} was trained for another fold of the data, or before folds were noted; choose "
             "another --out"

@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from equipoise.analysis.auroc import auroc
-from equipoise.analysis.noise import SAMPLE, NoiseEstimate, Pairs, Similarity, log_ratios, own_similarity, read_noise
+from equipoise.analysis.noise import (
+    SAMPLE,
+    NoiseEstimate,
+    Pairs,
+    Similarity,
+    log_ratios,
+    own_similarity,
+    pooled,
+    ratios_of,
+    read_noise,
+    sums_over,
+)
 from equipoise.data.source import Source
 from equipoise.evaluation.encoding import captions, encode_images
 from equipoise.models.model import Model
@@ -31,6 +43,13 @@ class Judgement:
     image_of_text: Tensor  # [M]
     auroc: float  # of pairs against the same pairs shuffled: 0.5 where the judge knows nothing
     knows: bool  # whether that is more than chance
+    by_image: Tensor  # [N] log of the mean of exp(scale · similarity) of each image with texts of others
+    by_text: Tensor  # [M] of each text with images of others
+
+    def fit(self, points: Pairs, similarity: Similarity, images: Tensor, texts: Tensor) -> Tensor:
+        """log r of each of these images with each of these texts, whoever they belong to [images, texts]."""
+        block = self.reading.scale * similarity(points.images[images], points.texts[texts]).double()
+        return block - (self.by_image[images, None] + self.by_text[texts]) / 2
 
 
 def points_of(model: Model, source: Source) -> Pairs:
@@ -45,10 +64,61 @@ def judge(points: Pairs, model: Model, seed: int, shuffled: float) -> Judgement:
     check = read_noise(_shuffled(points, shuffled, seed), similarity, seed)
     pool, place = pool_of(points, seed)
     scale = torch.tensor([reading.scale], dtype=torch.float64)
-    ratios = log_ratios(points, pool, place, similarity, scale)[0]
+    sums = sums_over(points, pool, place, similarity, scale)
+    ratios = ratios_of(points, sums, similarity, scale)[0]
     own = own_similarity(points, similarity)
     skill, least = knowledge(points, similarity, reading.scale, seed)
-    return Judgement(reading, check, own, ratios, reading.right(ratios), points.image_of_text, skill, skill >= least)
+    means = [part.mean()[0] for part in sums]
+    return Judgement(
+        reading, check, own, ratios, reading.right(ratios), points.image_of_text, skill, skill >= least, *means
+    )
+
+
+@dataclass(frozen=True)
+class JudgedTogether:
+    """What several models say of a fold, and the first of them that knows something, with its points."""
+
+    judgement: Judgement
+    points: Pairs
+    model: Model
+
+
+def judge_together(source: Source, members: Iterable[Model], seed: int, shuffled: float) -> JudgedTogether:
+    """One judgement by several models: the mean of what those of them say that know something.
+
+    What is said of strangers (`Judgement.fit`) is said by one of them.
+    """
+    found: list[Judgement] = []
+    shown: JudgedTogether | None = None
+    for member in members:
+        points = points_of(member, source)
+        found.append(judge(points, member, seed, shuffled))
+        if shown is None or (found[-1].knows and not shown.judgement.knows):
+            shown = JudgedTogether(found[-1], points, member)
+    assert shown is not None
+    if len(found) == 1:
+        return shown
+    return replace(shown, judgement=_mean_of([one for one in found if one.knows] or found))
+
+
+def _mean_of(judgements: Sequence[Judgement]) -> Judgement:
+    ratios = torch.stack([one.log_ratio for one in judgements]).mean(dim=0)
+    reading = _mean_reading([one.reading for one in judgements])
+    return replace(
+        judgements[0],
+        reading=reading,
+        check=_mean_reading([one.check for one in judgements]),
+        similarity=torch.stack([one.similarity for one in judgements]).mean(dim=0),
+        log_ratio=ratios,
+        right=reading.right(ratios),
+        auroc=float(np.mean([one.auroc for one in judgements])),
+    )
+
+
+def _mean_reading(readings: Sequence[NoiseEstimate]) -> NoiseEstimate:
+    """The mean share, with the logit scales of the first, whose points `Judgement.fit` is about."""
+    share, interval = pooled(readings, [1.0] * len(readings))
+    return replace(readings[0], share=share, interval=interval)
 
 
 def knowledge(points: Pairs, similarity: Similarity, scale: float, seed: int) -> tuple[float, float]:

@@ -12,20 +12,22 @@ import csv
 import io
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from equipoise.analysis.noise import NoiseEstimate
+from equipoise.analysis.noise import NoiseEstimate, pooled
 from equipoise.data.contact_sheet import contact_sheet
+from equipoise.data.copies.find import Copy
 from equipoise.data.source import Source, has_features
 from equipoise.io.atomic import write_text
 from equipoise.workflows.audit.truth import measured
 
 SHEET, SHEET_SIZE = 16, 192
+SHOWN = 3  # captions under a picture
 
 
 @dataclass(frozen=True)
@@ -44,20 +46,20 @@ class Verdict:
     fitting: list[list[float]]  # fit, image, text
     aurocs: list[float]  # of each judge, of pairs against shuffled ones
     knowing: list[bool]  # whether that is more than chance
+    copies: list[Copy] = field(default_factory=list)  # of pictures; `alike` are the first of them, where there are any
 
     @property
     def share(self) -> float:
-        return self._mean([reading.share for reading in self.readings])
+        return pooled(self.readings, self.sizes)[0]
 
     @property
     def interval(self) -> tuple[float, float]:
-        low, high = zip(*(reading.interval for reading in self.readings), strict=True)
-        return self._mean(low), self._mean(high)
+        return pooled(self.readings, self.sizes)[1]
 
     @property
     def check(self) -> tuple[float, float]:
         """The noise level with more pairs shuffled: expected, and estimated."""
-        return 1 - (1 - self.share) * (1 - self.shuffled), self._mean([reading.share for reading in self.checks])
+        return 1 - (1 - self.share) * (1 - self.shuffled), pooled(self.checks, self.sizes)[0]
 
     @cached_property
     def evidence(self) -> np.ndarray:
@@ -71,7 +73,7 @@ class Verdict:
         low, high = self.interval
         expected, found = self.check
         return (
-            f"Of {len(self.owners):,} pairs, {self.share:.1%} look wrong ({low:.1%} to {high:.1%} by chance alone). "
+            f"Of {len(self.owners):,} pairs, {self.share:.1%} look wrong ({low:.1%} to {high:.1%} at 95%). "
             f"With a further {self.shuffled:.0%} shuffled, {expected:.1%} were to be read, and {found:.1%} were."
             + self.doubt
         )
@@ -87,23 +89,17 @@ class Verdict:
             f"{min(self.aurocs):.2f}), so that what they read means nothing: train them longer, or by a better recipe."
         )
 
-    def _mean(self, values: Iterable[float]) -> float:
-        return float(np.average(list(values), weights=self.sizes))
-
 
 def write_verdict(verdict: Verdict, source: Source, folder: Path) -> None:
     texts = _texts(verdict, source)
     suspicion = np.lexsort((verdict.log_ratio, verdict.evidence[verdict.owners]))
     _write_csv(folder / "pairs.csv", _pair_rows(verdict, texts, suspicion))
-    _write_csv(folder / "neighbours.csv", _neighbour_rows(verdict, texts))
+    _write_csv(folder / "neighbours.csv", _neighbour_rows(verdict, texts, source))
     files = ["audit.json", "pairs.csv", "neighbours.csv"]
     if not has_features(source):
-        worst = list(dict.fromkeys(verdict.owners[suspicion].tolist()))[:SHEET]
-        _sheet(source, worst, folder / "wrong.png")
-        pairs = [int(number) for _, *two in verdict.alike[: SHEET // 2] for number in two]
-        files += ["wrong.png"] + (["duplicates.png"] if pairs else [])
-        if pairs:
-            _sheet(source, pairs, folder / "duplicates.png")
+        _wrong_sheet(verdict, source, suspicion, folder / "wrong.png")
+        files += ["wrong.png"] + (["duplicates.png"] if verdict.alike else [])
+        _duplicates_sheet(verdict, source, folder / "duplicates.png")
     truth = measured(verdict.evidence, verdict.alike, source)
     write_text(folder / "audit.json", json.dumps(_numbers(verdict, truth), indent=2) + "\n")
     print(f"\n{verdict.sentence}")
@@ -144,20 +140,58 @@ def _pair_rows(verdict: Verdict, texts: Sequence[tuple[str, str]], order: np.nda
         yield *texts[row], *(f"{number:.4f}" for number in (*numbers, verdict.similarity[row]))
 
 
-def _neighbour_rows(verdict: Verdict, texts: Sequence[tuple[str, str]]) -> Iterable[Sequence[object]]:
+def _neighbour_rows(verdict: Verdict, texts: Sequence[tuple[str, str]], source: Source) -> Iterable[Sequence[object]]:
     yield "kind", "score", "key", "other_key", "caption", "other_caption"
-    first = {owner: texts[row] for row, owner in reversed(list(enumerate(verdict.owners.tolist())))}
-    for score, a, b in verdict.alike:
-        one, two = first[int(a)], first[int(b)]
-        yield "alike", f"{score:.4f}", one[0], two[0], one[1], two[1]
+    caption = {owner: texts[row][1] for row, owner in reversed(list(enumerate(verdict.owners.tolist())))}
+
+    def first(number: float) -> tuple[str, str]:
+        """Key and first caption of an image; it may have none."""
+        return source.pair(int(number)).key, caption.get(int(number), "")
+
+    for place, (score, a, b) in enumerate(verdict.alike):
+        one, two = first(a), first(b)
+        yield _kind(verdict, place), f"{score:.4f}", one[0], two[0], one[1], two[1]
     for score, image, text in verdict.fitting:
-        one, two = first[int(image)], texts[int(text)]
+        one, two = first(image), texts[int(text)]
         yield "fits", f"{score:.4f}", one[0], two[0], one[1], two[1]
 
 
-def _sheet(source: Source, numbers: Sequence[int], path: Path) -> None:
-    captions = [[source.pair(number).key, *source.pair(number).captions[:3]] for number in numbers]
-    contact_sheet(source.images(numbers, SHEET_SIZE), captions, path)
+def _kind(verdict: Verdict, place: int) -> str:
+    """How two images are alike: the same pixels, nearly so, or only as the judge sees them."""
+    if not verdict.copies:
+        return "alike"
+    return "copy" if verdict.copies[place].exact else "near copy"
+
+
+def _wrong_sheet(verdict: Verdict, source: Source, suspicion: np.ndarray, path: Path) -> None:
+    worst = list(dict.fromkeys(verdict.owners[suspicion].tolist()))[:SHEET]
+    right = {owner: float(verdict.right[verdict.owners == owner].mean()) for owner in worst}
+    scores = [f"P(right) {right[owner]:.3f}, log r {verdict.evidence[owner]:+.2f}" for owner in worst]
+    title = f"The {len(worst)} most suspicious of {sum(verdict.sizes):,} records, row by row"
+    legend = (
+        "P(right): how likely it is that captions belong to their picture. log r: the evidence for it, against it "
+        f"where it is below 0. Both are means over the captions of a record, of which up to {SHOWN} stand beneath. "
+        f"{verdict.share:.1%} of all pairs look wrong."
+    )
+    _sheet(source, worst, scores, path, title, legend)
+
+
+def _duplicates_sheet(verdict: Verdict, source: Source, path: Path) -> None:
+    path.unlink(missing_ok=True)  # of an audit that found some
+    named = verdict.alike[: SHEET // 2]
+    if not named:
+        return
+    pairs = [int(number) for _, *two in named for number in two]
+    scores = [f"{place + 1}: {_kind(verdict, place)}, {score:.3f}" for place, (score, *_) in enumerate(named)]
+    title = f"The first {len(named)} of {len(verdict.alike):,} pairs of pictures that are alike, two by two"
+    legend = "Number of the pair, kind of likeness, similarity (1: the same)."
+    _sheet(source, pairs, [score for score in scores for _ in range(2)], path, title, legend)
+
+
+def _sheet(source: Source, numbers: Sequence[int], scores: Sequence[str], path: Path, title: str, legend: str) -> None:
+    pairs = [source.pair(number) for number in numbers]
+    captions = [[f"{pair.key} · {score}", *pair.captions[:SHOWN]] for pair, score in zip(pairs, scores, strict=True)]
+    contact_sheet(source.images(numbers, SHEET_SIZE), captions, path, title=title, legend=legend)
 
 
 def _write_csv(path: Path, rows: Iterable[Sequence[object]]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,15 +14,17 @@ from torch import Tensor
 from equipoise.analysis.near_duplicates import closest_images, closest_strangers
 from equipoise.analysis.noise import Pairs, sums_over
 from equipoise.config import Loaded, dump, load_stored
+from equipoise.data.copies.find import Copy
+from equipoise.data.copies.watch import WatchedSource
 from equipoise.data.remap import subset
-from equipoise.data.source import Source
+from equipoise.data.source import Source, has_features
 from equipoise.io.atomic import write_text
 from equipoise.models.folder import CONFIG
 from equipoise.models.model import Model
 from equipoise.training.checkpoint.run_folder import locked, require_same
 from equipoise.types import UserError
 from equipoise.workflows.audit.folds import folds_of, judges, training_pairs
-from equipoise.workflows.audit.judge import Judgement, judge, points_of, pool_of
+from equipoise.workflows.audit.judge import Judgement, judge_together, points_of, pool_of
 from equipoise.workflows.audit.report import Verdict, write_verdict
 from equipoise.workflows.load import load
 from equipoise.workflows.subject import find_run
@@ -31,13 +33,18 @@ from equipoise.workflows.subject import find_run
 @dataclass(frozen=True)
 class Audit:
     folds: int = 2
+    judges: int = 1  # models a fold
     neighbours: int = 200  # closest strangers of each kind
     shuffled: float = 0.2  # share of pairs that are shuffled to check the reading
     seed: int = 0
+    copies: bool = True  # whether to look for copies of pictures
 
     def __post_init__(self) -> None:
         if self.neighbours < 0:
             raise UserError(f"--neighbours is {self.neighbours}; ask for none (0) or more")
+
+
+Look = Callable[[Sequence[int], Pairs, Model, Judgement], None]  # at a fold, while its points are at hand
 
 
 def run_audit(
@@ -53,38 +60,48 @@ def run_audit(
     return 0
 
 
-def audit_data(loaded: Loaded, settings: Audit, folder: Path, model: Model | None = None) -> Verdict:
+def audit_data(
+    loaded: Loaded, settings: Audit, folder: Path, model: Model | None = None, look: Look | None = None
+) -> Verdict:
     """Judge all training pairs of a recipe and write what was found to `folder`.
 
     Without a model, judges are trained on the pairs themselves, fold by fold; what is finished is not done again.
     A model that is given judges all pairs at once. It must not have been trained on them.
     """
-    source = training_pairs(loaded.run)
+    source: Source = training_pairs(loaded.run)
+    watched = WatchedSource(source) if settings.copies and not has_features(source) else None
+    source = watched or source
     with locked(folder):
         _require_same(folder, loaded)
         if model is None:
             parts = folds_of(source, settings.folds, settings.seed)
-            panel = judges(loaded, parts, folder, settings.seed)
+            panel = judges(loaded, parts, folder, settings.seed, members=settings.judges)
         else:
-            parts, panel = [tuple(range(len(source)))], iter([model])
+            parts, panel = [tuple(range(len(source)))], iter([iter([model])])
         judged: list[tuple[tuple[int, ...], Judgement]] = []
         first: Model | None = None
-        for part, member in zip(parts, panel, strict=True):
-            first = first or member
-            points = points_of(member, subset(source, part))
-            judged.append((part, judge(points, member, settings.seed, settings.shuffled)))
+        for part, members in zip(parts, panel, strict=True):
+            seen = judge_together(subset(source, part), members, settings.seed, settings.shuffled)
+            first = first or seen.model
+            judged.append((part, seen.judgement))
+            if look:
+                look(part, seen.points, seen.model, seen.judgement)
         assert first is not None
-        verdict = _verdict(source, judged, settings, first)
+        verdict = _verdict(source, judged, settings, first, watched.copies() if watched else None)
         write_verdict(verdict, source, folder)
     return verdict
 
 
 def _verdict(
-    source: Source, judged: list[tuple[tuple[int, ...], Judgement]], settings: Audit, member: Model
+    source: Source,
+    judged: list[tuple[tuple[int, ...], Judgement]],
+    settings: Audit,
+    member: Model,
+    copies: list[Copy] | None,
 ) -> Verdict:
     owners = torch.cat([torch.tensor(part)[found.image_of_text] for part, found in judged])
     order = owners.argsort(stable=True)
-    alike, fitting = _strangers(source, member, judged[0][1].reading.scale, settings)
+    alike, fitting = _strangers(source, member, judged[0][1].reading.scale, settings, copies)
     return Verdict(
         readings=[found.reading for _, found in judged],
         checks=[found.check for _, found in judged],
@@ -98,17 +115,24 @@ def _verdict(
         fitting=fitting,
         aurocs=[found.auroc for _, found in judged],
         knowing=[found.knows for _, found in judged],
+        copies=copies or [],
     )
 
 
 def _strangers(
-    source: Source, model: Model, scale: float, settings: Audit
+    source: Source, model: Model, scale: float, settings: Audit, copies: list[Copy] | None
 ) -> tuple[list[list[float]], list[list[float]]]:
-    """Images that are alike, and images with texts of others that fit better than their own, by one judge."""
+    """Images that are alike, and images with texts of others that fit better than their own, by one judge.
+
+    Pictures are alike that are copies; of features nothing is known but what the judge makes of them.
+    """
     if not settings.neighbours or len(source) < 2:
         return [], []
     points, similarity = points_of(model, source), model.space.similarity
-    alike = closest_images(points.images, similarity, settings.neighbours)
+    if copies is None:
+        alike = closest_images(points.images, similarity, settings.neighbours)
+    else:
+        alike = [[copy.similarity, copy.first, copy.second] for copy in copies[: settings.neighbours]]
     return alike, _fitting(points, model, scale, settings)
 
 

@@ -2,8 +2,11 @@
 
     P(right) = σ(log r + log((1 - π) / π))
 
+auto:         r is the caption's own, and π that of captions whose siblings are as good (analysis/siblings.py).
 per caption:  r is the caption's own.
 per image:    log r is the mean over all captions of the image, so that they are kept or dropped together.
+
+gmm:          the split of the field instead, of losses -log r into small and large ones (analysis/gaussian_mixture.py).
 
 π is the share of wrong pairs that the judge of the caption's fold read; in a second round it is that of the first, for
 judges trained on what was kept are too sure of it (docs/clean.md).
@@ -17,7 +20,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 
-from equipoise.analysis.noise import NoiseEstimate
+from equipoise.analysis.gaussian_mixture import lower_posterior
+from equipoise.analysis.noise import NoiseEstimate, pooled
+from equipoise.analysis.siblings import right_with_siblings
 from equipoise.types import UserError
 from equipoise.workflows.audit.report import Verdict
 
@@ -45,16 +50,15 @@ class Evidence:
     @property
     def share(self) -> float:
         """The share of wrong captions, read by the judges that know something."""
-        return self._mean([reading.share for reading in self.readings])
+        return self._pooled[0]
 
     @property
     def interval(self) -> tuple[float, float]:
-        low, high = zip(*(reading.interval for reading in self.readings), strict=True)
-        return self._mean(low), self._mean(high)
+        return self._pooled[1]
 
-    def _mean(self, values: Sequence[float]) -> float:
-        weights = np.array(self.sizes) * np.array(self.knowing)
-        return float(np.average(values, weights=weights))
+    @property
+    def _pooled(self) -> tuple[float, tuple[float, float]]:
+        return pooled(self.readings, [size * knows for size, knows in zip(self.sizes, self.knowing, strict=True)])
 
     def require_knowledge(self) -> None:
         if not any(self.knowing):
@@ -64,13 +68,26 @@ class Evidence:
                 "said of any pair; train judges longer (clean.steps), by a better recipe, or give a model with --model"
             )
 
+    def split(self, per: str) -> np.ndarray:
+        """P(right) [M] as the posterior of the smaller losses, -log r, of two Gaussians a judge; nan as below."""
+        ratios = self._image_mean() if per == "image" else self.log_ratio
+        found = np.full(len(ratios), np.nan)
+        for number in (place for place, knows in enumerate(self.knowing) if knows):
+            rows = self.fold[self.owners] == number
+            found[rows] = lower_posterior(-ratios[rows])
+        return found.astype(np.float32)
+
     def right(self, per: str, prior: Evidence | None = None) -> np.ndarray:
         """P(right) [M] as float32, nan where the judge knows nothing; π is that of `prior` where it is given."""
         ratios = self._image_mean() if per == "image" else self.log_ratio
         found = np.full(len(ratios), np.nan)
         for number in (place for place, knows in enumerate(self.knowing) if knows):
             rows = self.fold[self.owners] == number
-            found[rows] = (prior or self)._reading(int(number)).right(torch.from_numpy(ratios[rows])).numpy()
+            reading = (prior or self)._reading(int(number))
+            if per == "auto":
+                found[rows] = right_with_siblings(ratios[rows], self.owners[rows], reading.share)
+            else:
+                found[rows] = reading.right(torch.from_numpy(ratios[rows])).numpy()
         return found.astype(np.float32)
 
     def _reading(self, number: int) -> NoiseEstimate:

@@ -13,7 +13,8 @@ from equipoise.data.keep.source import KeptSource
 from equipoise.data.remap import subset
 from equipoise.data.source import Source
 from equipoise.workflows.audit.folds import HeldOutData, judges, training_pairs
-from equipoise.workflows.audit.judge import judge, points_of
+from equipoise.workflows.audit.judge import judge_together
+from equipoise.workflows.audit.run import Look
 from equipoise.workflows.clean.probability import Evidence
 
 SECOND = "round-2"
@@ -30,12 +31,18 @@ class KeptHeldOutData(HeldOutData):
         if split != "train":
             return super().build(split)
         whole = training_pairs(self.run)
-        elsewhere = ~np.isin(self.owners, self.fold)
+        elsewhere = ~np.isin(self.owners, self.fold) | self.run.clean.seen
         return KeptSource(whole, np.bincount(self.owners, minlength=len(whole)), self.keep & elsewhere)
 
 
 def second_round(
-    loaded: Loaded, source: Source, parts: list[tuple[int, ...]], folder: Path, first: Evidence, keep: np.ndarray
+    loaded: Loaded,
+    source: Source,
+    parts: list[tuple[int, ...]],
+    folder: Path,
+    first: Evidence,
+    keep: np.ndarray,
+    look: Look,
 ) -> Evidence:
     """The evidence of new judges on all captions; those of the first round kept `keep` [M]."""
 
@@ -43,11 +50,12 @@ def second_round(
         return KeptHeldOutData(run, part, first.owners, keep)
 
     settings = loaded.run.clean
-    panel = judges(loaded, parts, folder / SECOND, settings.seed, held_out)
-    judged = [
-        judge(points_of(member, subset(source, part)), member, settings.seed, 0.2)
-        for part, member in zip(parts, panel, strict=True)
-    ]
+    panel = judges(loaded, parts, folder / SECOND, settings.seed, held_out, settings.judges)
+    judged = []
+    for part, members in zip(parts, panel, strict=True):
+        seen = judge_together(subset(source, part), members, settings.seed, 0.2)
+        judged.append(seen.judgement)
+        look(part, seen.points, seen.model, seen.judgement)
     owners = np.concatenate([np.array(part)[one.image_of_text] for part, one in zip(parts, judged, strict=True)])
     order = np.argsort(owners, kind="stable")
     ratios = torch.cat([one.log_ratio for one in judged]).numpy()[order]

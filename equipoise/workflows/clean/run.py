@@ -17,15 +17,20 @@ from equipoise.data.keep.rules import caption_weights, kept_captions, reason
 from equipoise.data.keep.settings import WEIGHTS, Clean
 from equipoise.data.source import Source
 from equipoise.models.model import Model
+from equipoise.reports.curate_page import PAGE
 from equipoise.training.checkpoint.run_folder import locked
 from equipoise.types import UserError
 from equipoise.workflows.audit import Audit, audit_data
 from equipoise.workflows.audit.folds import folds_of, training_pairs
+from equipoise.workflows.clean.page import write_curators_page
 from equipoise.workflows.clean.probability import Evidence
+from equipoise.workflows.clean.proposals import Proposals
 from equipoise.workflows.clean.rounds import second_round
 from equipoise.workflows.clean.truth import measured
 from equipoise.workflows.load import load
 from equipoise.workflows.subject import find_run
+
+SHOW, MOST = 200, 5000  # suspicious captions on the page: by default, and as many as a browser bears
 
 
 @dataclass(frozen=True)
@@ -37,6 +42,7 @@ class Cleaned:
     keep: np.ndarray  # [M] bool
     records: int
     truth: dict[str, float]
+    page: Path | None = None  # for curators
 
     @property
     def images_left(self) -> int:
@@ -48,27 +54,34 @@ class Cleaned:
         total, kept = len(self.keep), int(self.keep.sum())
         return (
             f"Of {total:,} captions of {self.records:,} images, {self.evidence.share:.1%} look wrong ({low:.1%} to "
-            f"{high:.1%} by chance alone); {kept:,} captions of {self.images_left:,} images are kept, "
+            f"{high:.1%} at 95%); {kept:,} captions of {self.images_left:,} images are kept, "
             f"{total - kept:,} captions are dropped."
         )
 
 
-def run_clean(data: str, recipe: str, overrides: Sequence[str], model: Path | None, folder: Path) -> int:
+def run_clean(
+    data: str, recipe: str, overrides: Sequence[str], model: Path | None, folder: Path, show: int = SHOW
+) -> int:
     """Clean DATA, with judges of `recipe` where it is files, or with the model at a path; returns the exit status."""
+    if not 0 <= show <= MOST:
+        raise UserError(f"--show is {show}; ask for 0 (no page) to {MOST:,} captions")
     loaded = find_run(data, recipe, overrides)
     try:
-        cleaned = clean_data(loaded, folder, load(model) if model else None)
+        cleaned = clean_data(loaded, folder, load(model) if model else None, show)
     except KeyboardInterrupt:
         print("Stopped; the same command goes on where it was")
         return 128 + signal.SIGINT
     print(f"\n{cleaned.sentence}\n{folder / TABLE} says which; train on the rest with: --set keep.folder={folder}")
+    if cleaned.page:
+        print(f"To look at the most suspicious ones and decide by hand, open {cleaned.page}")
     for name, value in cleaned.truth.items():
         print(f"{name.replace('_', ' ')}: {value:.3f}")
     return 0
 
 
-def clean_data(loaded: Loaded, folder: Path, model: Model | None = None) -> Cleaned:
-    """Judge every caption of a recipe's training pairs and write the keep file to `folder`.
+def clean_data(loaded: Loaded, folder: Path, model: Model | None = None, show: int = SHOW) -> Cleaned:
+    """Judge every caption of a recipe's training pairs and write the keep file to `folder`, and a page that shows the
+    `show` most suspicious ones.
 
     Without a model, judges are trained on the pairs themselves, fold by fold; what is finished is not done again.
     A model that is given judges all pairs at once. It must not have been trained on them.
@@ -77,37 +90,47 @@ def clean_data(loaded: Loaded, folder: Path, model: Model | None = None) -> Clea
         raise UserError("the recipe trains on what was cleaned before (keep.folder); clean the whole: keep.folder = ''")
     require_pyarrow(folder / TABLE)  # before anything is trained
     settings, judging = loaded.run.clean, _judging(loaded)
-    audit = Audit(folds=settings.folds, neighbours=0, seed=settings.seed)
-    verdict = audit_data(judging, audit, folder, model)
+    audit = Audit(folds=settings.folds, judges=settings.judges, neighbours=0, seed=settings.seed, copies=show > 0)
+    two_rounds = settings.rounds == 2 and model is None
+    proposals = Proposals(show, settings.per)
+    verdict = audit_data(judging, audit, folder, model, None if two_rounds else proposals.look)
     source = training_pairs(loaded.run)
     samples = len(source)
     parts = [tuple(range(samples))] if model else folds_of(source, settings.folds, settings.seed)
     first = evidence = Evidence.of(verdict, parts)
     with locked(folder):
         first.require_knowledge()
-        if settings.rounds == 2 and model is None:
+        if two_rounds:
             rule = "threshold" if settings.rule == WEIGHTS else settings.rule
-            keep = kept_captions(first.right(settings.per), rule, settings.threshold, first.share)
-            evidence = second_round(judging, source, parts, folder, first, keep)
+            keep = kept_captions(_right(first, settings), rule, settings.threshold, first.share)
+            evidence = second_round(judging, source, parts, folder, first, keep, proposals.look)
             evidence.require_knowledge()
-        right = evidence.right(settings.per, prior=first)
+        right = _right(evidence, settings, prior=first)
         keep = kept_captions(right, settings.rule, settings.threshold, first.share)
         cleaned = Cleaned(first, right, keep, samples, measured(source, first.owners, right, keep))
-        _write(cleaned, evidence, source, loaded, folder)
-    return cleaned
+        (folder / PAGE).unlink(missing_ok=True)  # it would be on other probabilities
+        table = _write(cleaned, evidence, source, loaded, folder)
+        if not show:
+            return cleaned
+        page = write_curators_page(folder, table, source, proposals, verdict.copies, evidence)
+    return replace(cleaned, page=page)
+
+
+def _right(evidence: Evidence, settings: Clean, prior: Evidence | None = None) -> np.ndarray:
+    return evidence.split(settings.per) if settings.evidence == "gmm" else evidence.right(settings.per, prior)
 
 
 def _judging(loaded: Loaded) -> Loaded:
     """The run as the judges are trained: shorter, and the same whatever is decided by them."""
     steps = loaded.run.clean.judge_steps(loaded.run.training.steps)
     training = {**loaded.table["training"], "steps": steps}
-    table = {**loaded.table, "training": training, "clean": vars(Clean())}
     settings = replace(loaded.run.clean, enabled=False)
+    table = {**loaded.table, "training": training, "clean": vars(Clean(seen=settings.seen))}
     run = replace(loaded.run, training=replace(loaded.run.training, steps=steps), clean=settings)
     return Loaded(run, table)
 
 
-def _write(cleaned: Cleaned, evidence: Evidence, source: Source, loaded: Loaded, folder: Path) -> None:
+def _write(cleaned: Cleaned, evidence: Evidence, source: Source, loaded: Loaded, folder: Path) -> KeepTable:
     settings, share = loaded.run.clean, cleaned.evidence.share
     named = list(records(source))
     keys = [key for key, texts in named for _ in texts]
@@ -120,6 +143,7 @@ def _write(cleaned: Cleaned, evidence: Evidence, source: Source, loaded: Loaded,
     weight = caption_weights(cleaned.right, cleaned.keep, settings.rule)
     table = KeepTable(keys, numbers, fingerprints, cleaned.right, cleaned.keep, weight, reasons)
     write_keep(folder, table, _note(cleaned, evidence, digest(key for key, _ in named), loaded))
+    return table
 
 
 def _note(cleaned: Cleaned, evidence: Evidence, keys: str, loaded: Loaded) -> dict[str, Any]:

@@ -6,7 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from equipoise.data.keep.file import read_note
+from equipoise.data.keep.decisions import DECISIONS, read_decisions
+from equipoise.data.keep.file import read_keep, read_note
 from equipoise.data.keep.settings import Keep
 from equipoise.training.logging.metrics import METRICS_FILE
 
@@ -27,6 +28,7 @@ def cleaning_section(keep: Keep, training_seconds: float) -> dict[str, Any] | No
     aurocs = [f"{judge['auroc_of_shuffled']:.2f}" for judge in note.get("judges", ())]
     rows = {
         "decided by": _rule(keep, note.get("rule", {})),
+        **_by_hand(folder),
         "judges' AUROC, pairs against shuffled ones": ", ".join(aurocs) or "not known",
         "cost": f"{judging_seconds(folder):.0f} s of training judges, {training_seconds:.0f} s of training the model",
         **{TRUTH[name]: f"{value:.3f}" for name, value in note.get("truth", {}).items() if name in TRUTH},
@@ -37,6 +39,16 @@ def cleaning_section(keep: Keep, training_seconds: float) -> dict[str, Any] | No
 def judging_seconds(folder: Path) -> float:
     """Seconds that the judges of a folder were trained, over all interruptions."""
     return sum(_last_seconds(path) for path in sorted(folder.rglob(f"fold-*/{METRICS_FILE}")))
+
+
+def _by_hand(folder: Path) -> dict[str, str]:
+    """What a person decided, where anything was."""
+    if not (folder / DECISIONS).exists():
+        return {}
+    decisions = read_decisions(folder, read_keep(folder)[0])
+    words = [f"{count:,} captions {what}" for what, count in decisions.counts().items() if count]
+    words += [f"threshold {decisions.threshold:g}"] if decisions.threshold is not None else []
+    return {"by hand": ", ".join(words) or "nothing"}
 
 
 def _rule(keep: Keep, rule: dict[str, Any]) -> str:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from equipoise.data.keep.readable import readable
 from equipoise.data.tokenizer import CaptionTokenizer
 from equipoise.encoders.pretrained import TimmImage, TransformersText, import_transformers, timm_preprocess
 from equipoise.models.compatibility import require_compatible
@@ -60,6 +61,8 @@ def embed_data(
     for sides in (first, second):
         if sides.model is not None:
             require_compatible(sides.model, source)
+    if second.texts is not None:
+        source = readable(source, second.texts.tokens)
     note = {
         "model": request.model,
         "weights": first.digest,

@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from equipoise.data.bad_records import BadRecord, BadRecordCount, Fault
+from equipoise.data.bad_records import BadRecord, BadRecordCount
 from equipoise.data.preprocess import Preprocess
 from equipoise.data.source import Pair, Source, can_crop, has_features
 from equipoise.data.tokenizer import CaptionTokenizer
@@ -103,7 +103,7 @@ def embed(
             side.encoder.eval()
     note = {**note, "records": len(source), "per_shard": settings.per_shard, "half": settings.half}
     claim(folder, note, NOTE)
-    bad = BadRecordCount(source.max_bad if can_crop(source) else 0.0)
+    bad = BadRecordCount(source.max_bad if can_crop(source) else 0.0, len(source))
 
     def fill(path: Path, batches: Iterator[range]) -> None:
         shard = _Shard()
@@ -167,13 +167,9 @@ def _encoded(
             found = [_encoded(images, source, half, bad) for half in halves]
             kept = [part for _, part in found if part is not None]
             return [index for some, _ in found for index in some], torch.cat(kept) if kept else None
-        _tell(bad.add(1, (error.fault,)))
+        warnings.warn(f"left out {error.fault}", stacklevel=2)
+        bad.add(1, (error.fault,))
         return [], None
-
-
-def _tell(faults: Sequence[Fault]) -> None:
-    for fault in faults:
-        warnings.warn(f"left out {fault}", stacklevel=2)
 
 
 def _device(module: torch.nn.Module) -> torch.device:

@@ -16,9 +16,17 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
-from some_files import records, write_tar
+from some_files import jpeg, records, write_tar
 
-from equipoise.data.bad_records import FEW
+from equipoise.data.bad_records import (
+    FEW,
+    BadRecordCount,
+    EpochCount,
+    Fault,
+    Tally,
+    tallies_to_json,
+    tally_of_part,
+)
 from equipoise.data.batches import Batches
 from equipoise.data.crops import cut_crops
 from equipoise.data.files import Mixture, Shards
@@ -164,7 +172,7 @@ def test_the_next_sound_record_stands_in(folder, tokens):
     assert found.indices == [2, 5, 5, 18, 39]
     assert [pair.key for pair in found.pairs] == ["00002", "00005", "00005", "00018", "00039"]
     assert torch.equal(*found.pixels)
-    assert sorted({fault.place.rpartition(" ")[2] for fault in found.faults}) == ["00003", "00004", "00017"]
+    assert [fault.place.rpartition(" ")[2] for fault in found.faults] == ["00003", "00004", "00017"]  # each once
     alone = cut_crops(source, [5, 18], 8, [whole])
     assert torch.equal(found.pixels[0][[1, 3]], alone.pixels[0])
     assert torch.equal(found.pixels[0][1], found.pixels[0][2])
@@ -177,19 +185,101 @@ def test_bad_records_are_counted_named_once_and_never_seen(workers, folder, toke
         epochs = list(islice(made.starting_at(0), 10))  # two of five batches
     assert len([warning for warning in told if "skipped" in str(warning.message)]) == 3
     assert not {int(index) for batch in epochs for index in batch.index} & set(BAD)
-    assert (made.bad.seen, made.bad.bad) == (80, 2 * (2 + 1 + 1))  # 3 meets 4 on its way
-    assert len(made.bad.faults) == 3
+    assert made.bad.tally == Tally(40, 3)  # of the epoch
+    assert len(made.named) == 3
+
+
+def numbered(count: int, bad: Sequence[int]) -> dict[str, bytes]:
+    """Small records with one caption each, some of whose pictures cannot be decoded."""
+    picture = jpeg(8, 8)
+    files = {f"{n:05d}.jpg": picture[: 300 if n in bad else None] for n in range(count)}
+    return files | {f"{n:05d}.txt": b"picture told in way" for n in range(count)}
+
+
+def train_on(folder: Path, files: dict[str, bytes], max_bad: float = 0.01) -> Source:
+    write_tar(folder / "t.tar", files)
+    write_tar(folder / "v.tar", records(1))
+    return Shards(train="t.tar", validation="v.tar", root=str(folder), max_bad=max_bad).build("train")
+
+
+@pytest.mark.filterwarnings("ignore:skipped")
+def test_bad_records_side_by_side_count_as_often_as_others(tmp_path, tokens):
+    """0.8 % of them, of which 1 % are allowed, however they lie."""
+    tallies = []
+    for where in (range(400, 408), range(0, 1000, 125)):
+        source = train_on(tmp_path / str(where.step), numbered(1000, where))
+        made = batches(source, tokens, batch_size=40)
+        deque(islice(made.starting_at(0), 50), maxlen=0)  # two epochs
+        tallies.append(made.bad.tally)
+    assert tallies == [Tally(1000, 8)] * 2
+
+
+def test_a_long_run_of_bad_records_is_passed(tmp_path):
+    """A damaged shard: more in a row than are tried one after the other."""
+    source = train_on(tmp_path, numbered(300, range(150)), max_bad=0.5)
+    found = cut_crops(source, [0, 100, 200], 8, [lambda _, sizes: torch.cat([torch.zeros_like(sizes), sizes], 1)])
+    assert found.indices[1:] == [150, 200]
+    assert found.indices[0] >= 150
+    assert len(found.faults) == 2
+
+
+@pytest.mark.filterwarnings("ignore:skipped")
+def test_never_are_more_records_bad_than_there_are(tmp_path, tokens):
+    source = train_on(tmp_path, numbered(12, range(11)), max_bad=1.0)
+    made = batches(source, tokens, batch_size=12)
+    for _ in islice(made.starting_at(0), 5):
+        assert made.bad.tally == Tally(12, 11)
 
 
 @pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.filterwarnings("ignore:skipped")
-def test_too_many_bad_records_end_the_run_at_the_same_batch(workers, folder, tokens):
-    made = batches(source_of(folder, "bad"), tokens, workers=workers)
-    made.bad.max_bad = 0.01
-    with pytest.raises(UserError, match=rf"{FEW + 2} of 120 records cannot be used, more than the share of 0\.01"):
+def test_too_many_bad_records_end_the_run_at_the_same_batch(workers, tmp_path, tokens):
+    made = batches(train_on(tmp_path, numbered(400, range(0, 400, 2))), tokens, workers=workers)
+    with pytest.raises(UserError, match=r"cannot be used, more than the share of 0\.01 .* one of them is .*t\.tar"):
         deque(made.starting_at(0), maxlen=0)
-    assert len(made.bad.faults) == len(BAD)
-    assert made.bad.seen == 120
+    assert made.bad.tally.bad > FEW
+    assert made.bad.tally.seen == 24  # not after an epoch
+
+
+def test_the_share_is_judged_by_all_records_and_by_what_chance_allows():
+    whole = BadRecordCount(0.01, 10_000)
+    whole.add(120, [Fault("a", "b")] * 100)  # read in order, all at the start
+    with pytest.raises(UserError, match="101 of 130 records"):
+        whole.add(10, [Fault("a", "b")])
+    drawn = EpochCount(0.01, 10_000, 100)
+    drawn.add_batch(0, 1000, [Fault("a", "b")] * 20)  # 2 % of a tenth may be chance
+    with pytest.raises(UserError, match="120 of 2,000 records"):
+        drawn.add_batch(1, 1000, [Fault("a", "b")] * 100)
+    drawn.add_batch(200, 1000, [Fault("a", "b")] * 20)  # another epoch
+    assert drawn.tally == Tally(1000, 20)
+
+
+def test_a_good_set_is_hardly_ever_ended_by_chance():
+    """0.9 % bad, 1 % allowed: of many orders none ends the run."""
+    draw = np.random.default_rng(0)
+    bad = np.arange(20_000) < 180
+    for _ in range(100):
+        count = EpochCount(0.01, 20_000, 200)
+        for position, part in enumerate(draw.permutation(bad).reshape(200, 100)):
+            count.add_batch(position, 100, [Fault("a", "b")] * int(part.sum()))
+
+
+def test_what_was_counted_before_a_batch_is_known_while_it_is_the_last_or_the_next():
+    count = EpochCount(0.5, 100, 10)
+    for position in range(3):
+        count.add_batch(position, 10, [Fault("a", "b")] * position)
+    assert [count.before(2), count.before(3)] == [Tally(20, 1), Tally(30, 3)]
+
+
+def test_tallies_of_other_processes():
+    stored = tallies_to_json([Tally(30, 3), Tally(30, 2)])
+    assert tally_of_part(stored, 1, 2) == Tally(30, 2)
+    assert tally_of_part(stored, 0, 1) == Tally(60, 5)
+    assert [tally_of_part(stored, part, 4) for part in range(4)] == [Tally(15, 1)] * 3 + [Tally(15, 2)]
+    assert tally_of_part([], 0, 1) == Tally()
+    for wrong in ("x", [1], [{"seen": 1}], [{"seen": -1, "bad": 0}], [{"seen": 1, "bad": "2"}], 3, None):
+        with pytest.raises(ValueError, match="bad_records"):
+            tally_of_part(wrong, 0, 1)
 
 
 def test_none_is_too_many_if_none_are_allowed(folder, tokens):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 from some_files import jpeg
 
@@ -60,3 +62,16 @@ def test_what_is_wrong_with_folders(tmp_path):
         Folders(templates=("x",))
     with pytest.raises(UserError, match="templates is empty"):
         Folders(templates=())
+
+
+def test_names_that_are_not_utf8_are_faults(tmp_path):
+    for name in (b"cat/a.jpg", b"cat/b\xff.jpg", b"caf\xe9/c.jpg"):
+        path = tmp_path / os.fsdecode(name)
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(jpeg())
+    with pytest.warns(UserWarning, match=r"2 of the 3 records .* is not UTF-8 text"):
+        source = Folders(test=str(tmp_path), max_bad=1.0).build("test")
+    assert source.class_names == ("cat",)
+    assert [source.pair(index).key for index in range(len(source))] == ["cat/a.jpg"]
+    for fault in source.records.faults:
+        str(fault).encode()  # can be written anywhere

@@ -55,7 +55,7 @@ def test_a_missing_file_is_named_with_its_pattern(tmp_path):
     (tmp_path / "a-0.tar").touch()
     with pytest.raises(UserError, match=r'a-1\.tar: there is no such file \(from "a-\{0\.\.1\}\.tar"\)'):
         find_files("a-{0..1}.tar", str(tmp_path))
-    with pytest.raises(UserError, match=r"x\*\.tar: there is no such file; check the path"):
+    with pytest.raises(UserError, match=r"x\*\.tar: there is no such file"):
         find_files("x*.tar", str(tmp_path))
     (tmp_path / "empty").mkdir()
     with pytest.raises(UserError, match=r"empty: there is no file in this folder that ends in \.tar"):
@@ -79,7 +79,7 @@ def test_urls_are_copied_once(tmp_path):
 
 def test_urls_that_cannot_be_fetched(tmp_path):
     pytest.importorskip("webdataset")
-    with pytest.raises(UserError, match=r"file:/nowhere\.tar: this is a URL; name a folder .* data\.cache"):
+    with pytest.raises(UserError, match=r"file:/nowhere\.tar: this is a URL"):
         find_files("file:/nowhere.tar")
     for url in ("file:/nowhere.tar", "pipe:exit 3"):
         with pytest.raises(UserError, match=f"{url.split(':')[0]}:.*cannot be fetched"), trusting(commands=[url]):

@@ -125,7 +125,7 @@ def test_pictures_are_found_by_number_name_and_key():
 
     assert about(262148, 42, "42", "000000000042", "test-0000003", "b/7.jpg", "9x") == [0, 1, 1, 1, 4, 3, 5]
     assert about("COCO_val2014_000000262148", "val2014/COCO_val2014_000000262148.jpg") == [0, 0]
-    with pytest.raises(UserError, match=r"^q: question 1 is about picture 3, which is none of the 6 that"):
+    with pytest.raises(UserError, match=r"^q: question 1 is about picture 3"):
         about(42, 3)
-    with pytest.raises(UserError, match=r"question 0 is about picture 7, which is two of the data's, a/7.jpg and b/7"):
+    with pytest.raises(UserError, match=r"question 0 is about picture 7"):
         about(7)

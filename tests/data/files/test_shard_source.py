@@ -114,6 +114,9 @@ FAULTS = {
     "bad json": ({"x.jpg": jpeg(), "x.txt": b"t", "x.json": b"{"}, "the .json cannot be read"),
     "deep json": ({"x.jpg": jpeg(), "x.txt": b"t", "x.json": b"[" * 100_000}, "the .json cannot be read"),
     "list json": ({"x.jpg": jpeg(), "x.txt": b"t", "x.json": b"[1]"}, "holds no table"),
+    "half a label": ({"x.jpg": jpeg(), "x.txt": b"t", "x.json": b'{"label": "\\ud800"}'}, "half a character"),
+    "half a tag": ({"x.jpg": jpeg(), "x.txt": b"t", "x.json": b'{"tags": ["a", "\\udfffb"]}'}, "half a character"),
+    "half a name": ({"x.jpg": jpeg(), "x.txt": b"t", "x.json": b'{"a": {"\\uDABC": 1}}'}, "half a character"),
     "two texts": ([("x.jpg", jpeg()), ("x.txt", b"a"), ("x.txt", b"b")], "its record has another .txt"),
     "up": ({"../../x.jpg": jpeg(), "../../x.txt": b"a"}, "entry ../../x.jpg: its name leads out of the shard"),
     "absolute": ({"/etc/x.jpg": jpeg()}, "entry /etc/x.jpg: its name leads out of the shard"),
@@ -131,6 +134,54 @@ def test_bad_records_are_left_out_and_named(case, tmp_path):
         source = whole(path).build("test")
     assert [source.pair(index).key for index in range(2)] == ["00000", "00001"]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.tar"]  # nothing was unpacked
+
+
+def test_whole_characters_in_escapes_are_read(tmp_path):
+    side = b'{"label": "\\ud83d\\ude00", "url": "C:\\\\ud800"}'
+    path = write_tar(tmp_path / "a.tar", {"x.jpg": jpeg(), "x.txt": b"t", "x.json": side})
+    pair = whole(path).build("test").pair(0)
+    assert (pair.label, pair.truth) == ("\U0001f600", {"url": "C:\\ud800"})
+
+
+def write_sparse_tar(path: Path, name: str, size: int) -> Path:
+    """A sound record, then one of which a file is as large as its header says, without taking room on the disk."""
+    entry = tarfile.TarInfo(name)
+    entry.size = size
+    files = {f"x.{ending}": data for ending, data in (("jpg", jpeg()), ("txt", b"t")) if f"x.{ending}" != name}
+    write_tar(path, {**records(1), **files}, format=tarfile.GNU_FORMAT)
+    with tarfile.open(path) as tar:
+        end = max(member.offset_data + -(-member.size // 512) * 512 for member in tar)
+    with path.open("r+b") as file:
+        file.truncate(end)
+        file.seek(end)
+        file.write(entry.tobuf(tarfile.GNU_FORMAT))
+        file.truncate(file.tell() + -(-size // 512) * 512 + 1024)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("name", "size"), [("x.txt", 3 << 30), ("x.txt", (1 << 22) + 1), ("x.json", 10 << 30), ("x.jpg", 3 << 30)]
+)
+def test_what_is_too_large_by_its_header_is_not_read(name, size, tmp_path, monkeypatch):
+    path = write_sparse_tar(tmp_path / "a.tar", name, size)
+    pread, read = os.pread, []
+    monkeypatch.setattr(os, "pread", lambda file, count, start: read.append(count) or pread(file, count, start))
+    shard = open_shard(path, lambda _: None)
+    assert shard.keys == ["00000"]
+    (fault,) = shard.faults
+    assert fault.place == f"{path}, record x"
+    assert f" has {size:,} bytes, and " in fault.reason
+    assert max(read) < 1000
+
+
+def test_a_record_is_one_fault_whatever_is_wrong_with_its_entries(tmp_path):
+    path = write_tar(tmp_path / "a.tar", {**records(1), "x.txt": b"t"})
+    with tarfile.open(path, "a") as tar:
+        for name in ("x.jpg", "x.json"):
+            entry = tarfile.TarInfo(name)
+            entry.type, entry.linkname = tarfile.SYMTYPE, "/etc/passwd"
+            tar.addfile(entry)
+    assert [fault.place.rpartition(", ")[2] for fault in open_shard(path, lambda _: None).faults] == ["entry x.jpg"]
 
 
 def test_links_are_no_records(tmp_path):

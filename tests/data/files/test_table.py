@@ -107,6 +107,62 @@ def test_pictures_that_are_missing_or_no_files(folder):
         assert part in reasons
 
 
+OPEN = {
+    "to the end": ('a.jpg,"an open quote', ""),
+    "to a field in quotes": ('a.jpg,"an open quote', 'b.jpg,"a cat, sitting"'),
+    "to a field that ends in a quote": ('a.jpg,"an open quote', 'b.jpg,a pipe of 5"'),
+    "to another open quote": ('a.jpg,"an open quote', 'b.jpg,"'),
+}
+
+
+@pytest.mark.parametrize("case", OPEN)
+@pytest.mark.parametrize(("separator", "ending"), [(",", "csv"), ("\t", "tsv")])
+def test_an_open_quote_swallows_no_rows(case, separator, ending, folder):
+    first, last = (line.replace(",", separator) for line in OPEN[case])
+    some = [f"images/{number}.jpg{separator}a cat" for number in range(500)]
+    lines = [f"filepath{separator}title", *some[:19], first, *some[19:], last, *some]
+    (folder / f"a.{ending}").write_text("\n".join(lines) + "\n")
+    with pytest.raises(UserError, match=rf"a\.{ending}, line 21: this table cannot be read .*; close the quote"):
+        read(folder / f"a.{ending}")
+
+
+def test_an_open_quote_where_the_path_comes_last(folder):
+    (folder / "a.csv").write_text('title,filepath\none,0.jpg\n"open,1.jpg\na pipe of 5",2.jpg\nfour,3.jpg\n')
+    with pytest.raises(UserError, match=r"a\.csv, line 3: "):
+        read(folder / "a.csv")
+
+
+@pytest.mark.parametrize(
+    ("field", "caption"),
+    [
+        ('"two\nlines, and ""quotes"", and\n\nmore, and a.jpg"', 'two lines, and "quotes", and more, and a.jpg'),
+        ('"Windows\r\nlines"', "Windows lines"),
+        ('"a b"', "a b"),
+        ('a "b" c', 'a "b" c'),
+        ('"so" he said', "so he said"),  # loose, but all of it is in its row
+        ('5" wide', '5" wide'),
+    ],
+)
+def test_legal_quotes_stay_legal(field, caption, folder):
+    (folder / "a.csv").write_text(f"filepath,title\n0.jpg,{field}\n1.jpg,next\n", newline="")
+    assert read(folder / "a.csv") == [("0.jpg", (caption,), None), ("1.jpg", ("next",), None)]
+
+
+def test_half_characters_spoil_their_row(folder):
+    (folder / "a.csv").write_bytes(b"filepath,title,kind\n0.jpg,a,caf\xe9\n1.jpg,b,cat\n")
+    found = Table(test="a.csv", label="kind").records((str(folder / "a.csv"),))
+    assert [found.pair(index).label for index in range(len(found))] == ["cat"]
+    assert [fault.reason for fault in found.faults] == ['the column "kind" is not UTF-8 text']
+
+
+def test_a_picture_too_large_is_not_read(folder):
+    (folder / "a.csv").write_text("filepath,title\nbig.jpg,a\nimages/0.jpg,b\n")
+    with (folder / "big.jpg").open("wb") as file:
+        file.truncate(3 << 30)  # sparse
+    with pytest.warns(UserWarning, match=r"line 2: the image .*big\.jpg cannot be read \(it has 3,221,225,472 bytes"):
+        assert len(Table(test=str(folder / "a.csv")).build("test")) == 1
+
+
 @pytest.mark.parametrize(
     ("content", "fault"),
     [

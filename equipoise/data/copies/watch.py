@@ -1,0 +1,54 @@
+"""A source that remembers what its pictures look like while others read them, so that nothing is read twice."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from equipoise.data.copies.find import Copy, find_copies
+from equipoise.data.copies.signature import Signatures
+from equipoise.data.source import Pair, Source
+
+
+class WatchedSource:
+    """`source`, whatever it offers; `copies` names the pictures that were read and are copies of one another."""
+
+    def __init__(self, source: Source):
+        self.source: Any = source
+        self._numbers: list[int] = []
+        self._parts: list[Signatures] = []
+        self._seen: set[int] = set()
+
+    def __len__(self) -> int:
+        return len(self.source)
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "source":  # not there yet, while it is unpickled
+            raise AttributeError(name)
+        return getattr(self.source, name)
+
+    def pair(self, index: int) -> Pair:
+        return self.source.pair(index)
+
+    def images(self, indices: Sequence[int], size: int, device: torch.device | str = "cpu") -> Tensor:
+        pictures = self.source.images(indices, size, device)
+        new = [place for place, index in enumerate(indices) if index not in self._seen]
+        if new:
+            self._parts.append(Signatures.of(pictures[new]))
+            self._numbers += [indices[place] for place in new]
+            self._seen |= set(self._numbers[-len(new) :])
+        return pictures
+
+    def copies(self) -> list[Copy]:
+        """Copies among the pictures read so far, by their numbers in the source."""
+        if not self._parts:
+            return []
+        numbers = np.array(self._numbers)
+        order = np.argsort(numbers, kind="stable")
+        found = find_copies(Signatures.joined(self._parts).taken(order))
+        names = numbers[order].tolist()
+        return [Copy(names[copy.first], names[copy.second], copy.similarity, copy.exact) for copy in found]
