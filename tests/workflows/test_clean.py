@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -13,10 +14,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from pyarrow import parquet
 
 from equipoise.cli import main
+from equipoise.config import load_run
+from equipoise.data.keep.decisions import DECISIONS
 from equipoise.data.keep.file import NOTE, TABLE
+from equipoise.reports.curate_page import PAGE
 
 IMAGES, WIDTH = 200, 16
 
@@ -82,6 +87,28 @@ def test_a_row_for_every_caption(cleaned):
     assert set(table["reason"]) == {"P(right) at least 0.5", "P(right) below 0.5"}
     assert note["kept"] == {"captions": sum(kept), "images": len(set(np.array(table["key"])[kept]))}
     assert (note["records"], note["recipe"]["shuffle"]["share"]) == (IMAGES, 0.4)
+
+
+def test_the_page_proposes_texts_of_features_that_training_takes(cleaned, noisy, tmp_path):
+    found = re.search(r'id="state">(.*?)</script>', (cleaned / PAGE).read_text())
+    assert found
+    state = json.loads(found[1])
+    assert len(state["pairs"]) == 200
+    assert all(pair["with"]["key"] != pair["key"] for pair in state["pairs"] if "with" in pair)
+    pair = next(pair for pair in state["pairs"] if "with" in pair)
+    entry = {name: pair[name] for name in ("row", "key", "caption")} | {"decision": "swap", "with": pair["with"]}
+    folder = tmp_path / "again"
+    folder.mkdir()
+    for name in (TABLE, NOTE):
+        shutil.copy(cleaned / name, folder)
+    content = {name: state[name] for name in ("kind", "version", "threshold")} | {"keep": state["digest"]}
+    (folder / DECISIONS).write_text(json.dumps({**content, "decisions": [entry]}))
+    source = load_run("features", [*noisy[1::2], f"keep.folder={folder}"]).run.training_pairs()
+    assert source.selection["by_hand"] == {"kept": 0, "dropped": 0, "swapped": 1}
+    place = next(index for index in range(len(source)) if source.pair(index).key == pair["key"])
+    giver = next(i for i in range(len(source.whole)) if source.whole.pair(i).key == pair["with"]["key"])
+    swapped = source.whole.text_features([giver])[0][pair["with"]["caption"]]
+    assert any(torch.equal(text, swapped) for text in source.text_features([place])[0])
 
 
 def test_another_rule_needs_no_new_judges(cleaned, noisy, tmp_path, capsys):
