@@ -120,4 +120,5 @@ def _edge(size: Any, *names: str) -> Any:
     """The one number of a size: its shorter side, or that of a square; None where it is neither."""
     if not isinstance(size, dict):
         return size
-    return size[names[0]] if set(size) == set(names) and len(set(size.values())) == 1 else None
+    first = size.get(names[0])
+    return first if set(size) == set(names) and all(size[name] == first for name in names) else None
