@@ -68,10 +68,11 @@ JUDGED = {
     "training.log_every": 5,
 }  # fmt: skip
 SETTINGS = " ".join(f"--set {key}={value}" for key, value in JUDGED.items())
+TUNING = " ".join(f"--set training.{name}" for name in ("steps=6", "batch_size=8", "checkpoint_every=1", "device=cpu"))
 COMMANDS = {
     "train": "train {here}/r.toml --resume --out {out}",
     "train --clean": "train features --clean --resume --out {out} " + SETTINGS,
-    "finetune": "finetune {here}/model {here}/r.toml --resume --out {out}",
+    "finetune": "finetune {here}/model {here}/r.toml --resume --out {out} " + TUNING,
     "embed": "embed {here}/model {here}/r.toml --per-shard 4 --batch-size 4 --out {out}",
     "audit": "audit features --out {out} " + SETTINGS,
     "clean": "clean features --out {out} " + SETTINGS,
@@ -83,7 +84,8 @@ COMMANDS = {
 # Drawn or written by the clock, or by which process wrote them; what they show is compared in the other files.
 NOT_COMPARED = re.compile(r"(^|/)(report\.html|tensorboard/.*|\.lock|.*\.png)$")
 MOST_IN_A_ROW = 5
-BY_THE_CLOCK = re.compile(r'"(seconds|pairs_per_second)": [^,}\n]*')
+# training.json holds seconds, and so its digest follows the clock too
+BY_THE_CLOCK = re.compile(r'"(seconds|pairs_per_second|training\.json)": [^,}\n]*')
 
 
 def main() -> int:

@@ -113,6 +113,12 @@ def test_images_may_be_described_in_the_processors_own_file(theirs: Path):
         ("config.json", {"vision_config": {"image_size": 64}}, "size is {'shortest_edge': 32} and crop_size"),
         ("preprocessor_config.json", {"resample": 2}, "resample is 2, but only 3 can be read"),
         ("preprocessor_config.json", {"do_center_crop": False}, "do_center_crop is False, but only True"),
+        (
+            "preprocessor_config.json",
+            {"crop_size": {"height": [1], "width": [1]}},
+            "only a shorter side and a square crop",
+        ),
+        ("preprocessor_config.json", {"image_mean": 3}, "image_mean is 3, but must be a list"),
         ("preprocessor_config.json", {"size": {"height": 32, "width": 32}}, "only a shorter side and a square crop"),
     ],
 )

@@ -120,5 +120,5 @@ def _edge(size: Any, *names: str) -> Any:
     """The one number of a size: its shorter side, or that of a square; None where it is neither."""
     if not isinstance(size, dict):
         return size
-    first, *rest = size.values() or [None]
-    return first if set(size) == set(names) and all(side == first for side in rest) else None
+    first = size.get(names[0])
+    return first if set(size) == set(names) and all(size[name] == first for name in names) else None
