@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gzip
 from pathlib import Path
+from typing import Any
 
 from tokenizers import Tokenizer, models
 
@@ -24,10 +25,11 @@ from equipoise.data.tokenizer_training import (
     clip_pieces,
     clip_tokenizer,
 )
-from equipoise.io.json_files import read_json_table
+from equipoise.io.json_files import read_json, read_json_table
 from equipoise.types import UserError
 
 CLIP_SIZE = 49408
+MOST_NUMBER = 2**24  # an id or a length in a tokenizer.json
 WHOLE, CLIP_VOCABULARY, CLIP_MERGES, BERT_VOCABULARY = "tokenizer.json", "vocab.json", "merges.txt", "vocab.txt"
 
 
@@ -46,11 +48,24 @@ def _read(file: Path) -> Tokenizer:
             return _read_clip(file.parent)
         if file.name.endswith(".txt.gz"):
             return _read_merges(file)
-        return _read_bert(file) if file.suffix == ".txt" else Tokenizer.from_file(str(file))
+        if file.suffix == ".txt":
+            return _read_bert(file)
+        _require_small_numbers(read_json(file), file)
+        return Tokenizer.from_file(str(file))
     except (UserError, MemoryError):
         raise
     except Exception as error:  # tokenizers raises plain Exception for whatever is wrong with a file
         raise UserError(f"{file}: this cannot be read as a tokenizer ({error}); give it anew.") from None
+
+
+def _require_small_numbers(content: Any, file: Path) -> None:
+    """The library makes room for the largest id or length it reads, and ends the process where there is not enough."""
+    rest = [content]
+    while rest:
+        value = rest.pop()
+        if isinstance(value, int) and value > MOST_NUMBER:
+            raise UserError(f"{file}: it holds the number {value}, beyond {MOST_NUMBER:,}; mend its ids and lengths.")
+        rest += value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
 
 
 def _find(path: Path) -> Path:

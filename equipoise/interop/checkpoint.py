@@ -21,6 +21,7 @@ from equipoise.models.folder import read_tensors
 from equipoise.ops.out_of_memory import lacks_memory
 from equipoise.types import UserError
 
+SMALL = 2**26  # bytes
 WRAPPED = "state_dict"  # the key of a training checkpoint that holds the weights
 PREFIXES = ("module.", "_orig_mod.")  # that DDP and torch.compile put before every key
 EXACT = (torch.float32, torch.float16, torch.bfloat16)  # dtypes that float32 holds exactly
@@ -60,7 +61,7 @@ def _unpickled(path: Path) -> Any:
     except OSError as error:
         raise UserError(f"cannot read weights from {path}: {error.strerror or error}") from None
     except Exception as error:  # whatever a damaged archive or pickle leads to: its own message would not help
-        if lacks_memory(error):
+        if lacks_memory(error) and path.stat().st_size > SMALL:  # a small file that asks for much is damaged
             raise
         raise UserError(f"cannot read weights from {path}: it is damaged, or no checkpoint") from None
 

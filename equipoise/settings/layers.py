@@ -153,6 +153,8 @@ def shown(value: Any) -> str:
         text = literal(value)
     except TypeError:
         text = str(value)  # dates and times, which no key takes
+    except RecursionError:
+        text = "lists or tables that lie too deep in each other"
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 

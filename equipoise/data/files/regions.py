@@ -137,7 +137,7 @@ def same_width(found: Sequence[RegionFolder]) -> None:
 
 def _require_finite(part: Arrays) -> None:
     """Reads the whole file, so once, when the folder is opened, and not in every process that loads data."""
-    if name := first_not_finite({name: part.tensors[name] for name in ("features", "boxes", "scores")}):
+    if name := first_not_finite({name: part.tensors[name].float() for name in ("features", "boxes", "scores")}):
         raise UserError(f"{part.path}: some {name} are not finite (NaN or infinite); write the regions again")
 
 

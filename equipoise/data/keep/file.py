@@ -69,6 +69,7 @@ def read_keep(folder: Path) -> tuple[KeepTable, dict[str, Any]]:
     try:
         columns = {name: column.combine_chunks() for name, column in _columns(parquet.read_table(path))}
         keep = _decisions(columns["decision"].to_pylist(), columns["key"], path)
+        keys = columns["key"].to_pylist()
         captions, fingerprints, right, weight = (
             columns[name].to_numpy(zero_copy_only=False) for name in ("caption", "fingerprint", "p_right", "weight")
         )
@@ -80,7 +81,7 @@ def read_keep(folder: Path) -> tuple[KeepTable, dict[str, Any]]:
         raise UserError(f"{path} cannot be read ({_first_line(error)}); clean the data again") from error
     reasons = [""] * len(keep)  # for people alone
     _require_weights(weight, columns["key"], path)
-    return KeepTable(columns["key"].to_pylist(), captions, fingerprints, right, keep, weight, reasons), note
+    return KeepTable(keys, captions, fingerprints, right, keep, weight, reasons), note
 
 
 def read_note(folder: Path) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping, Sequence
 
 import torch
@@ -37,7 +38,8 @@ def load_optimizer_state(model: nn.Module, optimizer: torch.optim.Optimizer, sto
 
 def steps_counted(moments: Mapping[str, Tensor]) -> int:
     """Steps that the optimizer has counted, of the parameter that has trained longest; 0 without moments."""
-    return max((int(count) for name, count in moments.items() if name.startswith(f"{COUNT}/")), default=0)
+    counts = [float(count) for name, count in moments.items() if name.startswith(f"{COUNT}/")]
+    return int(max(counts)) if counts and all(map(math.isfinite, counts)) else 0
 
 
 def _require_moments(names: Sequence[str], parameters: Collection[str]) -> None:
