@@ -16,8 +16,6 @@ __version__ = "0.1.0"
 
 TYPE_CHECKING = False  # as typing has it, which takes time to import: until then Ctrl-C finds no answer
 if TYPE_CHECKING:  # the same names as in _HOME, for type checkers; `X as X` is how they are told that X is public
-    from typing import Any
-
     from equipoise import objectives as objectives
     from equipoise.data.scenes import Scenes as Scenes
     from equipoise.data.scenes import matches as matches
@@ -77,7 +75,7 @@ _HOME = {
 __all__ = list(_HOME)
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     if name not in _HOME:
         raise AttributeError(f"module 'equipoise' has no attribute {name!r}")
     home = _HOME[name]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from argparse import ArgumentTypeError
+from collections.abc import Callable
 
 from equipoise.settings.bounds import BY_KIND, SEED, Bounds
 
@@ -11,6 +11,16 @@ from equipoise.settings.bounds import BY_KIND, SEED, Bounds
 def whole_number(text: str) -> int:
     most = BY_KIND[int].most
     return int(_within(text, int(text), Bounds(-most, most)))
+
+
+def up_to(most: int) -> Callable[[str], int]:
+    """Whole numbers up to `most`, where a larger one would take the memory or the time of a whole machine."""
+
+    def number(text: str) -> int:
+        return int(_within(text, int(text), Bounds(-most, most)))
+
+    number.__name__ = "int"  # for argparse, which calls it so where the text is no number
+    return number
 
 
 def finite_number(text: str) -> float:
@@ -22,6 +32,6 @@ def seed_number(text: str) -> int:
 
 
 def _within(text: str, number: float, bounds: Bounds) -> float:
-    if not (math.isfinite(number) and bounds.least <= number <= bounds.most):
+    if not bounds.least <= number <= bounds.most:  # nan is not, either
         raise ArgumentTypeError(f"{text[:60]} is not a number from {bounds.least:g} to {bounds.most:g}")
     return number

@@ -6,13 +6,14 @@ import argparse
 from pathlib import Path
 
 from equipoise.cli.arguments import add_out, add_seed, add_subject, subject_of
+from equipoise.cli.numbers import up_to
 
 EXAMPLE = "runs/demo --lambdas 0.5 1 2 4"
 
 
 def add(parser: argparse.ArgumentParser) -> None:
     add_subject(parser)
-    parser.add_argument("--sources", type=int, default=200, help="scenes to start from, in dev and in test")
+    parser.add_argument("--sources", type=up_to(100_000), default=200, help="scenes to start from, in dev and in test")
     add_seed(parser, "of what is replaced in scenes")
     parser.add_argument("--write", type=Path, metavar="FOLDER", help="write the scenes in SIMAT's files as well")
     parser.add_argument("--files", type=Path, metavar="FOLDER", help="SIMAT's tables, simat_db (default: of scenes)")

@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 
 from equipoise.cli.arguments import add_data, add_out, add_seed, add_split, add_subject, subject_of
+from equipoise.cli.numbers import up_to
 
 EXAMPLE = "runs/demo --set data.train_size=4000"
 
@@ -21,8 +22,8 @@ def add(parser: argparse.ArgumentParser) -> None:
         parser.add_argument(name, type=Path, metavar="FILE", help=about)
     add_data(parser, "pictures to test on (default: the same data)", "--val-data", default="")
     add_split(parser, "test", "of a recipe's data, to test on", ("validation", "test"))
-    parser.add_argument("--answers", type=int, default=3129, help="to choose from, the most frequent")
-    parser.add_argument("--hidden", type=int, default=1024, help="width of the head")
+    parser.add_argument("--answers", type=up_to(2**20), default=3129, help="to choose from, the most frequent")
+    parser.add_argument("--hidden", type=up_to(2**16), default=1024, help="width of the head")
     parser.add_argument("--epochs", type=int, default=20)
     parser.add_argument("--batch-size", type=int, default=512, help="questions at once")
     parser.add_argument("--learning-rate", type=float, default=5e-3, help="at the start of its cosine")

@@ -25,10 +25,11 @@ def shell(line: str, **environment: str) -> subprocess.CompletedProcess[str]:
 
 def test_closed_streams_do_not_end_the_work() -> None:
     assert shell("equipoise recipes >&-").returncode == 0
-    done = shell("equipoise show demo --set seed=-1 2>&-")
+    done = shell("equipoise train 2>&-")
     assert (done.returncode, done.stdout) == (2, "")
 
 
+@pytest.mark.slow
 def test_a_file_never_takes_the_place_of_a_closed_stream(tmp_path: Path) -> None:
     """Else what is printed would land in the first file that is opened."""
     picture = tmp_path / "a.png"
@@ -45,7 +46,7 @@ def test_a_run_with_closed_streams_comes_to_its_end(tmp_path: Path, tiny_setting
 
 
 def test_a_reader_who_has_seen_enough_is_no_failure() -> None:
-    for words in ("recipes", "--help", "show demo"):
+    for words in ("recipes", "--help"):
         done = shell(f"equipoise {words} | head -1")
         assert (done.returncode, done.stderr) == (0, ""), words
         assert done.stdout.count("\n") == 1

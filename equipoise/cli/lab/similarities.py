@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from equipoise.cli.arguments import add_data, add_out, add_seed, add_split, add_subject, subject_of
+from equipoise.cli.numbers import up_to
 
 EXAMPLE = "runs/demo --other fashion_products/train-000.tar"
 
@@ -15,7 +16,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     add_seed(parser)
     add_data(parser, "further data: a recipe or files", "--other", default="")
     parser.add_argument("--pairs", type=int, default=2000, help="drawn at most")
-    parser.add_argument("--bins", type=int, default=80)
+    parser.add_argument("--bins", type=up_to(10_000), default=80)
     add_out(parser, "the folder for picture and numbers", "lab")
 
 
