@@ -177,7 +177,7 @@ def contents(folder: Path) -> dict[str, bytes]:
         if not path.is_file() or NOT_COMPARED.search(name):
             continue
         data = path.read_bytes()
-        if path.suffix in (".json", ".jsonl", ".md", ".toml", ".csv"):
+        if path.suffix in (".json", ".jsonl", ".md", ".toml", ".csv", ".html"):
             text = data.decode().replace(str(folder), "FOLDER")
             data = BY_THE_CLOCK.sub("", text).encode()
         found[f"{name} (half-written)" if LEFTOVER.fullmatch(path.name) else name] = data

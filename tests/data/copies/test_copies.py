@@ -149,3 +149,10 @@ def test_near_duplicates_of_scenes_come_first():
     }
     named = [frozenset((copy.first, copy.second)) for copy in source.copies()][: len(real) // 2]
     assert np.mean([two in real for two in named]) >= 0.8
+
+
+def test_bits_are_counted_alike_with_and_without_numpy_2():
+    words = np.random.default_rng(0).integers(0, 2**64, 100, dtype=np.uint64)
+    words[:2] = 0, 2**64 - 1
+    assert find._count_bits(words).tolist() == [int(word).bit_count() for word in words]
+    assert np.array_equal(find.count_bits(words), find._count_bits(words))
