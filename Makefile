@@ -7,16 +7,16 @@
 # make fuzz         100,000 damaged inputs of every kind: 20 minutes on two cores; CASES=n ONLY=model FUZZ_SEED=n
 # make kills        every long command killed at random moments, 100 times in all: 15 minutes; KILLS=n
 # make soak         20,000 steps, memory and open files watched: half an hour; STEPS=n
+# make locked       .venv-locked, of what requirements.lock pins, each file by its hash
 # make advisories   known vulnerabilities of what requirements-test.lock pins, asked of PyPI
 # Each creates .venv on first use and is quick after that. PYTHON=python3.12 chooses another interpreter.
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
-LOCKED := $(PIP) --require-hashes --no-deps --requirement
-TORCH := $(PIP) --constraint constraints.txt torch # no hashes: each kind of accelerator has a build of its own
-TREE := $(PIP) --no-deps --no-build-isolation --editable .
+INSTALL := -m pip --disable-pip-version-check install --quiet
+PIP := $(BIN)/python $(INSTALL) --constraint constraints.txt
+LOCKED := .venv-locked
 
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 --dist worksteal
 SEED := $(shell date +%s)
@@ -30,7 +30,7 @@ LOWEST_EXTRAS := tensorboard shards parquet probe
 # safetensors 0.4.3 cannot write the complex numbers of the first; tokenizers 0.21 prints a warning into the second
 NOT_WITH_LOWEST := --deselect tests/data/files/test_region_files.py::test_another_folder_is_one_sentence_that_names_the_file --deselect tests/data/test_prefetch.py::test_a_reader_that_the_run_hung_up_on_says_nothing
 
-.PHONY: demo test test-all test-random test-lowest lint fuzz kills soak advisories clean
+.PHONY: demo test test-all test-random test-lowest lint fuzz kills soak locked advisories clean
 
 demo: $(VENV)/.equipoise
 	$(BIN)/equipoise demo
@@ -70,15 +70,20 @@ lint: $(VENV)/.equipoise-test
 	$(BIN)/mypy
 
 clean:
-	rm -rf $(VENV) $(LOWEST) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(LOWEST) $(LOCKED) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
-$(VENV)/.equipoise: pyproject.toml constraints.txt requirements.lock
+# torch carries no hashes: each kind of accelerator has a build of its own under one version
+locked:
+	test -x $(LOCKED)/bin/python || $(PYTHON) -m venv $(LOCKED)
+	$(LOCKED)/bin/python $(INSTALL) --require-hashes --no-deps --requirement requirements.lock
+	$(LOCKED)/bin/python $(INSTALL) --constraint constraints.txt torch
+	$(LOCKED)/bin/python $(INSTALL) --no-deps --no-build-isolation --editable .
+
+$(VENV)/.equipoise: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(LOCKED) requirements.lock
-	$(TORCH)
-	$(TREE)
+	$(PIP) --editable '.[tensorboard,shards]'
 	touch $@
 
-$(VENV)/.equipoise-test: $(VENV)/.equipoise requirements-test.lock
-	$(LOCKED) requirements-test.lock
+$(VENV)/.equipoise-test: $(VENV)/.equipoise
+	$(PIP) --editable '.[test]'
 	touch $@

@@ -25,7 +25,7 @@ from packaging.version import InvalidVersion, Version
 INDEX = os.environ.get("PIP_INDEX_URL", "https://pypi.org/simple")
 HEAD = """\
 # Written by tools/lock.py: each package, its version, and the hashes of all files of that version.
-# Installed by `make`: pip install --require-hashes --no-deps -r {file}
+# Installed by `make locked`: pip install --require-hashes --no-deps -r {file}
 # torch is not here: each of its builds has its own files under one version (docs/security.md). constraints.txt pins it.
 """
 LINK = re.compile(r'href="([^"]+)"')

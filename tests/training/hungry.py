@@ -1,4 +1,4 @@
-"""An objective that needs more memory than any machine has unless it is computed in tiles, for test_want_of_memory.py."""
+"""For test_want_of_memory.py: an objective that no machine has the memory for, unless it is computed in tiles."""
 
 from __future__ import annotations
 
