@@ -9,6 +9,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
+from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -100,7 +101,7 @@ class Batches:
     def starting_at(self, position: int, workers: int | None = None) -> Iterator[Batch]:
         """Batches without end from `position` on, made ahead by a thread or by `workers` processes."""
         workers = self.workers if workers is None else workers
-        make = self._make_in_worker if workers else self._make_in_thread
+        make = partial(self._counted, device="cpu") if workers else partial(self._apart()._counted, device=self.device)
         with closing(prefetch(make, position, workers, self.timeout)) as stream:
             for made in stream:
                 self.tokens.truncated += made.shortened
@@ -166,13 +167,17 @@ class Batches:
     def _boxes(self, chance: Tensor, places: Sequence[int], sizes: Tensor) -> Tensor:
         return self.preprocess.boxes(sizes, chance[list(places)])
 
-    def _make_in_thread(self, position: int) -> LoaderBatch:
-        return self.make(position, self.device)
+    def _apart(self) -> Batches:
+        """The same with a count of its own, for a thread that is ahead of what is used: only batches that were used may
+        count, or a run that is resumed would count some twice."""
+        apart = copy(self)
+        apart.tokens = copy(self.tokens)
+        return apart
 
-    def _make_in_worker(self, position: int) -> LoaderBatch:
-        """Makes a batch in a worker, which neither has the device nor shares the count of shortened captions."""
+    def _counted(self, position: int, device: torch.device | str) -> LoaderBatch:
+        """Makes a batch where the count of shortened captions is not shared: in a worker, or in a thread `_apart`."""
         before = self.tokens.truncated
-        made = self.make(position, "cpu")
+        made = self.make(position, device)
         return replace(made, shortened=self.tokens.truncated - before)
 
     def _assembled(self, crops: Crops, pairs: Sequence[Pair], captions: Sequence[str], draws: Sequence[float]) -> Batch:

@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections import deque
 from collections.abc import Sequence
 from itertools import islice
@@ -305,7 +306,8 @@ def test_captions_that_are_cut_are_counted_by_workers_too(workers, folder):
     made = batches(source_of(folder, "sound"), short, workers=workers).starting_at(0)
     list(islice(made, 5))
     made.close()
-    assert short.truncated == 40 if workers else short.truncated >= 40  # the thread is ahead of what is used
+    time.sleep(0.3)  # a thread is ahead by now
+    assert short.truncated == 40  # of what was used alone: a run that is resumed makes the others again
 
 
 @pytest.mark.slow
