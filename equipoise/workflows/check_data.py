@@ -18,7 +18,7 @@ from equipoise.data.files.image_source import Pictures, decodable
 from equipoise.data.files.prepare import LEFT_OUT, Prepare, prepare
 from equipoise.data.files.records import Records, Subset
 from equipoise.data.files.webdataset_classes import NAMES, TEMPLATES
-from equipoise.data.tokenizer import CaptionTokenizer
+from equipoise.data.tokenizer import MOST_CONTEXT, CaptionTokenizer
 from equipoise.io.atomic import write_text
 from equipoise.io.progress import Progress
 from equipoise.workflows.subject import FilePart
@@ -36,7 +36,7 @@ def check_data(
     Captions are judged by the tokenizer at `tokens`, or by one of a recipe's `kind`; where neither is known by the
     strictest, WordPiece.
     """
-    known = CaptionTokenizer.load(tokens, context=1 << 30) if tokens else None
+    known = CaptionTokenizer.load(tokens, context=MOST_CONTEXT) if tokens else None
     judge = known or tokenizer_of_kind(kind or CaptionTokenizer.Config("wordpiece"))
     leaves_nothing = judge.leaves_nothing if judge.size else None
     count = _counter(known) if known else None
