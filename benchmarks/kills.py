@@ -28,24 +28,12 @@ from random import Random
 
 import numpy as np
 import torch
+from nano import NANO
 
 from equipoise.cli import main as equipoise
 from equipoise.io.atomic import LEFTOVER
 
-TRAINED = """
-extends = "demo"
-tokens.vocabulary = 530
-tokens.context = 24
-preprocess.size = 16
-image.patch = 8
-image.width = 8
-image.heads = 2
-image.layers = 1
-text.width = 8
-text.heads = 2
-text.layers = 1
-space.dim = 8
-[data]
+TRAINED = f"""{NANO}[data]
 train_size = 32
 validation_size = 8
 test_size = 8

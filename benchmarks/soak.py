@@ -22,24 +22,14 @@ from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
+from nano import NANO
 
 from equipoise.io.atomic import LEFTOVER
 from equipoise.training.logging.metrics import read_metrics
 
-RECIPE = """
-extends = "demo"
-tokens.vocabulary = 530
-tokens.context = 24
-preprocess.size = 16
-image.patch = 8
-image.width = 8
-image.heads = 2
-image.layers = 1
-text.width = 8
-text.heads = 2
-text.layers = 1
-space.dim = 8
-[data]
+RECIPE = (
+    NANO
+    + """[data]
 train_size = 64
 validation_size = 16
 test_size = 16
@@ -53,6 +43,7 @@ log_every = {tenth}
 evaluate_every = {tenth}
 checkpoint_every = {tenth}
 """
+)
 ROWS, GROWTH = 20, 0.01
 Sample = tuple[float, int, float, int]  # seconds, step, MiB, descriptors
 

@@ -62,9 +62,14 @@ class NoiseEstimate:
     scale_as_clean: float  # exp(t) if all pairs counted as right
 
     def right(self, log_ratios: Tensor) -> Tensor:
-        """The probability that each pair is right; some doubt is left where no noise was read."""
-        share = torch.tensor(self.share, dtype=log_ratios.dtype).clamp(float(SHARES[1]) / 2, 1 - float(SHARES[1]) / 2)
-        return torch.sigmoid(log_ratios + torch.log1p(-share) - share.log())
+        """The probability that each pair is right, by the share that was read."""
+        return probability_right(log_ratios, torch.tensor(self.share, dtype=log_ratios.dtype))
+
+
+def probability_right(log_ratios: Tensor, share: Tensor) -> Tensor:
+    """σ(log r + log((1 - π) / π)) of each pair, π one share or one for each; some doubt is left where it is 0 or 1."""
+    share = share.clamp(float(SHARES[1]) / 2, 1 - float(SHARES[1]) / 2)
+    return torch.sigmoid(log_ratios + torch.log1p(-share) - share.log())
 
 
 def pooled(readings: Sequence[NoiseEstimate], weights: Sequence[float]) -> tuple[float, tuple[float, float]]:

@@ -19,7 +19,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from equipoise.analysis.noise import SHARES
+from equipoise.analysis.noise import SHARES, probability_right
 
 BIN = 200  # captions at least, of which one share is read
 BINS = 20
@@ -33,7 +33,7 @@ def siblings_share(log_ratio: np.ndarray, owners: np.ndarray, share: float) -> n
     bins = min(BINS, int(some.sum()) // BIN)
     if bins < 2:  # too few to tell levels of m apart
         return found
-    right = 1 / (1 + np.exp(-np.clip(log_ratio + _logit(1 - share), -50, 50)))
+    right = _right(log_ratio, np.array(share))
     mean = (np.bincount(owners, right)[owners] - right)[some] / others[some]
     parts = np.array_split(np.argsort(mean, kind="stable"), bins)
     centres = np.array([mean[part].mean() for part in parts])
@@ -44,7 +44,7 @@ def siblings_share(log_ratio: np.ndarray, owners: np.ndarray, share: float) -> n
 
 def right_with_siblings(log_ratio: np.ndarray, owners: np.ndarray, share: float) -> np.ndarray:
     """P(right) of each caption [M], by its own evidence and that of its image's other captions."""
-    return 1 / (1 + np.exp(-np.clip(log_ratio + _logit(1 - siblings_share(log_ratio, owners, share)), -50, 50)))
+    return _right(log_ratio, siblings_share(log_ratio, owners, share))
 
 
 def _likeliest(log_ratio: np.ndarray) -> float:
@@ -64,8 +64,5 @@ def _falling(values: np.ndarray) -> np.ndarray:
     return np.repeat([value for value, _ in blocks], [count for _, count in blocks])
 
 
-def _logit(right: float | np.ndarray) -> np.ndarray:
-    """Some doubt is left where a share of 0 or 1 was read, as in `NoiseEstimate.right`."""
-    doubt = float(SHARES[1]) / 2
-    clipped = np.clip(right, doubt, 1 - doubt)
-    return np.log(clipped) - np.log1p(-clipped)
+def _right(log_ratio: np.ndarray, share: np.ndarray) -> np.ndarray:
+    return probability_right(torch.from_numpy(log_ratio).double(), torch.from_numpy(share).double()).numpy()

@@ -21,7 +21,9 @@ def read_index(path: Path, counts: np.ndarray) -> np.ndarray:
     """The caption that takes each place [ΣN], of records with `counts` [N] captions, from a file of either form."""
     try:
         shown = np.load(path, allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
+    except OSError as error:
+        raise UserError(f"{path}: the noise index cannot be read ({error.strerror or error}); check the path") from None
+    except (ValueError, EOFError) as error:
         raise UserError(f"{path}: this is no .npy file of whole numbers ({error}); give a noise index") from None
     if shown.ndim != 1 or shown.dtype.kind not in "iu":
         raise UserError(f"{path}: a noise index is one row of whole numbers, not {shown.dtype} of {list(shown.shape)}")

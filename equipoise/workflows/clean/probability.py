@@ -14,7 +14,7 @@ judges trained on what was kept are too sure of it (docs/clean.md).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -70,24 +70,26 @@ class Evidence:
 
     def split(self, per: str) -> np.ndarray:
         """P(right) [M] as the posterior of the smaller losses, -log r, of two Gaussians a judge; nan as below."""
-        ratios = self._image_mean() if per == "image" else self.log_ratio
-        found = np.full(len(ratios), np.nan)
-        for number in (place for place, knows in enumerate(self.knowing) if knows):
-            rows = self.fold[self.owners] == number
-            found[rows] = lower_posterior(-ratios[rows])
-        return found.astype(np.float32)
+        return self._by_judge(per, lambda _, ratios, __: lower_posterior(-ratios))
 
     def right(self, per: str, prior: Evidence | None = None) -> np.ndarray:
         """P(right) [M] as float32, nan where the judge knows nothing; π is that of `prior` where it is given."""
+
+        def of(judge: int, ratios: np.ndarray, owners: np.ndarray) -> np.ndarray:
+            reading = (prior or self)._reading(judge)
+            if per == "auto":
+                return right_with_siblings(ratios, owners, reading.share)
+            return reading.right(torch.from_numpy(ratios)).numpy()
+
+        return self._by_judge(per, of)
+
+    def _by_judge(self, per: str, of: Callable[[int, np.ndarray, np.ndarray], np.ndarray]) -> np.ndarray:
+        """What `of` makes of the captions of each judge that knows something: its number, their log r and records."""
         ratios = self._image_mean() if per == "image" else self.log_ratio
         found = np.full(len(ratios), np.nan)
-        for number in (place for place, knows in enumerate(self.knowing) if knows):
-            rows = self.fold[self.owners] == number
-            reading = (prior or self)._reading(int(number))
-            if per == "auto":
-                found[rows] = right_with_siblings(ratios[rows], self.owners[rows], reading.share)
-            else:
-                found[rows] = reading.right(torch.from_numpy(ratios[rows])).numpy()
+        for judge in (number for number, knows in enumerate(self.knowing) if knows):
+            rows = self.fold[self.owners] == judge
+            found[rows] = of(judge, ratios[rows], self.owners[rows])
         return found.astype(np.float32)
 
     def _reading(self, number: int) -> NoiseEstimate:
