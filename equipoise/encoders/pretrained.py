@@ -10,6 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Self
 
+import torch
 from torch import Tensor, nn
 
 from equipoise.encoders.encoder import Encoder
@@ -54,10 +55,16 @@ def library_config(model: str, pretrained: bool) -> Any:
     return part_of(import_transformers().AutoConfig, model)
 
 
-def part_of(kind: Any, name: str) -> Any:
+def trained_weights(name: str) -> dict[str, Tensor]:
+    """The weights of a transformers model in float32: by itself the library reads all of a file in the type of its
+    first tensor, and a variance that float16 cannot hold becomes infinite."""
+    return part_of(import_transformers().AutoModel, name, dtype=torch.float32).state_dict()
+
+
+def part_of(kind: Any, name: str, **how: Any) -> Any:
     """A part of a transformers model, from its folder alone where there is one."""
     try:
-        return kind.from_pretrained(name, local_files_only=Path(name).is_dir(), trust_remote_code=False)
+        return kind.from_pretrained(name, local_files_only=Path(name).is_dir(), trust_remote_code=False, **how)
     except (OSError, ValueError) as error:
         raise UserError(f"{name}: transformers cannot read this ({str(error).splitlines()[0]})") from error
 

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from equipoise.encoders.encoder import ImageEncoder, require_single
-from equipoise.encoders.pretrained import Pretrained, import_transformers, library_config, load_all, part_of
+from equipoise.encoders.pretrained import Pretrained, import_transformers, library_config, load_all, trained_weights
 from equipoise.io.json_files import read_json_table
 from equipoise.types import Features, UserError
 
@@ -66,8 +66,7 @@ class TransformersImage(Pretrained, ImageEncoder):
 
     def load_pretrained(self) -> None:
         if self.config.pretrained:
-            source = part_of(import_transformers().AutoModel, self.config.model)
-            load_all(self.model, source.state_dict(), self.config.model)
+            load_all(self.model, trained_weights(self.config.model), self.config.model)
 
     def forward(self, images: Tensor, classes_only: bool = False) -> Features:
         x = self.model(pixel_values=images).last_hidden_state

@@ -8,7 +8,7 @@ from pathlib import Path
 from torch import Tensor
 
 from equipoise.encoders.encoder import TextEncoder, mean_of_real, require_single
-from equipoise.encoders.pretrained import Pretrained, import_transformers, library_config, load_all, part_of
+from equipoise.encoders.pretrained import Pretrained, import_transformers, library_config, load_all, trained_weights
 from equipoise.io.json_files import read_json, read_json_table
 from equipoise.types import Features, UserError
 
@@ -49,8 +49,7 @@ class TransformersText(Pretrained, TextEncoder):
 
     def load_pretrained(self) -> None:
         if self.config.pretrained:
-            source = part_of(import_transformers().AutoModel, self.config.model)
-            load_all(self.model, source.state_dict(), self.config.model)
+            load_all(self.model, trained_weights(self.config.model), self.config.model)
 
     def forward(self, ids: Tensor, mask: Tensor, classes_only: bool = False) -> Features:
         x = self.model(input_ids=ids, attention_mask=mask.long()).last_hidden_state

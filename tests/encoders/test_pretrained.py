@@ -6,7 +6,7 @@ import json
 
 import pytest
 import torch
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 
 from equipoise.data.preprocess import Preprocess
 from equipoise.data.tokenizer import CaptionTokenizer
@@ -164,6 +164,18 @@ def test_image_features_are_those_of_transformers(transformers, tmp_path, kind):
     assert features.tokens.shape[1] == {"resnet": 16, "vit": 16, "dinov2_with_registers": 16, "swin": 16}[kind]
     assert features.tokens.shape[-1] == encoder.width == features.classes.shape[-1]
     assert encoder.expects == ((0.1, 0.2, 0.3), (1.0, 0.5, 2.0))
+
+
+def test_a_file_of_float16_keeps_what_it_has_in_float32(transformers, tmp_path):
+    image_folder(transformers, tmp_path, "resnet")
+    weights = load_file(tmp_path / "model.safetensors")
+    variance = next(name for name in weights if name.endswith("running_var"))
+    weights = {name: value.half() if value.ndim > 1 else value for name, value in weights.items()}
+    weights[variance] = torch.full_like(weights[variance], 1e6)  # above what float16 holds
+    save_file(weights, tmp_path / "model.safetensors", {"format": "pt"})
+    encoder = TransformersImage.Config(str(tmp_path), pretrained=True).build(32)
+    encoder.load_pretrained()
+    assert torch.equal(encoder.model.state_dict()[variance], weights[variance])
 
 
 def test_every_weight_of_an_image_encoder_gets_a_gradient(transformers, tmp_path):
