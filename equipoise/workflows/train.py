@@ -11,6 +11,7 @@ from equipoise.config import Loaded, load_run, load_stored
 from equipoise.data.keep.readable import readable
 from equipoise.finetuning.comparison import Comparison
 from equipoise.io.folder_lock import locked
+from equipoise.io.tables import make_table, print_tables
 from equipoise.models.folder import CONFIG, step_folders, step_number
 from equipoise.reports.report import REPORT
 from equipoise.training.checkpoint.run_folder import holds_run, require_new, require_same
@@ -19,6 +20,7 @@ from equipoise.training.distributed.process_group import process_group, set_time
 from equipoise.training.distributed.ranks import Ranks
 from equipoise.training.memory import explaining_memory
 from equipoise.types import UserError
+from equipoise.workflows.clean.baseline import BASELINE, HEADER, bought, on_all_pairs
 from equipoise.workflows.clean.training import with_clean_pairs
 from equipoise.workflows.finetune_select import read_comparison, select_weights
 from equipoise.workflows.save import collect_artifacts, print_comparison, print_findings
@@ -66,11 +68,17 @@ def _run_training(loaded: Loaded, folder: Path, command: str, resume: bool, rank
             return 0
         start = start or ranks.on_each(lambda: start_of(loaded, folder))
         go_on = f"go on with: equipoise train --resume {folder}"
+        baseline = on_all_pairs(loaded)
         try:
             loaded = with_clean_pairs(loaded, folder, ranks)
         except KeyboardInterrupt:
             ranks.print(f"Stopped while pairs were judged; {go_on}")
             return 128 + signal.SIGINT
+        if baseline:
+            ranks.print("Training on all pairs, to compare with")
+            if status := _run_training(baseline, folder / BASELINE, command, True, ranks, start):
+                return status
+            ranks.print("Training on what was kept")
         model, outcome = train_run(loaded, folder, ranks, start)
         if outcome.signal:
             ranks.print(f"Stopped by {signal.Signals(outcome.signal).name} after step {outcome.step}; {go_on}")
@@ -88,6 +96,8 @@ def _run_training(loaded: Loaded, folder: Path, command: str, resume: bool, rank
     comparison = selected.comparison if selected else None
     if ranks.is_main:
         print_comparison(comparison) if comparison else print_findings(artifacts.findings)
+        if rows := bought(folder, artifacts.metrics):
+            print_tables(make_table(HEADER, rows, title="what cleaning bought"))
     ranks.print(f"\nThe report is {folder / REPORT}; the model is {folder}")
     require_better(comparison, folder)
     return 0

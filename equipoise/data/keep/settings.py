@@ -57,6 +57,7 @@ class Clean:
     per: Literal["auto", "caption", "image"] = "auto"  # by itself and its siblings, by itself, all of an image together
     rule: Rule = "threshold"
     threshold: float = 0.5
+    baseline: bool = False  # whether the run is trained on all pairs too, so that its report says what cleaning bought
 
     def __post_init__(self) -> None:
         _require_probability(self.threshold)
