@@ -74,17 +74,18 @@ def judges(
     parts: list[tuple[int, ...]],
     folder: Path,
     seed: int,
-    held_out: Callable[[Run, tuple[int, ...]], HeldOutData] = HeldOutData,
+    held_out: Callable[[Run, tuple[int, ...], int], HeldOutData] = lambda run, part, _: HeldOutData(run, part),
     members: int = 1,
 ) -> Iterator[Iterator[Model]]:
     """Train `members` models per fold without that fold; yield each at its best step. No finished one is trained again.
 
-    They differ in the seed of their training. Folds come in order, one being done before the next is asked for.
+    They differ in the seed of their training, and in the data that `held_out` makes of run, fold and their number.
+    Folds come in order, one being done before the next is asked for.
     """
     for number, part in enumerate(parts):
         place = folder / f"fold-{number + 1}-of-{len(parts)}-seed-{seed}"
         yield (
-            _trained(loaded, held_out(loaded.run, part), part, _named(place, member), member)
+            _trained(loaded, held_out(loaded.run, part, member), part, _named(place, member), member)
             for member in range(members)
         )
 

@@ -47,6 +47,7 @@ class Verdict:
     aurocs: list[float]  # of each judge, of pairs against shuffled ones
     knowing: list[bool]  # whether that is more than chance
     copies: list[Copy] = field(default_factory=list)  # of pictures; `alike` are the first of them, where there are any
+    scores: np.ndarray | None = None  # [judges, M] by a way of the field, where one was asked for
 
     @property
     def share(self) -> float:

@@ -24,7 +24,7 @@ from equipoise.models.model import Model
 from equipoise.training.checkpoint.run_folder import locked, require_same
 from equipoise.types import UserError
 from equipoise.workflows.audit.folds import folds_of, judges, training_pairs
-from equipoise.workflows.audit.judge import Judgement, judge_together, points_of, pool_of
+from equipoise.workflows.audit.judge import Judgement, judge_together, points_of, pool_of, score_of
 from equipoise.workflows.audit.report import Verdict, write_verdict
 from equipoise.workflows.load import load
 from equipoise.workflows.subject import find_run
@@ -38,6 +38,7 @@ class Audit:
     shuffled: float = 0.2  # share of pairs that are shuffled to check the reading
     seed: int = 0
     copies: bool = True  # whether to look for copies of pictures
+    evidence: str = "ratio"  # what else to read off the judges (`analysis/evidence`)
 
     def __post_init__(self) -> None:
         if self.neighbours < 0:
@@ -80,8 +81,9 @@ def audit_data(
             parts, panel = [tuple(range(len(source)))], iter([iter([model])])
         judged: list[tuple[tuple[int, ...], Judgement]] = []
         first: Model | None = None
+        score = score_of(settings.evidence, settings.seed, loaded.run.training.learning_rate)
         for part, members in zip(parts, panel, strict=True):
-            seen = judge_together(subset(source, part), members, settings.seed, settings.shuffled)
+            seen = judge_together(subset(source, part), members, settings.seed, settings.shuffled, score)
             first = first or seen.model
             judged.append((part, seen.judgement))
             if look:
@@ -116,6 +118,7 @@ def _verdict(
         aurocs=[found.auroc for _, found in judged],
         knowing=[found.knows for _, found in judged],
         copies=copies or [],
+        scores=_gathered_scores([found.scores for _, found in judged], order),
     )
 
 
@@ -151,6 +154,11 @@ def _fitting(points: Pairs, model: Model, scale: float, settings: Audit) -> list
 
 def _gathered(parts: list[Tensor], order: Tensor) -> np.ndarray:
     return torch.cat(parts)[order].numpy()
+
+
+def _gathered_scores(parts: list[Tensor | None], order: Tensor) -> np.ndarray | None:
+    known = [part for part in parts if part is not None]
+    return torch.cat(known, dim=1)[:, order].numpy() if known else None
 
 
 def _require_same(folder: Path, loaded: Loaded) -> None:
