@@ -62,6 +62,7 @@ class Clean:
     seed: int = 0  # of the folds
     steps: int = 0  # of each judge; 0: two fifths of training.steps
     rounds: int = 1  # 2: judges again, trained on what the first round kept
+    model: str = ""  # a model to judge with, that was not trained on these pairs; empty: judges are trained
     seen: bool = False  # whether judges train on all pairs, also on those that they judge: to compare with
     evidence: Evidence = "ratio"  # how P(right) follows: from log r and π, or by a way of the field (docs/clean.md)
     judges: int = 1  # models a fold, whose evidence is averaged

@@ -86,12 +86,13 @@ def clean_data(loaded: Loaded, folder: Path, model: Model | None = None, show: i
     `show` most suspicious ones.
 
     Without a model, judges are trained on the pairs themselves, fold by fold; what is finished is not done again.
-    A model that is given judges all pairs at once. It must not have been trained on them.
+    A model that is given, here or as `clean.model`, judges all pairs at once. It must not have been trained on them.
     """
     if loaded.run.keep.folder:
         raise UserError("the recipe trains on what was cleaned before (keep.folder); clean the whole: keep.folder = ''")
     require_pyarrow(folder / TABLE)  # before anything is trained
     settings, judging = loaded.run.clean, _judging(loaded)
+    model = model or (load(Path(settings.model)) if settings.model else None)
     _require_cosines(settings, (model or loaded.run).space)
     audit = Audit(
         folds=settings.folds,
