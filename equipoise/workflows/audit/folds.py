@@ -15,6 +15,7 @@ import torch
 
 from equipoise.config import Loaded, Run
 from equipoise.data.caption_shuffle import Shuffle
+from equipoise.data.copies.watch import WatchedSource
 from equipoise.data.keep.settings import Keep
 from equipoise.data.remap import subset
 from equipoise.data.rng import generator
@@ -24,7 +25,7 @@ from equipoise.io.json_files import read_json_table
 from equipoise.models.folder import BEST, CHECKPOINTS, step_folders, step_number
 from equipoise.models.model import Model
 from equipoise.types import UserError
-from equipoise.workflows.audit.copies import held_together
+from equipoise.workflows.audit.copies import held_together, read_pictures
 from equipoise.workflows.load import load
 from equipoise.workflows.train_model import train_run
 
@@ -64,9 +65,15 @@ def folds(samples: int, count: int, seed: int) -> list[tuple[int, ...]]:
     return [tuple(part.sort().values.tolist()) for part in order.tensor_split(count)]
 
 
-def folds_of(source: Source, count: int, seed: int) -> list[tuple[int, ...]]:
-    """The records of a source in `count` folds, drawn at random, copies of a record in one fold."""
-    return held_together(folds(len(source), count, seed), source)
+def folds_of(source: Source, count: int, seed: int, size: int) -> list[tuple[int, ...]]:
+    """The records of a source in `count` folds, drawn at random, copies of a record in one fold.
+
+    A source that is watched is shown its pictures first, of `size` pixels.
+    """
+    parts = folds(len(source), count, seed)
+    if isinstance(source, WatchedSource):
+        read_pictures(source, size)
+    return held_together(parts, source)
 
 
 def judges(

@@ -37,6 +37,7 @@ class Verdict:
     readings: list[NoiseEstimate]  # one per judge
     checks: list[NoiseEstimate]
     sizes: list[int]  # images each of them judged
+    parts: list[tuple[int, ...]]  # their numbers
     shuffled: float
     owners: np.ndarray  # [M] the number of the text's image
     right: np.ndarray  # [M] probability

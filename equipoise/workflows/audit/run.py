@@ -70,12 +70,13 @@ def audit_data(
     A model that is given judges all pairs at once. It must not have been trained on them.
     """
     source: Source = training_pairs(loaded.run)
-    watched = WatchedSource(source) if settings.copies and not has_features(source) else None
+    watching = settings.copies or model is None  # copies are reported, and kept in one fold
+    watched = WatchedSource(source) if watching and not has_features(source) else None
     source = watched or source
     with locked(folder):
         _require_same(folder, loaded)
         if model is None:
-            parts = folds_of(source, settings.folds, settings.seed)
+            parts = folds_of(source, settings.folds, settings.seed, loaded.run.preprocess.size)
             panel = judges(loaded, parts, folder, settings.seed, members=settings.judges)
         else:
             parts, panel = [tuple(range(len(source)))], iter([iter([model])])
@@ -89,7 +90,7 @@ def audit_data(
             if look:
                 look(part, seen.points, seen.model, seen.judgement)
         assert first is not None
-        verdict = _verdict(source, judged, settings, first, watched.copies() if watched else None)
+        verdict = _verdict(source, judged, settings, first, watched.copies() if watched and settings.copies else None)
         write_verdict(verdict, source, folder)
     return verdict
 
@@ -108,6 +109,7 @@ def _verdict(
         readings=[found.reading for _, found in judged],
         checks=[found.check for _, found in judged],
         sizes=[len(part) for part, _ in judged],
+        parts=[part for part, _ in judged],
         shuffled=settings.shuffled,
         owners=owners[order].numpy(),
         right=_gathered([found.right for _, found in judged], order),

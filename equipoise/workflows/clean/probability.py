@@ -42,9 +42,9 @@ class Evidence:
     scores: np.ndarray | None = None  # [judges, M] by a way of the field, where one was asked for
 
     @classmethod
-    def of(cls, verdict: Verdict, parts: Sequence[Sequence[int]]) -> Evidence:
-        fold = np.zeros(sum(map(len, parts)), dtype=np.int64)
-        for number, part in enumerate(parts):
+    def of(cls, verdict: Verdict) -> Evidence:
+        fold = np.zeros(sum(verdict.sizes), dtype=np.int64)
+        for number, part in enumerate(verdict.parts):
             fold[list(part)] = number
         rest = (verdict.readings, verdict.aurocs, verdict.knowing, verdict.sizes, verdict.scores)
         return cls(verdict.log_ratio, verdict.owners, fold, *rest)

@@ -23,7 +23,7 @@ from equipoise.spaces import Space
 from equipoise.training.checkpoint.run_folder import locked
 from equipoise.types import UserError
 from equipoise.workflows.audit import Audit, audit_data
-from equipoise.workflows.audit.folds import folds_of, training_pairs
+from equipoise.workflows.audit.folds import training_pairs
 from equipoise.workflows.clean.page import write_curators_page
 from equipoise.workflows.clean.probability import Evidence
 from equipoise.workflows.clean.proposals import Proposals
@@ -107,8 +107,8 @@ def clean_data(loaded: Loaded, folder: Path, model: Model | None = None, show: i
     verdict = audit_data(judging, audit, folder, model, None if two_rounds else proposals.look)
     source = training_pairs(loaded.run)
     samples = len(source)
-    parts = [tuple(range(samples))] if model else folds_of(source, settings.folds, settings.seed)
-    first = evidence = Evidence.of(verdict, parts)
+    parts = verdict.parts
+    first = evidence = Evidence.of(verdict)
     with locked(folder):
         first.require_knowledge()
         if two_rounds:
