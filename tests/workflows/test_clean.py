@@ -89,6 +89,16 @@ def test_a_row_for_every_caption(cleaned):
     assert (note["records"], note["recipe"]["shuffle"]["share"]) == (IMAGES, 0.4)
 
 
+def test_wrong_captions_are_called_another_s(cleaned):
+    """By the truth of the data: of the 160 captions that were passed on, and of the others."""
+    kinds, note = parquet.read_table(cleaned / TABLE).to_pydict()["kind"], note_of(cleaned)
+    assert note["kinds"] == {kind: kinds.count(kind) for kind in ("another", "detail", "vague")}
+    against = note["kinds_against_truth"]
+    assert sum(sum(named.values()) for named in against.values()) == 2 * IMAGES
+    assert against["shuffled"].get("another", 0) > 0.6 * 160
+    assert against["right"].get("another", 0) < 0.1 * 240
+
+
 def test_the_page_proposes_texts_of_features_that_training_takes(cleaned, noisy, tmp_path):
     found = re.search(r'id="state">(.*?)</script>', (cleaned / PAGE).read_text())
     assert found

@@ -24,6 +24,7 @@ from equipoise.analysis.noise import (
     read_noise,
     sums_over,
 )
+from equipoise.analysis.noise_kinds import fit_elsewhere
 from equipoise.data.source import Source
 from equipoise.evaluation.encoding import captions, encode_images
 from equipoise.models.model import Model
@@ -48,6 +49,8 @@ class Judgement:
     knows: bool  # whether that is more than chance
     by_image: Tensor  # [N] log of the mean of exp(scale · similarity) of each image with texts of others
     by_text: Tensor  # [M] of each text with images of others
+    fitted: Tensor  # [M] share of images that a text fits alike (`analysis/noise_kinds.py`)
+    margin: Tensor  # [M] log r, less that of the image which the text fits best
     scores: Tensor | None = None  # [judges, M] by a way of the field, where one was asked for
 
     def fit(self, points: Pairs, similarity: Similarity, images: Tensor, texts: Tensor) -> Tensor:
@@ -72,10 +75,12 @@ def judge(points: Pairs, model: Model, seed: int, shuffled: float) -> Judgement:
     ratios = ratios_of(points, sums, similarity, scale)[0]
     own = own_similarity(points, similarity)
     skill, least = knowledge(points, similarity, reading.scale, seed)
-    means = [part.mean()[0] for part in sums]
-    return Judgement(
-        reading, check, own, ratios, reading.right(ratios), points.image_of_text, skill, skill >= least, *means
-    )
+    by_image, by_text = (part.mean()[0] for part in sums)
+    compared = (place >= 0).nonzero().flatten()
+    fitted, best = fit_elsewhere(points, compared, similarity, reading.scale, (by_image, by_text))
+    right, knows = reading.right(ratios), skill >= least
+    told = (own, ratios, right, points.image_of_text, skill, knows, by_image, by_text, fitted, ratios - best)
+    return Judgement(reading, check, *told)
 
 
 def score_of(evidence: str, seed: int, learning_rate: float) -> Score | None:
@@ -134,6 +139,8 @@ def _mean_of(judgements: Sequence[Judgement]) -> Judgement:
         similarity=torch.stack([one.similarity for one in judgements]).mean(dim=0),
         log_ratio=ratios,
         right=reading.right(ratios),
+        fitted=torch.stack([one.fitted for one in judgements]).mean(dim=0),
+        margin=torch.stack([one.margin for one in judgements]).mean(dim=0),
         auroc=float(np.mean([one.auroc for one in judgements])),
     )
 

@@ -115,6 +115,8 @@ def _verdict(
         right=_gathered([found.right for _, found in judged], order),
         log_ratio=_gathered([found.log_ratio for _, found in judged], order),
         similarity=_gathered([found.similarity for _, found in judged], order),
+        fitted=_gathered([found.fitted for _, found in judged], order),
+        margin=_gathered([found.margin for _, found in judged], order),
         alike=alike,
         fitting=fitting,
         aurocs=[found.auroc for _, found in judged],

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from equipoise.analysis.evidence import EVIDENCE
+from equipoise.analysis.noise_kinds import KINDS
 from equipoise.config import Loaded
 from equipoise.data.keep.file import TABLE, KeepTable, digest, require_pyarrow, write_keep
 from equipoise.data.keep.records import records
@@ -28,7 +29,7 @@ from equipoise.workflows.clean.page import write_curators_page
 from equipoise.workflows.clean.probability import Evidence
 from equipoise.workflows.clean.proposals import Proposals
 from equipoise.workflows.clean.rounds import second_round
-from equipoise.workflows.clean.truth import measured
+from equipoise.workflows.clean.truth import kinds_against_truth, measured
 from equipoise.workflows.load import load
 from equipoise.workflows.subject import find_run
 
@@ -124,7 +125,8 @@ def clean_data(loaded: Loaded, folder: Path, model: Model | None = None, show: i
         right = right.clip(0, 1)  # a cosine may be below 0, and is ranked so
         cleaned = Cleaned(first, right, keep, samples, measured(source, first.owners, right, keep))
         (folder / PAGE).unlink(missing_ok=True)  # it would be on other probabilities
-        table = _write(cleaned, evidence, source, loaded, folder)
+        kinds = verdict.kinds(evidence.right(settings.per, prior=first))
+        table = _write(cleaned, evidence, kinds, source, loaded, folder)
         if not show:
             return cleaned
         page = write_curators_page(folder, table, source, proposals, verdict.copies, evidence)
@@ -163,7 +165,9 @@ def _judging(loaded: Loaded) -> Loaded:
     return Loaded(run, table)
 
 
-def _write(cleaned: Cleaned, evidence: Evidence, source: Source, loaded: Loaded, folder: Path) -> KeepTable:
+def _write(
+    cleaned: Cleaned, evidence: Evidence, kinds: list[str], source: Source, loaded: Loaded, folder: Path
+) -> KeepTable:
     settings = loaded.run.clean
     share = settings.share or cleaned.evidence.share
     named = list(records(source))
@@ -175,8 +179,10 @@ def _write(cleaned: Cleaned, evidence: Evidence, source: Source, loaded: Loaded,
     numbers = np.concatenate([np.arange(len(texts)) for _, texts in named])
     fingerprints = np.concatenate([texts for _, texts in named])
     weight = caption_weights(cleaned.right, cleaned.keep, settings.rule)
-    table = KeepTable(keys, numbers, fingerprints, cleaned.right, cleaned.keep, weight, reasons)
-    write_keep(folder, table, _note(cleaned, evidence, digest(key for key, _ in named), loaded))
+    table = KeepTable(keys, numbers, fingerprints, cleaned.right, cleaned.keep, weight, reasons, kinds)
+    note = _note(cleaned, evidence, digest(key for key, _ in named), loaded)
+    note["kinds"] = {kind: kinds.count(kind) for kind in KINDS}
+    write_keep(folder, table, note | kinds_against_truth(source, cleaned.evidence.owners, kinds))
     return table
 
 
