@@ -9,6 +9,8 @@ For each share of wrong captions: a run on all pairs; runs by the ways of the fi
 saw what they judge (`--clean`); and the bound of every method that drops: a run on the captions that are truly right. A
 run without noise stands beside them. Rows of one seed share their start and their data; the last columns are
 differences to the noisy row per seed, with a bootstrap interval over seeds. `--draw FILE.png` draws R@1 against noise.
+`--judge MODEL` adds the rows of a given model, which must not have seen these pairs: CLIP-score filtering and OSA.
+Early stopping chooses its step on the validation split, so that one must not be the test split.
 
 The two protocols of the field: by image (DECL, RCL) and by caption (NCR, NPC). `--set shuffle.file=INDEX.npy` takes the
 index files of either.
@@ -34,20 +36,57 @@ from equipoise.data.caption_shuffle import Shuffle
 from equipoise.data.keep.source import KeptSource
 from equipoise.data.source import Source
 from equipoise.io.atomic import write_text
+from equipoise.models.folder import BEST, CHECKPOINTS
 from equipoise.training.distributed.ranks import Ranks
 from equipoise.workflows import train_run
 from equipoise.workflows.clean.training import with_clean_pairs
+from equipoise.workflows.load import load
 
 CLEAN, NOISY, BOUND = "no noise", "all pairs", "truly right pairs"
 # the ways of the field, then ours; every one is a setting of the recipe
+STOPPED = "early stopping"
+CLEANED, SEEN, WEIGHED = "clean.enabled=true", "clean.seen=true", "clean.rule=weights"
 FIELD = {
     "a third of the rate": ("training.learning_rate=RATE/3",),
+    STOPPED: (),
     "label smoothing": ("objective.target.name=smoothed",),
-    "complementary loss (RCL)": ("objective.form.name=complementary",),
-    "judges that saw the pairs, losses split (NCR)": (
-        "clean.enabled=true", "clean.seen=true", "clean.evidence=gmm", "clean.per=caption",
+    "momentum teacher": (
+        "objective.target.name=softened", "objective.target.guide.name=momentum", "objective.target.beta=0.4",
+        "training.ema=0.995",
     ),
-    "judges that saw the pairs, ratios": ("clean.enabled=true", "clean.seen=true"),
+    "SoftCLIP, stopped guides": (
+        "objective.name=softclip", "objective.guide.name=image_text", "objective.guide.stop_gradient=true",
+    ),
+    "complementary loss (RCL)": ("objective.form.name=complementary",),
+    "active complementary loss, refined labels (CRCL)": (
+        "objective.name=crcl", CLEANED, SEEN, WEIGHED, "clean.evidence=crcl",
+    ),
+    "judges that saw the pairs, losses split (NCR)": (CLEANED, SEEN, "clean.evidence=gmm", "clean.per=caption"),
+    "judges that saw the pairs, small losses exchanged (co-teaching)": (
+        CLEANED, SEEN, "clean.evidence=co_teaching", "clean.judges=2", "clean.rounds=2", "clean.rule=share",
+        "clean.share=SHARE",
+    ),
+    "judges that saw the pairs, agreement (GSC)": (CLEANED, SEEN, WEIGHED, "clean.evidence=gsc"),
+    "judges that saw the pairs, bank of clean ones (NPC)": (CLEANED, SEEN, WEIGHED, "clean.evidence=npc"),
+    "judges that saw the pairs, ratios": (CLEANED, SEEN),
+    "held-out judges, losses split": (CLEANED, "clean.evidence=gmm", "clean.per=caption"),
+    "held-out judges, cosine": (CLEANED, "clean.evidence=score", "clean.rule=share", "clean.share=SHARE"),
+    "held-out judges, orthogonal weight (OSA)": (CLEANED, WEIGHED, "clean.evidence=osa"),
+}  # fmt: skip
+# what a model that is given says of the pairs (`--judge`)
+GIVEN = {
+    "a given model, cosine (CLIP score)": (CLEANED, "clean.evidence=score", "clean.rule=share", "clean.share=SHARE"),
+    "a given model, orthogonal weight (OSA)": (CLEANED, WEIGHED, "clean.evidence=osa"),
+    "a given model, by P(right)": (CLEANED,),
+}
+# what one kind of data has and others have not
+FURTHER = {
+    "features": {
+        "SoftCLIP, guides by the features": (
+            "objective.name=softclip", "objective.guide.name=vectors", "data.guides=true",
+        ),
+    },
+    "scenes": {},
 }  # fmt: skip
 OURS = {
     "kept": ("clean.enabled=true",),
@@ -84,15 +123,16 @@ class RightPairs:
         return KeptSource(source, counts, np.concatenate(right).astype(bool))
 
 
-def rows(kind: str, shares: Sequence[float], level: str) -> list[Row]:
+def rows(kind: str, shares: Sequence[float], level: str, judge: Path | None = None) -> list[Row]:
     recipe, base = RECIPES[kind]
+    given = {name: (*settings, f"clean.model={judge}") for name, settings in GIVEN.items()} if judge else {}
     rate = load_run(recipe, base).run.training.learning_rate
     found = [Row(CLEAN, recipe, base)]
     for share in shares:
         noise = (*base, f"shuffle.share={share}", f"shuffle.level={level}")
         found += [Row(f"{share:.0%}: {NOISY}", recipe, noise), Row(f"{share:.0%}: {BOUND}", recipe, noise)]
-        for name, settings in {**FIELD, **OURS}.items():
-            meant = (text.replace("RATE/3", f"{rate / 3:.3g}") for text in settings)
+        for name, settings in {**FIELD, **FURTHER[kind], **given, **OURS}.items():
+            meant = (text.replace("RATE/3", f"{rate / 3:.3g}").replace("SHARE", f"{share:g}") for text in settings)
             found.append(Row(f"{share:.0%}: {name}", recipe, (*noise, *meant)))
     return found
 
@@ -111,6 +151,7 @@ def measure(row: Row, seed: int, extra: Sequence[str], file: Path) -> str:
         cleaned = with_clean_pairs(loaded, Path(place), Ranks())
         judging = time.perf_counter() - start
         model, outcome = train_run(cleaned, Path(place))
+        model = load(Path(place, CHECKPOINTS, BEST)) if row.name.endswith(STOPPED) else model
         note = Path(place, "clean", "keep.json")
         judged = json.loads(note.read_text()) if note.exists() else {}
     if outcome.signal:  # half a run is no cell
@@ -169,9 +210,10 @@ def main() -> None:
     parser.add_argument("--shares", type=float, nargs="+", default=[0.3, 0.6], help="of images with wrong captions")
     parser.add_argument("--level", choices=["image", "caption"], default="image", help="what is wrong together")
     parser.add_argument("--draw", type=Path, metavar="FILE", help="a picture: R@1 against the share of wrong captions")
+    parser.add_argument("--judge", type=Path, metavar="MODEL", help="a model that was not trained on these pairs")
     add_options(parser)
     options = parser.parse_args()
-    found = run(rows(options.data, options.shares, options.level), options, work=measure)
+    found = run(rows(options.data, options.shares, options.level, options.judge), options, work=measure)
     columns = {**RECALL, **(ZERO_SHOT if options.data == "scenes" else MEAN_RECALL)}
     print(table(found, columns), gains(found, columns), sep="\n\n")
     if options.draw:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from equipoise.forms.active_complementary import ActiveComplementary
 from equipoise.forms.complementary import Complementary
 from equipoise.forms.cross_entropy import CrossEntropy
 from equipoise.forms.divergence import DIVERGENCES, Divergence
@@ -20,11 +21,13 @@ FORMS: dict[str, Form | type[Form]] = {
     "negatives_js": Divergence("js", among="negatives"),
     "sigmoid": Sigmoid,
     "complementary": Complementary,
+    "active_complementary": ActiveComplementary,
 }
 
 __all__ = [
     "DIVERGENCES",
     "FORMS",
+    "ActiveComplementary",
     "ClosedFormGrad",
     "Complementary",
     "CrossEntropy",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from equipoise.objectives.clip import CLIP
+from equipoise.objectives.crcl import CRCL
 from equipoise.objectives.declip import DeCLIP
 from equipoise.objectives.few_shot import FewShot
 from equipoise.objectives.filip import FILIP
@@ -21,6 +22,7 @@ OBJECTIVES: dict[str, Objective | type[Objective]] = {
     "clip_soft": SoftCLIP(divergence="kl", relation_weight=0.0),
     "clip_soft_relation": SoftCLIP(divergence="kl"),
     "softclip": SoftCLIP,
+    "crcl": CRCL,
     "slip": SLIP,
     "declip": DeCLIP,
     "filip": FILIP,
@@ -40,5 +42,6 @@ OBJECTIVES: dict[str, Objective | type[Objective]] = {
 }
 
 __all__ = [
-    "CLIP", "FILIP", "OBJECTIVES", "SLIP", "DeCLIP", "FewShot", "IMix", "M3Mix", "Objective", "SoftCLIP", "UnMix",
+    "CLIP", "CRCL", "FILIP", "OBJECTIVES", "SLIP", "DeCLIP", "FewShot", "IMix", "M3Mix", "Objective", "SoftCLIP",
+    "UnMix",
 ]  # fmt: skip

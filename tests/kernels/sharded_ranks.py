@@ -12,7 +12,7 @@ from pathlib import Path
 import torch
 import torch.distributed as dist
 from every_space import NAMES
-from test_contrast import batch_of, parts, points
+from test_contrast import batch_of, makes_sense, parts, points
 from torch import Tensor
 from torch.profiler import ProfilerActivity, profile
 
@@ -27,9 +27,11 @@ from equipoise.training.distributed.process_group import process_group
 from equipoise.types import Embeddings
 
 SIZES = (2, 3, 2)  # pairs on each rank
-SOFT = [("sphere", "softened", form) for form in FORMS]  # rounds for normalizers, too, and guides that travel
+# rounds for normalizers, too, and guides that travel
+SOFT = [("sphere", "softened", form) for form in FORMS if makes_sense("softened", form)]
 OFTEN = ("cross_entropy", "sigmoid", "kl")
 HARD = [("sphere", target, form) for target in ("duplicates", "smoothed") for form in OFTEN]
+HARD.append(("sphere", "duplicates", "active_complementary"))
 MORE = (("one_hot", "cross_entropy"), ("softened", "symmetric_kl"))
 ELSEWHERE = [(name, *case) for name in NAMES[1:] for case in MORE]
 WAYS = {"ring": [*SOFT, *HARD], "gathered": [*SOFT[::3], *HARD[::3], *ELSEWHERE]}

@@ -7,12 +7,13 @@ import pytest
 import torch
 
 from equipoise.data.bad_records import BadRecord
+from equipoise.data.copies.watch import WatchedSource
 from equipoise.data.features import FeatureFiles
 from equipoise.data.source import Pair
 from equipoise.training.settings import Training
 from equipoise.types import UserError
-from equipoise.workflows.audit.copies import copied_records, held_together
-from equipoise.workflows.audit.folds import LOOKS, _look_every, _require_same_fold, folds
+from equipoise.workflows.audit.copies import copied_records, held_together, joined
+from equipoise.workflows.audit.folds import LOOKS, _look_every, _require_same_fold, folds, folds_of
 
 
 class Album:
@@ -61,6 +62,28 @@ def test_copies_follow_their_first_record_and_nobody_is_lost():
     assert sorted(number for part in parts for number in part) == list(range(60))
     fold = {number: place for place, part in enumerate(parts) for number in part}
     assert all(fold[number] == fold[number + 37] for number in range(23))
+
+
+def test_a_picture_with_other_captions_follows_its_copy():
+    album = Album(*[(f"caption{number}", number % 50) for number in range(80)])
+    assert held_together(folds(80, 2, seed=0), album) == folds(80, 2, seed=0)  # the captions alone tell nothing
+    parts = folds_of(WatchedSource(album), 2, seed=0, size=32)
+    fold = {number: place for place, part in enumerate(parts) for number in part}
+    assert sorted(fold) == list(range(80))
+    assert all(fold[number] == fold[number + 50] for number in range(30))
+
+
+def test_a_broken_picture_stays_where_it_is():
+    album = Album(*[(f"caption{number}", None if number == 7 else number % 50) for number in range(80)])
+    parts = folds_of(WatchedSource(album), 2, seed=0, size=32)
+    fold = {number: place for place, part in enumerate(parts) for number in part}
+    assert all(fold[number] == fold[number + 50] for number in range(30) if number != 7)
+
+
+def test_copies_of_copies_are_one_group_and_crowds_are_none():
+    assert joined([[5, 1], [2, 9], [9, 5], [3, 4]], most=4) == [[1, 2, 5, 9], [3, 4]]
+    assert joined([[5, 1], [2, 9], [9, 5], [3, 4]], most=3) == [[3, 4]]
+    assert joined([], most=3) == []
 
 
 def test_without_copies_folds_stay_as_they_are(scenes):

@@ -89,6 +89,16 @@ def test_a_row_for_every_caption(cleaned):
     assert (note["records"], note["recipe"]["shuffle"]["share"]) == (IMAGES, 0.4)
 
 
+def test_wrong_captions_are_called_another_s(cleaned):
+    """By the truth of the data: of the 160 captions that were passed on, and of the others."""
+    kinds, note = parquet.read_table(cleaned / TABLE).to_pydict()["kind"], note_of(cleaned)
+    assert note["kinds"] == {kind: kinds.count(kind) for kind in ("another", "detail", "vague")}
+    against = note["kinds_against_truth"]
+    assert sum(sum(named.values()) for named in against.values()) == 2 * IMAGES
+    assert against["shuffled"].get("another", 0) > 0.6 * 160
+    assert against["right"].get("another", 0) < 0.1 * 240
+
+
 def test_the_page_proposes_texts_of_features_that_training_takes(cleaned, noisy, tmp_path):
     found = re.search(r'id="state">(.*?)</script>', (cleaned / PAGE).read_text())
     assert found
@@ -190,6 +200,50 @@ def test_pairs_count_by_their_probability(cleaned, noisy, tmp_path, capsys):
     assert "weights of pairs count in the objective clip" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"clean.evidence": "score", "clean.rule": "share", "clean.share": 0.4},
+        {"clean.evidence": "gsc"},
+        {"clean.evidence": "osa", "clean.rule": "weights"},
+        {"clean.evidence": "npc", "clean.rule": "weights"},
+    ],
+)
+def test_other_evidence_needs_no_new_judges(cleaned, noisy, tmp_path, capsys, settings):
+    folder = tmp_path / "again"
+    shutil.copytree(cleaned, folder)
+    assert main(["clean", "features", *noisy, *words(settings), "--show", "0", "--out", str(folder)]) == 0
+    assert "Training a judge" not in capsys.readouterr().out
+    note, table = note_of(folder), parquet.read_table(folder / TABLE).to_pydict()
+    right = np.array(table["p_right"])
+    assert ((right >= 0) & (right <= 1)).all()
+    assert note["rule"]["evidence"] == settings["clean.evidence"]
+    assert note["noise"] == note_of(cleaned)["noise"]
+    if "clean.share" in settings:
+        assert note["captions"] - note["kept"]["captions"] == round(0.4 * note["captions"])
+    if settings["clean.evidence"] not in ("osa", "npc"):
+        assert note["truth"]["auroc_of_captions"] > 0.9
+    if "clean.rule" not in settings:
+        assert note["truth"]["wrong_among_kept"] < note["truth"]["wrong"]
+
+
+@pytest.mark.slow
+def test_co_teaching_exchanges_what_two_judges_chose(noisy, tmp_path):
+    settings = {"clean.evidence": "co_teaching", "clean.judges": 2, "clean.rounds": 2, "clean.rule": "share"}
+    folder = tmp_path / "two"
+    assert main(["clean", "features", *noisy, *words({**settings, "clean.seen": True}), "--out", str(folder)]) == 0
+    assert note_of(folder)["truth"]["auroc_of_captions"] > 0.8
+    assert len(list((folder / "round-2").glob("fold-*"))) == 4
+
+
+@pytest.mark.slow
+def test_crcl_refines_labels_and_trains_on_them(noisy, tmp_path):
+    settings = {"clean.evidence": "crcl", "clean.rule": "weights", "clean.seen": True, "objective.name": "crcl"}
+    folder = tmp_path / "run"
+    assert main(["train", "features", *noisy, *words(settings), "--clean", "--out", str(folder)]) == 0
+    assert 0.0 in parquet.read_table(folder / "clean" / TABLE).to_pydict()["weight"]
+
+
 def test_a_model_that_is_given_judges_all(cleaned, noisy, tmp_path):
     judge = next(cleaned.glob("fold-1-*")) / "checkpoints" / "best"
     folder = tmp_path / "given"
@@ -214,6 +268,11 @@ def test_judges_that_know_nothing_decide_nothing(tmp_path, tiny_settings, capsys
         (["--set", "clean.folds=150"], "cannot be judged in 150 folds"),
         (["--model", "nowhere"], "no model in nowhere"),
         (["--set", "clean.rule=most"], "clean.rule"),
+        (["--set", "clean.evidence=osa"], "set clean.rule to weights"),
+        (["--set", "clean.evidence=co_teaching"], "set clean.judges and clean.rounds to 2"),
+        (["--set", "clean.evidence=astrology"], "clean.evidence"),
+        (["--set", "clean.share=1.5"], "share is 1.5"),
+        (["--set", "clean.evidence=score", "--set", "space.name=euclidean"], "evidence score is a cosine"),
     ],
 )
 def test_mistakes_are_one_sentence(noisy, tmp_path, capsys, extra, sentence):

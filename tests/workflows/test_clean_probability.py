@@ -6,10 +6,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 
 from equipoise.analysis.noise import NoiseEstimate
+from equipoise.data.keep.settings import Clean
 from equipoise.types import UserError
+from equipoise.workflows.audit.judge import _scores
 from equipoise.workflows.clean.probability import Evidence
+from equipoise.workflows.clean.run import _chosen_for
 
 EVIDENCE = Evidence(
     log_ratio=np.array([2.0, -4.0, 1.0, 1.0]),
@@ -53,6 +57,28 @@ def test_a_second_round_goes_by_the_shares_of_the_first():
     assert second.right("caption", prior=EVIDENCE) == pytest.approx(EVIDENCE.right("caption"))
     ignorant = replace(EVIDENCE, knowing=[False, True])
     assert second.right("caption", prior=ignorant)[0] == pytest.approx(posterior(2, 0.2))
+
+
+def test_evidence_of_the_field_is_the_mean_of_a_folds_judges_and_nan_where_they_know_nothing():
+    scored = replace(EVIDENCE, scores=np.array([[0.2, 0.4, 0.6, 0.8], [0.4, 0.8, 0.0, 0.2]]), knowing=[False, True])
+    assert scored.scored("caption")[2:] == pytest.approx([0.3, 0.5])
+    assert scored.scored("image")[2:] == pytest.approx([0.4, 0.4])
+    assert np.isnan(scored.scored("auto")[:2]).all()
+
+
+def test_each_of_two_judges_learns_from_what_the_other_chose():
+    scores = np.array([[0.2, 0.4, 0.6, 0.8], [0.4, 0.8, 0.0, 0.2]])
+    settings = Clean(evidence="co_teaching", judges=2, rounds=2, per="caption")
+    first, second = _chosen_for(replace(EVIDENCE, scores=scores), settings)
+    assert first == pytest.approx(scores[1])
+    assert second == pytest.approx(scores[0])
+
+
+def test_a_judge_that_knows_nothing_says_what_the_others_say():
+    scores = [torch.tensor([0.2, 0.4]), torch.tensor([9.0, 9.0]), torch.tensor([0.4, 0.8])]
+    assert _scores(scores, [True, False, True]).flatten().tolist() == pytest.approx([0.2, 0.4, 0.3, 0.6, 0.4, 0.8])
+    assert _scores(scores, [False] * 3).shape == (3, 2)
+    assert _scores([], [True]) is None
 
 
 def test_no_judge_that_knows_anything_is_a_sentence():

@@ -22,6 +22,7 @@ class WatchedSource:
         self._numbers: list[int] = []
         self._parts: list[Signatures] = []
         self._seen: set[int] = set()
+        self._found: tuple[int, list[Copy]] = (0, [])  # after so many pictures
 
     def __len__(self) -> int:
         return len(self.source)
@@ -45,8 +46,11 @@ class WatchedSource:
 
     def copies(self) -> list[Copy]:
         """Copies among the pictures read so far, by their numbers in the source."""
-        if not self._parts:
-            return []
+        if len(self._numbers) != self._found[0]:
+            self._found = (len(self._numbers), self._compared())
+        return self._found[1]
+
+    def _compared(self) -> list[Copy]:
         numbers = np.array(self._numbers)
         order = np.argsort(numbers, kind="stable")
         found = find_copies(Signatures.joined(self._parts).taken(order))

@@ -1,7 +1,7 @@
 """A keep file: a row for every caption of a data set, with the probability that it is right and what was decided.
 
     keep.parquet    key, caption (its number in the record, from 0), fingerprint (of its words), p_right (nan where its
-                    judge knows nothing), weight, decision (keep, drop), reason
+                    judge knows nothing), weight, decision (keep, drop), reason, kind (another, detail, vague)
     keep.json       version, records, captions, digest of the keys, noise and its interval, rule, recipe, judges
 
 Rows are in the order of the data. The note is removed before the table is written and comes after it, so that a folder
@@ -24,7 +24,7 @@ from equipoise.io.atomic import replacing, write_text
 from equipoise.types import UserError
 
 TABLE, NOTE, VERSION = "keep.parquet", "keep.json", 1
-COLUMNS = ("key", "caption", "fingerprint", "p_right", "weight", "decision", "reason")
+COLUMNS = ("key", "caption", "fingerprint", "p_right", "weight", "decision", "reason", "kind")
 
 
 @dataclass(frozen=True)
@@ -38,6 +38,7 @@ class KeepTable:
     keep: np.ndarray  # bool
     weight: np.ndarray  # float32: how much a caption that is kept counts
     reasons: Sequence[str]
+    kinds: Sequence[str] = ()  # what is wrong with it, where anything is suspected; none where nobody asked
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -54,6 +55,7 @@ def write_keep(folder: Path, table: KeepTable, note: Mapping[str, Any]) -> None:
         pyarrow.array(table.weight.astype(np.float32)),
         pyarrow.array(decisions.tolist(), pyarrow.string()),
         pyarrow.array(table.reasons, pyarrow.string()),
+        pyarrow.array(table.kinds or [""] * len(table), pyarrow.string()),
     )
     (folder / NOTE).unlink(missing_ok=True)
     with replacing(folder / TABLE) as temporary:

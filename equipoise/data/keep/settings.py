@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 from equipoise.data.keep.apply import kept_source
 from equipoise.data.keep.rules import Rule
@@ -21,6 +21,17 @@ from equipoise.data.source import Source
 from equipoise.types import UserError
 
 WEIGHTS = "weights"
+Evidence = Literal["ratio", "gmm", "score", "osa", "npc", "gsc", "crcl", "co_teaching"]
+WEIGHTS_ONLY = ("osa", "npc")  # no probabilities, so that neither a threshold nor a share of them means anything
+CITES: dict[str, tuple[str, ...]] = {
+    "gmm": ("li2020dividemix", "huang2021ncr"),
+    "score": ("gadre2023datacomp",),
+    "osa": ("li2024osa",),
+    "npc": ("zhang2024npc",),
+    "gsc": ("zhao2024gsc",),
+    "crcl": ("qin2023crcl",),
+    "co_teaching": ("han2018coteaching",),
+}
 STEPS_SHARE = 0.4  # of the model's steps, where nothing is said of the judges': 600 for 1,500 in docs/clean.md
 
 
@@ -51,21 +62,45 @@ class Clean:
     seed: int = 0  # of the folds
     steps: int = 0  # of each judge; 0: two fifths of training.steps
     rounds: int = 1  # 2: judges again, trained on what the first round kept
+    model: str = ""  # a model to judge with, that was not trained on these pairs; empty: judges are trained
     seen: bool = False  # whether judges train on all pairs, also on those that they judge: to compare with
-    evidence: Literal["ratio", "gmm"] = "ratio"  # how P(right) follows: from log r and π, or a split of losses (NCR)
+    evidence: Evidence = "ratio"  # how P(right) follows: from log r and π, or by a way of the field (docs/clean.md)
     judges: int = 1  # models a fold, whose evidence is averaged
     per: Literal["auto", "caption", "image"] = "auto"  # by itself and its siblings, by itself, all of an image together
     rule: Rule = "threshold"
     threshold: float = 0.5
+    share: float = 0.0  # of captions that the rule share drops; 0: as many as the judges read to be wrong
     baseline: bool = False  # whether the run is trained on all pairs too, so that its report says what cleaning bought
 
     def __post_init__(self) -> None:
         _require_probability(self.threshold)
+        if not 0 <= self.share < 1:
+            raise UserError(f"share is {self.share}; give the part of captions to drop, from 0 to below 1")
         for name, least in (("folds", 2), ("judges", 1), ("steps", 0), ("seed", 0)):
             if getattr(self, name) < least:
                 raise UserError(f"{name} must be at least {least}, not {getattr(self, name)}")
         if self.rounds not in (1, 2):
             raise UserError(f"rounds must be 1 or 2, not {self.rounds}")
+        self._require_sense()
+
+    def _require_sense(self) -> None:
+        """Raises UserError for evidence with settings that it cannot go with."""
+        if self.evidence not in get_args(Evidence):
+            raise UserError(f"evidence is {self.evidence!r}; choose among {', '.join(get_args(Evidence))}")
+        if self.evidence in WEIGHTS_ONLY and (self.rule != WEIGHTS or self.rounds > 1):
+            raise UserError(
+                f"evidence {self.evidence} weighs pairs, and says of none that it is wrong; set clean.rule to weights "
+                "and clean.rounds to 1"
+            )
+        if self.evidence == "co_teaching" and (self.judges, self.rounds) != (2, 2):
+            raise UserError(
+                "evidence co_teaching is two judges that choose pairs for each other's next round; set clean.judges "
+                "and clean.rounds to 2"
+            )
+
+    @property
+    def cites(self) -> tuple[str, ...]:
+        return CITES.get(self.evidence, ()) if self.enabled else ()
 
     def judge_steps(self, steps: int) -> int:
         """Steps of a judge of a run of `steps`."""

@@ -1,20 +1,24 @@
-"""Pairs that a data set holds more than once: the same captions, word for word, and nearly the same picture.
+"""Records that a data set holds more than once, held out together: who learned from the copy of a pair has seen it.
 
-A judge that was trained on the copy of a pair has seen that pair, so copies are held out together. Only records with
-equal captions are looked at, so this costs little; a picture that comes with another caption each time is not found.
-Pictures are compared as thumbnails, by correlation, features of pictures likewise. A caption of very many records
-("photo") is not worth the look.
+pictures   exact and near copies, whatever their captions (`data/copies`); every picture is read once for it
+both       the same captions, word for word, and nearly the same picture or features of it: thumbnails, or features,
+           that correlate. A caption of very many records ("photo") is not worth the look.
+
+Copies of copies are copies. More than a hundredth of all records that hang together are a kind of picture (shirts on
+white) and no copies, and stay where they are.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from equipoise.data.copies.watch import WatchedSource
 from equipoise.data.keep.records import records
 from equipoise.data.source import Source
 from equipoise.types import UserError
@@ -27,12 +31,44 @@ SIDE, ALIKE = 16, 0.98  # pixels of a thumbnail; correlation of two that are cop
 def held_together(parts: Sequence[Sequence[int]], source: Source) -> list[tuple[int, ...]]:
     """The same folds with every copy moved into the fold of the first of its kind."""
     fold = {number: place for place, part in enumerate(parts) for number in part}
-    for first, *copies in copied_records(source):
+    alike = [[copy.first, copy.second] for copy in source.copies()] if isinstance(source, WatchedSource) else []
+    for first, *copies in joined([*alike, *copied_records(source)], max(2, int(MOST * len(source)))):
         fold |= dict.fromkeys(copies, fold[first])
     moved: list[list[int]] = [[] for _ in parts]
     for number in sorted(fold):
         moved[fold[number]].append(number)
     return [tuple(part) for part in moved] if all(moved) else [tuple(part) for part in parts]
+
+
+def joined(groups: Iterable[Sequence[int]], most: int) -> list[list[int]]:
+    """The groups with those that share a number made one, each in order; without those of more than `most`."""
+    first: dict[int, int] = {}
+
+    def root(number: int) -> int:
+        while first.setdefault(number, number) != number:
+            first[number] = first[first[number]]
+            number = first[number]
+        return number
+
+    for group in groups:
+        low, *rest = sorted(map(root, group))
+        first.update(dict.fromkeys(rest, low))
+    found: dict[int, list[int]] = defaultdict(list)
+    for number in sorted(first):
+        found[root(number)].append(number)
+    return [group for group in found.values() if len(group) <= most]
+
+
+def read_pictures(source: WatchedSource, size: int) -> None:
+    """Let the source see all its pictures, so that its copies are known; those that cannot be read have none."""
+    for start in range(0, len(source), AT_ONCE):
+        numbers = range(start, min(start + AT_ONCE, len(source)))
+        try:
+            source.images(numbers, size)
+        except UserError:  # a broken record is met, and counted, in training
+            for number in numbers:
+                with suppress(UserError):
+                    source.images([number], size)
 
 
 def copied_records(source: Source) -> Iterator[list[int]]:

@@ -15,6 +15,7 @@ import torch
 
 from equipoise.config import Loaded, Run
 from equipoise.data.caption_shuffle import Shuffle
+from equipoise.data.copies.watch import WatchedSource
 from equipoise.data.keep.settings import Keep
 from equipoise.data.remap import subset
 from equipoise.data.rng import generator
@@ -25,7 +26,7 @@ from equipoise.models.folder import BEST, CHECKPOINTS, step_folders, step_number
 from equipoise.models.model import Model
 from equipoise.training.settings import Training
 from equipoise.types import UserError
-from equipoise.workflows.audit.copies import held_together
+from equipoise.workflows.audit.copies import held_together, read_pictures
 from equipoise.workflows.load import load
 from equipoise.workflows.train_model import train_run
 
@@ -66,9 +67,15 @@ def folds(samples: int, count: int, seed: int) -> list[tuple[int, ...]]:
     return [tuple(part.sort().values.tolist()) for part in order.tensor_split(count)]
 
 
-def folds_of(source: Source, count: int, seed: int) -> list[tuple[int, ...]]:
-    """The records of a source in `count` folds, drawn at random, copies of a record in one fold."""
-    return held_together(folds(len(source), count, seed), source)
+def folds_of(source: Source, count: int, seed: int, size: int) -> list[tuple[int, ...]]:
+    """The records of a source in `count` folds, drawn at random, copies of a record in one fold.
+
+    A source that is watched is shown its pictures first, of `size` pixels.
+    """
+    parts = folds(len(source), count, seed)
+    if isinstance(source, WatchedSource):
+        read_pictures(source, size)
+    return held_together(parts, source)
 
 
 def judges(
@@ -76,17 +83,18 @@ def judges(
     parts: list[tuple[int, ...]],
     folder: Path,
     seed: int,
-    held_out: Callable[[Run, tuple[int, ...]], HeldOutData] = HeldOutData,
+    held_out: Callable[[Run, tuple[int, ...], int], HeldOutData] = lambda run, part, _: HeldOutData(run, part),
     members: int = 1,
 ) -> Iterator[Iterator[Model]]:
     """Train `members` models per fold without that fold; yield each at its best step. No finished one is trained again.
 
-    They differ in the seed of their training. Folds come in order, one being done before the next is asked for.
+    They differ in the seed of their training, and in the data that `held_out` makes of run, fold and their number.
+    Folds come in order, one being done before the next is asked for.
     """
     for number, part in enumerate(parts):
         place = folder / f"fold-{number + 1}-of-{len(parts)}-seed-{seed}"
         yield (
-            _trained(loaded, held_out(loaded.run, part), part, _named(place, member), member)
+            _trained(loaded, held_out(loaded.run, part, member), part, _named(place, member), member)
             for member in range(members)
         )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from equipoise.analysis.auroc import auroc
+from equipoise.analysis.evidence import EVIDENCE, JudgedPairs
 from equipoise.analysis.noise import (
     SAMPLE,
     NoiseEstimate,
@@ -23,12 +24,15 @@ from equipoise.analysis.noise import (
     read_noise,
     sums_over,
 )
+from equipoise.analysis.noise_kinds import fit_elsewhere
 from equipoise.data.source import Source
 from equipoise.evaluation.encoding import captions, encode_images
 from equipoise.models.model import Model
 
 BATCH = 256
 LEAST_SKILL = 0.03  # AUROC above chance, below which a judge counts as knowing nothing
+
+Score = Callable[[Model, Source, Pairs], Tensor]  # [M] evidence on each text by a way of the field
 
 
 @dataclass(frozen=True)
@@ -45,6 +49,9 @@ class Judgement:
     knows: bool  # whether that is more than chance
     by_image: Tensor  # [N] log of the mean of exp(scale · similarity) of each image with texts of others
     by_text: Tensor  # [M] of each text with images of others
+    fitted: Tensor  # [M] share of images that a text fits alike (`analysis/noise_kinds.py`)
+    margin: Tensor  # [M] log r, less that of the image which the text fits best
+    scores: Tensor | None = None  # [judges, M] by a way of the field, where one was asked for
 
     def fit(self, points: Pairs, similarity: Similarity, images: Tensor, texts: Tensor) -> Tensor:
         """log r of each of these images with each of these texts, whoever they belong to [images, texts]."""
@@ -68,10 +75,19 @@ def judge(points: Pairs, model: Model, seed: int, shuffled: float) -> Judgement:
     ratios = ratios_of(points, sums, similarity, scale)[0]
     own = own_similarity(points, similarity)
     skill, least = knowledge(points, similarity, reading.scale, seed)
-    means = [part.mean()[0] for part in sums]
-    return Judgement(
-        reading, check, own, ratios, reading.right(ratios), points.image_of_text, skill, skill >= least, *means
-    )
+    by_image, by_text = (part.mean()[0] for part in sums)
+    compared = (place >= 0).nonzero().flatten()
+    fitted, best = fit_elsewhere(points, compared, similarity, reading.scale, (by_image, by_text))
+    right, knows = reading.right(ratios), skill >= least
+    told = (own, ratios, right, points.image_of_text, skill, knows, by_image, by_text, fitted, ratios - best)
+    return Judgement(reading, check, *told)
+
+
+def score_of(evidence: str, seed: int, learning_rate: float) -> Score | None:
+    """The evidence of that name, `clean.evidence`; None where it follows from log r."""
+    if evidence not in EVIDENCE:
+        return None
+    return lambda model, source, points: EVIDENCE[evidence](JudgedPairs(model, source, points, seed, learning_rate))
 
 
 @dataclass(frozen=True)
@@ -83,22 +99,34 @@ class JudgedTogether:
     model: Model
 
 
-def judge_together(source: Source, members: Iterable[Model], seed: int, shuffled: float) -> JudgedTogether:
+def judge_together(
+    source: Source, members: Iterable[Model], seed: int, shuffled: float, score: Score | None = None
+) -> JudgedTogether:
     """One judgement by several models: the mean of what those of them say that know something.
 
     What is said of strangers (`Judgement.fit`) is said by one of them.
     """
     found: list[Judgement] = []
+    scores: list[Tensor] = []
     shown: JudgedTogether | None = None
     for member in members:
         points = points_of(member, source)
         found.append(judge(points, member, seed, shuffled))
+        scores += [score(member, source, points)] if score else []
         if shown is None or (found[-1].knows and not shown.judgement.knows):
             shown = JudgedTogether(found[-1], points, member)
     assert shown is not None
-    if len(found) == 1:
-        return shown
-    return replace(shown, judgement=_mean_of([one for one in found if one.knows] or found))
+    together = found[0] if len(found) == 1 else _mean_of([one for one in found if one.knows] or found)
+    return replace(shown, judgement=replace(together, scores=_scores(scores, [one.knows for one in found])))
+
+
+def _scores(scores: Sequence[Tensor], knowing: Sequence[bool]) -> Tensor | None:
+    """One row per judge [judges, M]; that of one which knows nothing is the mean of the others."""
+    if not scores:
+        return None
+    every = torch.stack(list(scores)).double()
+    known = torch.tensor([knows or not any(knowing) for knows in knowing])
+    return torch.where(known[:, None], every, every[known].mean(0))
 
 
 def _mean_of(judgements: Sequence[Judgement]) -> Judgement:
@@ -111,6 +139,8 @@ def _mean_of(judgements: Sequence[Judgement]) -> Judgement:
         similarity=torch.stack([one.similarity for one in judgements]).mean(dim=0),
         log_ratio=ratios,
         right=reading.right(ratios),
+        fitted=torch.stack([one.fitted for one in judgements]).mean(dim=0),
+        margin=torch.stack([one.margin for one in judgements]).mean(dim=0),
         auroc=float(np.mean([one.auroc for one in judgements])),
     )
 

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from equipoise.analysis.noise import NoiseEstimate, pooled
+from equipoise.analysis.noise_kinds import kinds
 from equipoise.data.contact_sheet import contact_sheet
 from equipoise.data.copies.find import Copy
 from equipoise.data.source import Source, has_features
@@ -37,16 +38,20 @@ class Verdict:
     readings: list[NoiseEstimate]  # one per judge
     checks: list[NoiseEstimate]
     sizes: list[int]  # images each of them judged
+    parts: list[tuple[int, ...]]  # their numbers
     shuffled: float
     owners: np.ndarray  # [M] the number of the text's image
     right: np.ndarray  # [M] probability
     log_ratio: np.ndarray  # [M]
     similarity: np.ndarray  # [M]
+    fitted: np.ndarray  # [M] share of images that a text fits alike
+    margin: np.ndarray  # [M] log ratio, less that of the image which the text fits best
     alike: list[list[float]]  # similarity, image, image
     fitting: list[list[float]]  # fit, image, text
     aurocs: list[float]  # of each judge, of pairs against shuffled ones
     knowing: list[bool]  # whether that is more than chance
     copies: list[Copy] = field(default_factory=list)  # of pictures; `alike` are the first of them, where there are any
+    scores: np.ndarray | None = None  # [judges, M] by a way of the field, where one was asked for
 
     @property
     def share(self) -> float:
@@ -67,6 +72,10 @@ class Verdict:
         counts = np.bincount(self.owners, minlength=sum(self.sizes))
         with np.errstate(invalid="ignore"):
             return np.bincount(self.owners, self.log_ratio, sum(self.sizes)) / counts
+
+    def kinds(self, right: np.ndarray) -> list[str]:
+        """What is wrong with each text, where anything is suspected, by P(right) [M] (`analysis/noise_kinds.py`)."""
+        return kinds(right, self.fitted, self.margin, self.owners)
 
     @property
     def sentence(self) -> str:
@@ -134,10 +143,11 @@ def _texts(verdict: Verdict, source: Source) -> list[tuple[str, str]]:
 
 
 def _pair_rows(verdict: Verdict, texts: Sequence[tuple[str, str]], order: np.ndarray) -> Iterable[Sequence[object]]:
-    yield "key", "caption", "probability_right", "log_ratio", "record_log_ratio", "similarity"
+    yield "key", "caption", "probability_right", "log_ratio", "record_log_ratio", "similarity", "kind"
+    named = verdict.kinds(verdict.right)
     for row in order.tolist():
         numbers = verdict.right[row], verdict.log_ratio[row], verdict.evidence[verdict.owners[row]]
-        yield *texts[row], *(f"{number:.4f}" for number in (*numbers, verdict.similarity[row]))
+        yield *texts[row], *(f"{number:.4f}" for number in (*numbers, verdict.similarity[row])), named[row]
 
 
 def _neighbour_rows(verdict: Verdict, texts: Sequence[tuple[str, str]], source: Source) -> Iterable[Sequence[object]]:

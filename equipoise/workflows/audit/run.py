@@ -25,7 +25,7 @@ from equipoise.models.model import Model
 from equipoise.training.checkpoint.run_folder import require_same
 from equipoise.types import UserError
 from equipoise.workflows.audit.folds import folds_of, judges, training_pairs
-from equipoise.workflows.audit.judge import Judgement, judge_together, points_of, pool_of
+from equipoise.workflows.audit.judge import Judgement, judge_together, points_of, pool_of, score_of
 from equipoise.workflows.audit.report import Verdict, write_verdict
 from equipoise.workflows.load import load
 from equipoise.workflows.subject import find_run
@@ -39,6 +39,7 @@ class Audit:
     shuffled: float = 0.2  # share of pairs that are shuffled to check the reading
     seed: int = 0
     copies: bool = True  # whether to look for copies of pictures
+    evidence: str = "ratio"  # what else to read off the judges (`analysis/evidence`)
 
     def __post_init__(self) -> None:
         if self.neighbours < 0:
@@ -70,25 +71,27 @@ def audit_data(
     A model that is given judges all pairs at once. It must not have been trained on them.
     """
     source: Source = training_pairs(loaded.run)
-    watched = WatchedSource(source) if settings.copies and not has_features(source) else None
+    watching = settings.copies or model is None  # copies are reported, and kept in one fold
+    watched = WatchedSource(source) if watching and not has_features(source) else None
     source = watched or source
     with locked(folder):
         _require_same(folder, loaded)
         if model is None:
-            parts = folds_of(source, settings.folds, settings.seed)
+            parts = folds_of(source, settings.folds, settings.seed, loaded.run.preprocess.size)
             panel = judges(loaded, parts, folder, settings.seed, members=settings.judges)
         else:
             parts, panel = [tuple(range(len(source)))], iter([iter([model])])
         judged: list[tuple[tuple[int, ...], Judgement]] = []
         first: Model | None = None
+        score = score_of(settings.evidence, settings.seed, loaded.run.training.learning_rate)
         for part, members in zip(parts, panel, strict=True):
-            seen = judge_together(subset(source, part), members, settings.seed, settings.shuffled)
+            seen = judge_together(subset(source, part), members, settings.seed, settings.shuffled, score)
             first = first or seen.model
             judged.append((part, seen.judgement))
             if look:
                 look(part, seen.points, seen.model, seen.judgement)
         assert first is not None
-        verdict = _verdict(source, judged, settings, first, watched.copies() if watched else None)
+        verdict = _verdict(source, judged, settings, first, watched.copies() if watched and settings.copies else None)
         write_verdict(verdict, source, folder)
     return verdict
 
@@ -107,16 +110,20 @@ def _verdict(
         readings=[found.reading for _, found in judged],
         checks=[found.check for _, found in judged],
         sizes=[len(part) for part, _ in judged],
+        parts=[part for part, _ in judged],
         shuffled=settings.shuffled,
         owners=owners[order].numpy(),
         right=_gathered([found.right for _, found in judged], order),
         log_ratio=_gathered([found.log_ratio for _, found in judged], order),
         similarity=_gathered([found.similarity for _, found in judged], order),
+        fitted=_gathered([found.fitted for _, found in judged], order),
+        margin=_gathered([found.margin for _, found in judged], order),
         alike=alike,
         fitting=fitting,
         aurocs=[found.auroc for _, found in judged],
         knowing=[found.knows for _, found in judged],
         copies=copies or [],
+        scores=_gathered_scores([found.scores for _, found in judged], order),
     )
 
 
@@ -152,6 +159,11 @@ def _fitting(points: Pairs, model: Model, scale: float, settings: Audit) -> list
 
 def _gathered(parts: list[Tensor], order: Tensor) -> np.ndarray:
     return torch.cat(parts)[order].numpy()
+
+
+def _gathered_scores(parts: list[Tensor | None], order: Tensor) -> np.ndarray | None:
+    known = [part for part in parts if part is not None]
+    return torch.cat(known, dim=1)[:, order].numpy() if known else None
 
 
 def _require_same(folder: Path, loaded: Loaded) -> None:

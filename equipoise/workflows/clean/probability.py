@@ -7,6 +7,7 @@ per caption:  r is the caption's own.
 per image:    log r is the mean over all captions of the image, so that they are kept or dropped together.
 
 gmm:          the split of the field instead, of losses -log r into small and large ones (analysis/gaussian_mixture.py).
+Other evidence of the field (analysis/evidence) is taken as it is, or its mean per image.
 
 π is the share of wrong pairs that the judge of the caption's fold read; in a second round it is that of the first, for
 judges trained on what was kept are too sure of it (docs/clean.md).
@@ -38,13 +39,14 @@ class Evidence:
     aurocs: Sequence[float]
     knowing: Sequence[bool]  # whether the judge can tell pairs from shuffled ones
     sizes: Sequence[int]  # records per fold
+    scores: np.ndarray | None = None  # [judges, M] by a way of the field, where one was asked for
 
     @classmethod
-    def of(cls, verdict: Verdict, parts: Sequence[Sequence[int]]) -> Evidence:
-        fold = np.zeros(sum(map(len, parts)), dtype=np.int64)
-        for number, part in enumerate(parts):
+    def of(cls, verdict: Verdict) -> Evidence:
+        fold = np.zeros(sum(verdict.sizes), dtype=np.int64)
+        for number, part in enumerate(verdict.parts):
             fold[list(part)] = number
-        rest = (verdict.readings, verdict.aurocs, verdict.knowing, verdict.sizes)
+        rest = (verdict.readings, verdict.aurocs, verdict.knowing, verdict.sizes, verdict.scores)
         return cls(verdict.log_ratio, verdict.owners, fold, *rest)
 
     @property
@@ -70,7 +72,13 @@ class Evidence:
 
     def split(self, per: str) -> np.ndarray:
         """P(right) [M] as the posterior of the smaller losses, -log r, of two Gaussians a judge; nan as below."""
-        return self._by_judge(per, lambda _, ratios, __: lower_posterior(-ratios))
+        return self._by_judge(self.log_ratio, per, lambda _, ratios, __: lower_posterior(-ratios))
+
+    def scored(self, per: str, judge: int | None = None) -> np.ndarray:
+        """What the evidence of the field says [M], by all judges of a fold or by one; nan as below."""
+        assert self.scores is not None
+        scores = self.scores.mean(axis=0) if judge is None else self.scores[judge]
+        return self._by_judge(scores, per, lambda _, own, __: own)
 
     def right(self, per: str, prior: Evidence | None = None) -> np.ndarray:
         """P(right) [M] as float32, nan where the judge knows nothing; π is that of `prior` where it is given."""
@@ -81,11 +89,13 @@ class Evidence:
                 return right_with_siblings(ratios, owners, reading.share)
             return reading.right(torch.from_numpy(ratios)).numpy()
 
-        return self._by_judge(per, of)
+        return self._by_judge(self.log_ratio, per, of)
 
-    def _by_judge(self, per: str, of: Callable[[int, np.ndarray, np.ndarray], np.ndarray]) -> np.ndarray:
-        """What `of` makes of the captions of each judge that knows something: its number, their log r and records."""
-        ratios = self._image_mean() if per == "image" else self.log_ratio
+    def _by_judge(
+        self, values: np.ndarray, per: str, of: Callable[[int, np.ndarray, np.ndarray], np.ndarray]
+    ) -> np.ndarray:
+        """What `of` makes of the captions of each fold whose judge knows something: its number, values and records."""
+        ratios = self._image_mean(values) if per == "image" else values
         found = np.full(len(ratios), np.nan)
         for judge in (number for number, knows in enumerate(self.knowing) if knows):
             rows = self.fold[self.owners] == judge
@@ -97,6 +107,6 @@ class Evidence:
         own = self.readings[number]
         return own if self.knowing[number] else replace(own, share=self.share)
 
-    def _image_mean(self) -> np.ndarray:
+    def _image_mean(self, values: np.ndarray) -> np.ndarray:
         counts = np.maximum(np.bincount(self.owners, minlength=len(self.fold)), 1)
-        return (np.bincount(self.owners, self.log_ratio, len(self.fold)) / counts)[self.owners]
+        return (np.bincount(self.owners, values, len(self.fold)) / counts)[self.owners]

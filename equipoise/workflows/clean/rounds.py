@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from equipoise.data.keep.source import KeptSource
 from equipoise.data.remap import subset
 from equipoise.data.source import Source
 from equipoise.workflows.audit.folds import HeldOutData, judges, training_pairs
-from equipoise.workflows.audit.judge import judge_together
+from equipoise.workflows.audit.judge import judge_together, score_of
 from equipoise.workflows.audit.run import Look
 from equipoise.workflows.clean.probability import Evidence
 
@@ -41,23 +42,26 @@ def second_round(
     parts: list[tuple[int, ...]],
     folder: Path,
     first: Evidence,
-    keep: np.ndarray,
+    keeps: Sequence[np.ndarray],
     look: Look,
 ) -> Evidence:
-    """The evidence of new judges on all captions; those of the first round kept `keep` [M]."""
+    """The evidence of new judges on all captions; the number `j` of each fold learns from `keeps[j]` [M]."""
 
-    def held_out(run: Run, part: tuple[int, ...]) -> KeptHeldOutData:
-        return KeptHeldOutData(run, part, first.owners, keep)
+    def held_out(run: Run, part: tuple[int, ...], member: int) -> KeptHeldOutData:
+        return KeptHeldOutData(run, part, first.owners, keeps[member])
 
     settings = loaded.run.clean
+    score = score_of(settings.evidence, settings.seed, loaded.run.training.learning_rate)
     panel = judges(loaded, parts, folder / SECOND, settings.seed, held_out, settings.judges)
     judged = []
     for part, members in zip(parts, panel, strict=True):
-        seen = judge_together(subset(source, part), members, settings.seed, 0.2)
+        seen = judge_together(subset(source, part), members, settings.seed, 0.2, score)
         judged.append(seen.judgement)
         look(part, seen.points, seen.model, seen.judgement)
     owners = np.concatenate([np.array(part)[one.image_of_text] for part, one in zip(parts, judged, strict=True)])
     order = np.argsort(owners, kind="stable")
     ratios = torch.cat([one.log_ratio for one in judged]).numpy()[order]
     readings, aurocs, knowing = zip(*((one.reading, one.auroc, one.knows) for one in judged), strict=True)
-    return Evidence(ratios, first.owners, first.fold, readings, aurocs, knowing, first.sizes)
+    scores = [one.scores for one in judged if one.scores is not None]
+    read = torch.cat(scores, dim=1).numpy()[:, order] if scores else None
+    return Evidence(ratios, first.owners, first.fold, readings, aurocs, knowing, first.sizes, read)

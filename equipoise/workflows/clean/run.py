@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from equipoise.analysis.evidence import EVIDENCE
+from equipoise.analysis.noise_kinds import KINDS
 from equipoise.config import Loaded
 from equipoise.data.keep.file import TABLE, KeepTable, digest, require_pyarrow, write_keep
 from equipoise.data.keep.records import records
@@ -19,14 +21,15 @@ from equipoise.data.source import Source
 from equipoise.io.folder_lock import locked
 from equipoise.models.model import Model
 from equipoise.reports.curate_page import PAGE
+from equipoise.spaces import Space
 from equipoise.types import UserError
 from equipoise.workflows.audit import Audit, audit_data
-from equipoise.workflows.audit.folds import folds_of, training_pairs
+from equipoise.workflows.audit.folds import training_pairs
 from equipoise.workflows.clean.page import write_curators_page
 from equipoise.workflows.clean.probability import Evidence
 from equipoise.workflows.clean.proposals import Proposals
 from equipoise.workflows.clean.rounds import second_round
-from equipoise.workflows.clean.truth import measured
+from equipoise.workflows.clean.truth import kinds_against_truth, measured
 from equipoise.workflows.load import load
 from equipoise.workflows.subject import find_run
 
@@ -84,32 +87,46 @@ def clean_data(loaded: Loaded, folder: Path, model: Model | None = None, show: i
     `show` most suspicious ones.
 
     Without a model, judges are trained on the pairs themselves, fold by fold; what is finished is not done again.
-    A model that is given judges all pairs at once. It must not have been trained on them.
+    A model that is given, here or as `clean.model`, judges all pairs at once. It must not have been trained on them.
     """
     if loaded.run.keep.folder:
         raise UserError("the recipe trains on what was cleaned before (keep.folder); clean the whole: keep.folder = ''")
     require_pyarrow(folder / TABLE)  # before anything is trained
     settings, judging = loaded.run.clean, _judging(loaded)
-    audit = Audit(folds=settings.folds, judges=settings.judges, neighbours=0, seed=settings.seed, copies=show > 0)
+    model = model or (load(Path(settings.model)) if settings.model else None)
+    _require_cosines(settings, (model or loaded.run).space)
+    audit = Audit(
+        folds=settings.folds,
+        judges=settings.judges,
+        neighbours=0,
+        seed=settings.seed,
+        copies=show > 0,
+        evidence=settings.evidence,
+    )
     two_rounds = settings.rounds == 2 and model is None
     proposals = Proposals(show, settings.per)
     verdict = audit_data(judging, audit, folder, model, None if two_rounds else proposals.look)
     source = training_pairs(loaded.run)
     samples = len(source)
-    parts = [tuple(range(samples))] if model else folds_of(source, settings.folds, settings.seed)
-    first = evidence = Evidence.of(verdict, parts)
+    parts = verdict.parts
+    first = evidence = Evidence.of(verdict)
     with locked(folder):
         first.require_knowledge()
         if two_rounds:
             rule = "threshold" if settings.rule == WEIGHTS else settings.rule
-            keep = kept_captions(_right(first, settings), rule, settings.threshold, first.share)
-            evidence = second_round(judging, source, parts, folder, first, keep, proposals.look)
+            chosen = [
+                kept_captions(right, rule, settings.threshold, settings.share or first.share)
+                for right in _chosen_for(first, settings)
+            ]
+            evidence = second_round(judging, source, parts, folder, first, chosen, proposals.look)
             evidence.require_knowledge()
         right = _right(evidence, settings, prior=first)
-        keep = kept_captions(right, settings.rule, settings.threshold, first.share)
+        keep = kept_captions(right, settings.rule, settings.threshold, settings.share or first.share)
+        right = right.clip(0, 1)  # a cosine may be below 0, and is ranked so
         cleaned = Cleaned(first, right, keep, samples, measured(source, first.owners, right, keep))
         (folder / PAGE).unlink(missing_ok=True)  # it would be on other probabilities
-        table = _write(cleaned, evidence, source, loaded, folder)
+        kinds = verdict.kinds(evidence.right(settings.per, prior=first))
+        table = _write(cleaned, evidence, kinds, source, loaded, folder)
         if not show:
             return cleaned
         page = write_curators_page(folder, table, source, proposals, verdict.copies, evidence)
@@ -117,7 +134,25 @@ def clean_data(loaded: Loaded, folder: Path, model: Model | None = None, show: i
 
 
 def _right(evidence: Evidence, settings: Clean, prior: Evidence | None = None) -> np.ndarray:
+    """P(right) of every caption [M], or what stands for it in the evidence that was chosen."""
+    if settings.evidence in EVIDENCE:
+        return evidence.scored(settings.per)
     return evidence.split(settings.per) if settings.evidence == "gmm" else evidence.right(settings.per, prior)
+
+
+def _chosen_for(first: Evidence, settings: Clean) -> list[np.ndarray]:
+    """By what P(right) captions are chosen for each judge of the second round: all judges' together, or the other's."""
+    if settings.evidence == "co_teaching":
+        return [first.scored(settings.per, judge=1 - number) for number in range(settings.judges)]
+    return [_right(first, settings)] * settings.judges
+
+
+def _require_cosines(settings: Clean, space: Space) -> None:
+    if settings.evidence == "score" and space.range != (-1.0, 1.0):
+        raise UserError(
+            f"evidence score is a cosine, and similarities of the space {type(space).__name__} go from "
+            f"{space.range[0]:g} to {space.range[1]:g}; choose a model on the sphere, or other evidence"
+        )
 
 
 def _judging(loaded: Loaded) -> Loaded:
@@ -130,8 +165,11 @@ def _judging(loaded: Loaded) -> Loaded:
     return Loaded(run, table)
 
 
-def _write(cleaned: Cleaned, evidence: Evidence, source: Source, loaded: Loaded, folder: Path) -> KeepTable:
-    settings, share = loaded.run.clean, cleaned.evidence.share
+def _write(
+    cleaned: Cleaned, evidence: Evidence, kinds: list[str], source: Source, loaded: Loaded, folder: Path
+) -> KeepTable:
+    settings = loaded.run.clean
+    share = settings.share or cleaned.evidence.share
     named = list(records(source))
     keys = [key for key, texts in named for _ in texts]
     reasons = [
@@ -141,8 +179,10 @@ def _write(cleaned: Cleaned, evidence: Evidence, source: Source, loaded: Loaded,
     numbers = np.concatenate([np.arange(len(texts)) for _, texts in named])
     fingerprints = np.concatenate([texts for _, texts in named])
     weight = caption_weights(cleaned.right, cleaned.keep, settings.rule)
-    table = KeepTable(keys, numbers, fingerprints, cleaned.right, cleaned.keep, weight, reasons)
-    write_keep(folder, table, _note(cleaned, evidence, digest(key for key, _ in named), loaded))
+    table = KeepTable(keys, numbers, fingerprints, cleaned.right, cleaned.keep, weight, reasons, kinds)
+    note = _note(cleaned, evidence, digest(key for key, _ in named), loaded)
+    note["kinds"] = {kind: kinds.count(kind) for kind in KINDS}
+    write_keep(folder, table, note | kinds_against_truth(source, cleaned.evidence.owners, kinds))
     return table
 
 
@@ -155,7 +195,7 @@ def _note(cleaned: Cleaned, evidence: Evidence, keys: str, loaded: Loaded) -> di
         "digest_of_keys": keys,
         "noise": cleaned.evidence.share,
         "interval": cleaned.evidence.interval,
-        "rule": {"per": settings.per, "rule": settings.rule, "threshold": settings.threshold},
+        "rule": {name: getattr(settings, name) for name in ("evidence", "per", "rule", "threshold", "share")},
         "kept": {"captions": int(cleaned.keep.sum()), "images": cleaned.images_left},
         "judges": [
             {"auroc_of_shuffled": auroc, "knows": knows, "noise": reading.share}

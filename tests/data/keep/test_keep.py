@@ -168,7 +168,7 @@ def test_a_file_comes_back_and_is_the_same_to_the_byte(scenes, tmp_path):
     assert (note["version"], note["noise"]) == (1, 0.5)
     assert len({(tmp_path / name / TABLE).read_bytes() for name in ("a", "b")}) == 1
     columns = parquet.read_table(tmp_path / "a" / TABLE).column_names
-    assert columns == ["key", "caption", "fingerprint", "p_right", "weight", "decision", "reason"]
+    assert columns == ["key", "caption", "fingerprint", "p_right", "weight", "decision", "reason", "kind"]
 
 
 def test_a_recipe_goes_by_the_file_or_decides_anew(scenes, tmp_path):
