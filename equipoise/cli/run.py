@@ -37,7 +37,7 @@ def _run(options: argparse.Namespace) -> int:
             sys.stdout.flush()  # so that a full disk or a closed pipe shows here and not at exit
         return code
     except UserError as error:
-        return _fail(str(error), MISTAKE)
+        return _fail(str(error), error.status)
     except KeyboardInterrupt as stop:
         return _fail(str(stop) or "stopped", STOPPED)
     except BrokenPipeError:  # the reader of a pipe has seen enough

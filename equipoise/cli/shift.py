@@ -16,7 +16,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     add_set(parser)
     parser.add_argument("--grid", default="paper", choices=GRIDS, help="amounts: ±0.1 by 0.01, or ±2.5 by 0.125")
     parser.add_argument("--amounts", type=float, nargs="+", metavar="X", help="amounts of your own, instead of a grid")
-    parser.add_argument("--metric", default="mean_recall", help="that chooses, such as rsum or acc1")
+    parser.add_argument("--metric", default="", help="that chooses (default: mean_recall; acc1 of class data)")
     parser.add_argument("--pairs", type=int, default=0, help="to measure the direction on (default: all)")
     add_seed(parser, "of which pairs these are")
     add_device(parser)

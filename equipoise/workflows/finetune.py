@@ -41,7 +41,7 @@ def finetune(
 
     `out` then holds the model, its report and `tuning.json`: the score of every place between start and end, and what
     was measured of start, end and the best place. Where none is better than the start, these are written all the same,
-    the model is the start model, and `UserError` says so.
+    the model is the start model, and `DidNotHelp` (a `UserError`) says so.
     """
     if resume and out is None:
         raise UserError("--resume goes on with the run in a folder; say which with --out FOLDER")

@@ -13,6 +13,7 @@ from equipoise.config import Loaded, dump, load_run
 from equipoise.data.remap import subset
 from equipoise.data.rng import generator
 from equipoise.data.source import Source
+from equipoise.evaluation.encoding import has_captions
 from equipoise.evaluation.metrics import percent
 from equipoise.evaluation.settings import Evaluation
 from equipoise.evaluation.shift_sweep import GRIDS, ShiftSweep, draw_shift, require_shiftable, sweep_shift
@@ -31,7 +32,7 @@ class ShiftRequest:
     """The options of the sweep."""
 
     amounts: tuple[float, ...] = GRIDS["paper"]
-    metric: str = "mean_recall"  # of the validation data; the highest wins
+    metric: str = ""  # of the validation data; the highest wins; mean_recall, of class data acc1, where none is named
     pairs: int = 0  # of the training data that the direction is measured on; 0: all
     seed: int = 0  # of which these are
 
@@ -67,11 +68,12 @@ def find_shift(
 ) -> ShiftSweep:
     """Sweep the amounts for a model in memory."""
     chosen = chosen or ShiftRequest()
+    metric = chosen.metric or ("mean_recall" if has_captions(validation) else "acc1")
     some = _some(train, chosen)
     with Progress(len(some), "measuring") as progress:
         return sweep_shift(
             model, some, validation, evaluation,
-            amounts=chosen.amounts, metric=chosen.metric, on_progress=progress.update,
+            amounts=chosen.amounts, metric=metric, on_progress=progress.update,
         )  # fmt: skip
 
 

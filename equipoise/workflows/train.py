@@ -9,7 +9,7 @@ from pathlib import Path
 
 from equipoise.config import Loaded, load_run, load_stored
 from equipoise.data.keep.readable import readable
-from equipoise.finetuning.comparison import Comparison
+from equipoise.finetuning.comparison import Comparison, DidNotHelp
 from equipoise.models.folder import CONFIG, step_folders, step_number
 from equipoise.reports.report import REPORT
 from equipoise.training.checkpoint.run_folder import holds_run, locked, require_new, require_same
@@ -49,8 +49,8 @@ def resume_folder(folder: Path, overrides: Sequence[str], command: str) -> int:
 def run_training(
     loaded: Loaded, folder: Path, command: str, resume: bool, ranks: Ranks, start: Start | None = None
 ) -> int:
-    """Train, evaluate and report; returns 0, or 128 + its number if a signal ended the run. Raises UserError after a
-    run that was to make `start` better and did not, and for want of memory."""
+    """Train, evaluate and report; returns 0, or 128 + its number if a signal ended the run. Raises DidNotHelp after a
+    run that was to make `start` better and did not, and UserError for want of memory."""
     with explaining_memory(folder):
         return _run_training(loaded, folder, command, resume, ranks, start)
 
@@ -113,6 +113,6 @@ def _is_finished(loaded: Loaded, folder: Path, resume: bool) -> bool:
 
 
 def require_better(comparison: Comparison | None, folder: Path) -> None:
-    """Raises UserError where fine-tuning has made no model better."""
+    """Raises DidNotHelp where fine-tuning has made no model better."""
     if comparison and not comparison.is_better:
-        raise UserError(comparison.refusal(str(folder)))
+        raise DidNotHelp(comparison.refusal(str(folder)))

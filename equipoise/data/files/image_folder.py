@@ -9,6 +9,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 from equipoise.data.bad_records import BadRecord, Fault, printable
 from equipoise.data.files.captions import has_surrogates
@@ -22,6 +23,7 @@ from equipoise.types import UserError
 
 @dataclass(frozen=True)
 class Folders(FileSettings):
+    names_classes: ClassVar[bool] = True
     templates: tuple[str, ...] = DEFAULT_TEMPLATES
 
     def __post_init__(self) -> None:

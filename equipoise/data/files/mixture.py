@@ -85,6 +85,9 @@ class Mixture:
     def open(self, index: int) -> Record:
         return self.sources[self._source[index]].open(int(self._record[index]))
 
+    def picture_digest(self, index: int) -> bytes:
+        return self.sources[self._source[index]].picture_digest(int(self._record[index]))
+
     @property
     def has_regions(self) -> bool:
         return any(source.has_regions for source in self.sources)

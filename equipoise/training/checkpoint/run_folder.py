@@ -29,6 +29,7 @@ MEMORY = (  # decide how much memory the same mathematics takes
 )
 MAY_CHANGE = (  # the first makes the run longer; none of the others touches a number of it, but for rounding
     STEPS,
+    "data.join",  # runs from before it was there; other records than the run's raise UserError in any case
     *(f"training.{name}" for name in ("checkpoint_every", "checkpoint_minutes", "keep_last")),
     *(f"training.{name}" for name in ("workers", "loader_timeout", "rank_timeout")),
     *MEMORY,
