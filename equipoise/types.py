@@ -22,6 +22,10 @@ class UserError(ValueError):
     status: ClassVar[int] = 2  # the exit status of a command that it ends
 
 
+class Notice(UserWarning):
+    """What was decided for the user, or found out; told as it is, for nothing is wrong."""
+
+
 @dataclass(frozen=True)
 class StepInfo:
     """The step of a run at which a batch comes. Random draws and schedules of an objective may depend on nothing else,

@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 
 from equipoise.analysis.report import AnalysisReport
-from equipoise.config import Loaded, dump, load_run
+from equipoise.config import Loaded, dump
 from equipoise.data.remap import subset
 from equipoise.data.rng import generator
 from equipoise.data.source import Source
@@ -25,6 +25,8 @@ from equipoise.training.device import torch_device
 from equipoise.types import UserError
 from equipoise.workflows.convert import require_new
 from equipoise.workflows.load import load_with_settings
+from equipoise.workflows.own_files import RECIPE
+from equipoise.workflows.subject import find_run
 
 
 @dataclass(frozen=True)
@@ -55,7 +57,7 @@ def shift_model(
     """Write to `out` the model at `path` with the shift that is best for a recipe's validation data; the direction is
     that of its training data. Beside the model: shift.json and shift.png, with what every amount made of it."""
     require_new(out)
-    run = load_run(data, overrides).run
+    run = find_run(data, RECIPE, overrides, "divided").run
     model, loaded = load_with_settings(path, torch_device(device))
     require_shiftable(model)
     sweep = find_shift(model, run.data.build("train"), run.data.build("validation"), run.evaluation, chosen)

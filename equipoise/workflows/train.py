@@ -12,6 +12,7 @@ from equipoise.data.keep.readable import readable
 from equipoise.finetuning.comparison import Comparison, DidNotHelp
 from equipoise.models.folder import CONFIG, step_folders, step_number
 from equipoise.reports.report import REPORT
+from equipoise.settings.recipe import read_recipe
 from equipoise.training.checkpoint.run_folder import holds_run, locked, require_new, require_same
 from equipoise.training.distributed.agreement import data_facts, require_agreement
 from equipoise.training.distributed.process_group import process_group, set_timeout
@@ -20,20 +21,42 @@ from equipoise.training.memory import explaining_memory
 from equipoise.types import UserError
 from equipoise.workflows.clean.training import with_clean_pairs
 from equipoise.workflows.finetune_select import read_comparison, select_weights
+from equipoise.workflows.own_files import RECIPE, fitted, own_run
 from equipoise.workflows.save import collect_artifacts, print_comparison, print_findings
 from equipoise.workflows.start_model import Start, start_of
+from equipoise.workflows.subject import names_files
 from equipoise.workflows.train_model import train_run
 
 RUNS = Path("runs")
 
 
-def run_recipe(recipe: str, overrides: Sequence[str], out: Path | None, command: str, resume: bool = False) -> int:
-    """Train by a recipe; with `resume`, go on with the run in `out`, if there is one. Returns the exit status."""
+def run_recipe(
+    recipe: str,
+    overrides: Sequence[str],
+    out: Path | None,
+    command: str,
+    resume: bool = False,
+    *,
+    base: str = "",
+    epochs: float | None = None,
+) -> int:
+    """Train by a recipe, or on files by the recipe `base`; with `resume`, go on with the run in `out`, if there is
+    one. Returns the exit status."""
     with process_group() as ranks:
-        loaded = load_run(recipe, overrides)
+        loaded = _loaded(recipe, overrides, base, epochs)
         require_agreement(ranks, lambda: {**loaded.table, "--out": out and str(out), "--resume": resume})
         folder = ranks.on_main(lambda: folder_for(loaded.run.name, out, resume))
         return run_training(loaded, folder, command, resume, ranks)
+
+
+def _loaded(recipe: str, overrides: Sequence[str], base: str, epochs: float | None) -> Loaded:
+    if names_files(recipe):
+        return own_run(recipe, base or RECIPE, overrides, "divided", epochs, sized=not base)
+    if base:
+        raise UserError(f"--recipe says how to train on files, and {recipe} is a recipe; leave out one of them")
+    if epochs is None:
+        return load_run(recipe, overrides)
+    return fitted(read_recipe(recipe, overrides).layers, epochs)
 
 
 def resume_folder(folder: Path, overrides: Sequence[str], command: str) -> int:

@@ -56,7 +56,7 @@ def equipoise(capsys: pytest.CaptureFixture[str]) -> Call:
     [
         ((), "the following arguments are required: COMMAND; see equipoise --help"),
         (("trian", "demo"), "argument COMMAND: invalid choice: 'trian' (choose from 'demo', 'train', 'finetune', "),
-        (("train",), "nothing to train: give a recipe, or --resume FOLDER"),
+        (("train",), "nothing to train: give a recipe or files, or --resume FOLDER"),
         (("train", "demo", "--steps", "3"), "unrecognized arguments: --steps 3; see equipoise --help"),
         (("train", "dmeo"), 'there is no recipe "dmeo"; give the path of a .toml file, or one of: demo, '),
         (("train", "my/recipe.toml"), "my/recipe.toml: there is no such file; check the path"),

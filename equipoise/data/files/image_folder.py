@@ -58,7 +58,7 @@ class FolderRecords:
         labels = tuple(dict.fromkeys(folder.name for folder in folders if not has_surrogates(folder.name)))
         self.names = checked_names(tuple(_spoken(label) for label in labels), str(roots[0]))
         self.files: list[tuple[Path, str]] = []
-        for path in (folder / name for folder in folders for name in sorted(os.listdir(folder)) if _is_picture(name)):
+        for path in (folder / name for folder in folders for name in sorted(os.listdir(folder)) if is_picture(name)):
             if has_surrogates(f"{path.parent.name}/{path.name}"):
                 self.faults.append(Fault(str(path), "its name, or that of its class, is not UTF-8 text"))
             else:
@@ -105,7 +105,7 @@ def _is_class(folder: Path) -> bool:
     return folder.is_dir() and not folder.name.startswith(".")
 
 
-def _is_picture(name: str) -> bool:
+def is_picture(name: str) -> bool:
     return name.rpartition(".")[2].lower() in IMAGES and not name.startswith(".")
 
 

@@ -28,6 +28,7 @@ from torch import Tensor
 from equipoise.data.files.file_source import FileSettings
 from equipoise.data.files.image_folder import Folders
 from equipoise.data.files.image_source import Pictures
+from equipoise.data.files.picture_folder import PictureFolder
 from equipoise.data.files.regions import same_width
 from equipoise.data.files.table import Table
 from equipoise.data.files.webdataset import Shards
@@ -42,6 +43,7 @@ PARTS: dict[str, type[FileSettings]] = {
     "shards": Shards,
     "table": Table,
     "folders": Folders,
+    "pictures": PictureFolder,
     "class_shards": ClassShards,
 }
 

@@ -7,6 +7,7 @@ Processes forked from the owner (loader workers) release it, or one that outlive
 from __future__ import annotations
 
 import os
+import shutil
 import socket
 import warnings
 from collections.abc import Iterator, Mapping
@@ -15,7 +16,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from equipoise.io.atomic import CannotWrite, clear_leftovers
-from equipoise.models.folder import CHECKPOINTS, CONFIG
+from equipoise.models.folder import CHECKPOINTS, CONFIG, STEP
 from equipoise.settings.difference import differences, told
 from equipoise.training.logging.metrics import METRICS_FILE
 from equipoise.types import UserError
@@ -73,10 +74,13 @@ def require_same(folder: Path, stored: Mapping[str, Any], wanted: Mapping[str, A
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Hold `folder`, made if need be, for this process alone; raises UserError with the owner if it has one."""
+    """Hold `folder`, made if need be, for this process alone; raises UserError with the owner if it has one.
+
+    What fails before its first checkpoint leaves the folder as it was, so that the next try may begin there."""
     is_new = not folder.exists()
     path = folder / LOCK
     try:
+        before = set() if is_new else {inner.name for inner in folder.iterdir()}
         folder.mkdir(parents=True, exist_ok=True)
         file = _locked_file(path)
     except OSError as error:
@@ -84,6 +88,10 @@ def locked(folder: Path) -> Iterator[None]:
     _held.add(file)
     try:
         yield
+    except Exception:
+        if not any(folder.rglob(f"{CHECKPOINTS}/{STEP}*")):
+            _remove_others(folder, {LOCK, *before})
+        raise
     finally:
         path.unlink(missing_ok=True)  # while it is still ours
         _held.discard(file)
@@ -91,6 +99,16 @@ def locked(folder: Path) -> Iterator[None]:
         if is_new:
             with suppress(OSError):  # a run that never began leaves nothing
                 folder.rmdir()
+
+
+def _remove_others(folder: Path, kept: set[str]) -> None:
+    for path in folder.iterdir():
+        if path.name in kept:
+            continue
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
 
 
 def _locked_file(path: Path) -> TextIO:
