@@ -58,9 +58,10 @@ def sizes_layer(layers: tuple[Layer, ...], epochs: float | None = None, *, follo
     if batch > (largest_batch(samples) if follow and "batch_size" not in named else samples):
         batch = largest_batch(samples)
     steps = _steps(training, samples // batch, epochs, follow=follow and "steps" not in named)
-    changed = {"batch_size": batch} if batch != training.batch_size else {}
-    if steps != training.steps:
-        changed |= {"steps": steps, **{name: n for name, n in _rhythm(training, steps).items() if name not in named}}
+    wanted = {"batch_size": batch, "steps": steps}
+    if follow or epochs:
+        wanted |= {name: value for name, value in _rhythm(training, steps).items() if name not in named}
+    changed = {name: value for name, value in wanted.items() if value != getattr(training, name)}
     return Layer("the size of the data", {"training": changed}, {}), _told(samples, batch, steps)
 
 

@@ -55,7 +55,10 @@ def equipoise(capsys: pytest.CaptureFixture[str]) -> Call:
     ("words", "sentence"),
     [
         ((), "the following arguments are required: COMMAND; see equipoise --help"),
-        (("trian", "demo"), "argument COMMAND: invalid choice: 'trian' (choose from 'demo', 'train', 'finetune', "),
+        (
+            ("trian", "demo"),
+            "argument COMMAND: invalid choice: 'trian' (choose from 'demo', 'init', 'train', 'finetune', ",
+        ),
         (("train",), "nothing to train: give a recipe or files, or --resume FOLDER"),
         (("train", "demo", "--steps", "3"), "unrecognized arguments: --steps 3; see equipoise --help"),
         (("train", "dmeo"), 'there is no recipe "dmeo"; give the path of a .toml file, or one of: demo, '),
