@@ -42,6 +42,7 @@ from equipoise.training.distributed.loss_sharding import require_possible
 from equipoise.training.settings import Training
 from equipoise.types import UserError
 
+OF_CLASSES = "acc1"  # the metric that chooses the best model of class data
 UNWEIGHTED = (
     "count in the objective clip with the form cross_entropy and a target without guides; choose these, or the rule "
     "threshold or share"
@@ -135,7 +136,17 @@ def load_stored(path: PathLike, overrides: Sequence[str] = ()) -> Loaded:
 
 
 def _loaded(table: LayeredTable) -> Loaded:
-    return Loaded(*resolve(Run, table))
+    loaded = Loaded(*resolve(Run, table))
+    named = "best" in table.child("training")
+    return loaded if named or not getattr(loaded.run.data, "names_classes", False) else _judged_by_accuracy(loaded)
+
+
+def _judged_by_accuracy(loaded: Loaded) -> Loaded:
+    """The run with the metric that chooses its best model where captions are names of classes and no metric is named:
+    all images of a class have the same caption, so that there is nothing to retrieve."""
+    training = replace(loaded.run.training, best=OF_CLASSES)
+    table = {**loaded.table, "training": {**loaded.table["training"], "best": OF_CLASSES}}
+    return Loaded(replace(loaded.run, training=training), table)
 
 
 def load_settings(settings: Mapping[str, Any], source: str) -> Loaded:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 if TYPE_CHECKING:  # so that the command line can answer --help before torch is there
     from torch import Tensor
@@ -18,6 +18,12 @@ if TYPE_CHECKING:  # so that the command line can answer --help before torch is 
 class UserError(ValueError):
     """A mistake that the user can mend: one sentence that says what is wrong, where, and what to do. Shown without a
     traceback."""
+
+    status: ClassVar[int] = 2  # the exit status of a command that it ends
+
+
+class Notice(UserWarning):
+    """What was decided for the user, or found out; told as it is, for nothing is wrong."""
 
 
 @dataclass(frozen=True)

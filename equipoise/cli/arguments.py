@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 SPLITS = ("train", "validation", "test")
 MODEL = "a model folder, such as runs/demo"
+OWN_FILES = "shards, a table (CSV, TSV, Parquet, JSON) or a folder of pictures"
 FILES = "shards, a table, a folder of class folders, or a recipe that reads such"
 
 
@@ -70,6 +71,10 @@ def add_results_folder(parser: argparse.ArgumentParser) -> None:
 
 def add_seed(parser: argparse.ArgumentParser, help: str = "of what is drawn at random") -> None:
     parser.add_argument("--seed", type=seed_number, default=0, help=help)
+
+
+def add_epochs(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--epochs", type=float, metavar="N", help="train so many epochs, instead of training.steps")
 
 
 def add_device(parser: argparse.ArgumentParser) -> None:

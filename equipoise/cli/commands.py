@@ -11,7 +11,8 @@ from __future__ import annotations
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "demo": ("equipoise.cli.demo", "train a small CLIP on noisy scenes, evaluate it and write a report"),
-    "train": ("equipoise.cli.train", "train a model from a recipe"),
+    "init": ("equipoise.cli.init", "write a recipe for files of your own, to read, change and train with"),
+    "train": ("equipoise.cli.train", "train a model from a recipe, or on files"),
     "finetune": (
         "equipoise.cli.finetune",
         "train a model that is there already on other data, and keep it only where it became better",

@@ -5,14 +5,22 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from equipoise.cli.arguments import add_device, add_model, add_recipe, add_results_folder, add_set, add_split
+from equipoise.cli.arguments import (
+    OWN_FILES,
+    add_data,
+    add_device,
+    add_model,
+    add_results_folder,
+    add_set,
+    add_split,
+)
 
 EXAMPLE = "runs/demo clip-scenes --set data.shift=rotation"
 
 
 def add(parser: argparse.ArgumentParser) -> None:
     add_model(parser)
-    add_recipe(parser, "a recipe whose data to use (default: the data it was trained on)", "data", nargs="?")
+    add_data(parser, f"a recipe whose data to use, or {OWN_FILES} (default: the data it was trained on)", nargs="?")
     add_split(parser, "test")
     add_set(parser)
     parser.add_argument(

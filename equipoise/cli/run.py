@@ -14,7 +14,7 @@ from equipoise.cli.parser import MISTAKE, build_parser
 from equipoise.cli.trust import trusted_by
 from equipoise.cli.verify import verified_by
 from equipoise.io.lines import one_line
-from equipoise.types import UserError
+from equipoise.types import Notice, UserError
 
 STOPPED = 130  # the exit status after Ctrl-C, as shells have it
 
@@ -37,7 +37,7 @@ def _run(options: argparse.Namespace) -> int:
             sys.stdout.flush()  # so that a full disk or a closed pipe shows here and not at exit
         return code
     except UserError as error:
-        return _fail(str(error), MISTAKE)
+        return _fail(str(error), error.status)
     except KeyboardInterrupt as stop:
         return _fail(str(stop) or "stopped", STOPPED)
     except BrokenPipeError:  # the reader of a pipe has seen enough
@@ -82,8 +82,9 @@ def _fail(sentence: str, code: int) -> int:
     return code
 
 
-def _warn(message: Warning | str, *_: object) -> None:
-    print(f"equipoise: warning: {one_line(str(message))}", file=sys.stderr)
+def _warn(message: Warning | str, category: type[Warning], *_: object) -> None:
+    kind = "" if issubclass(category, Notice) else "warning: "
+    print(f"equipoise: {kind}{one_line(str(message))}", file=sys.stderr)
 
 
 def _drop_output() -> None:

@@ -6,7 +6,7 @@ from typing import Protocol
 
 from equipoise.data.features import FeatureFiles
 from equipoise.data.few_shot import FewShotData
-from equipoise.data.files import ClassShards, Folders, Mixture, Shards, Table
+from equipoise.data.files import ClassShards, Folders, Mixture, PictureFolder, Shards, Table
 from equipoise.data.scenes import Scenes
 from equipoise.data.source import Source
 
@@ -23,6 +23,7 @@ SOURCES: dict[str, type[SourceConfig]] = {
     "shards": Shards,
     "table": Table,
     "folders": Folders,
+    "pictures": PictureFolder,
     "class_shards": ClassShards,
     "mixture": Mixture.Config,
     "few_shot": FewShotData,

@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import torch
 
@@ -58,6 +58,7 @@ SHIFTED = "shifted"  # the mean over all shifted sets, where numbers are named a
 
 @dataclass(frozen=True)
 class FewShotData:
+    names_classes: ClassVar[bool] = True
     of: WithClasses = choice(CLASS_SOURCES, "class_shards")
     shots: int = 16  # images of each class in training; 0 takes all
     seed: int = within(SEED, 0)  # draws them
@@ -148,6 +149,7 @@ class ClassSet(RemappedSource):
     ):
         super().__init__(source, images, images)
         self.templates, self.shifts = templates, shifts
+        self.names_classes = True
         self.relevance = self.batch = self.image_features = self.text_features = None
         self.has_regions = False
 

@@ -15,11 +15,13 @@ from equipoise.data.source import (
     Record,
     Source,
     can_crop,
+    has_digests,
     has_features,
     has_regions,
     is_judged,
     is_labelled,
     makes_batches,
+    names_classes,
 )
 from equipoise.data.tokenizer import CaptionTokenizer
 from equipoise.types import Batch
@@ -47,6 +49,8 @@ class RemappedSource:
         self.relevance = self._relevance if is_judged(source) else None
         self.class_names = source.class_names if is_labelled(source) else None
         self.templates = source.templates if is_labelled(source) else None
+        self.names_classes = names_classes(source)
+        self.picture_digest = self._picture_digest if has_digests(source) else None
         self.has_regions = has_regions(source)
         self.batch = self._batch if makes_batches(source) else None
         self.image_width = source.image_width if has_features(source) else None
@@ -85,6 +89,9 @@ class RemappedSource:
 
     def _relevance(self, indices: Sequence[int], captions: Sequence[str]) -> np.ndarray:
         return self.source.relevance(self._images(indices), captions)
+
+    def _picture_digest(self, index: int) -> bytes:
+        return self.source.picture_digest(self.image_numbers[index])
 
     def _batch(self, indices: Sequence[int], draws: Sequence[float], tokens: CaptionTokenizer) -> Batch:
         batch = self.source.batch(self._images(indices), draws, tokens)

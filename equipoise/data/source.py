@@ -9,6 +9,8 @@ device requested. A source may offer more, one protocol per thing:
     RegionSource     regions of images and their tags            `has_regions`
     BatchSource      batches, instead of pixels                  `makes_batches`
     FeatureSource    features, instead of pixels                 `has_features`
+    DigestSource     a digest of each image's file               `has_digests`
+    ClassCaptions    captions that only name a class             `names_classes`
 
 Each is recognised by its function, never by its class: the members of a protocol that a source does not offer are
 missing, or None.
@@ -145,6 +147,20 @@ class FeatureSource(BatchSource, Protocol):
         ...
 
 
+class DigestSource(Source, Protocol):
+    """A source that can tell equal pictures."""
+
+    def picture_digest(self, index: int) -> bytes:
+        """A digest of the image as its file holds it. Raises BadRecord."""
+        ...
+
+
+class ClassCaptions(LabelledSource, Protocol):
+    """A labelled source whose captions name the class and say nothing else, so they are the same for many images."""
+
+    names_classes: bool
+
+
 def can_crop(source: Source) -> TypeGuard[CroppingSource]:
     return _offers(source, "open")
 
@@ -167,6 +183,14 @@ def makes_batches(source: Source) -> TypeGuard[BatchSource]:
 
 def has_features(source: Source) -> TypeGuard[FeatureSource]:
     return _offers(source, "image_features")
+
+
+def has_digests(source: Source) -> TypeGuard[DigestSource]:
+    return _offers(source, "picture_digest")
+
+
+def names_classes(source: Source) -> TypeGuard[ClassCaptions]:
+    return bool(getattr(source, "names_classes", False))
 
 
 def _offers(source: Source, member: str) -> bool:

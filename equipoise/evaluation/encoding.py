@@ -11,8 +11,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from equipoise.data.few_shot import ClassSet
-from equipoise.data.source import LabelledSource, Source, has_features, is_labelled
+from equipoise.data.source import LabelledSource, Source, has_features, is_labelled, names_classes
 from equipoise.evaluation.settings import Evaluation
 from equipoise.models.compatibility import require_compatible
 from equipoise.models.model import Model
@@ -111,7 +110,7 @@ def captions(source: Source, per_image: int) -> Captions:
 
 def has_captions(source: Source) -> bool:
     """Whether images have captions of their own; those of a set of classes name the class and nothing else."""
-    return not isinstance(source, ClassSet)
+    return not names_classes(source)
 
 
 def has_labels(source: Source) -> bool:

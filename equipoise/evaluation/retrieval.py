@@ -19,6 +19,8 @@ Guessing, a random ranking, is expected to score, for a query with R matches amo
 
 The middle line: rel(i) P(i) = rel(i) (1 + matches before i) / i, and rel(i) = 1 leaves (i − 1) q matches before i.
 
+Copies, the same picture or caption again, match what each other match (`copies.py`); `evaluation.copies = "misses"`
+takes the labels alone.
 Ties are broken against the model: an irrelevant item comes before every relevant one of equal similarity. A model that
 gives every pair the same similarity scores 0, never 100%. Queries without a match are left out; `..._queries` counts
 those that remain. Values are fractions in [0, 1]; `rsum`, the sum of the six R@k, is in percentage points (up to 600).
@@ -26,6 +28,7 @@ those that remain. Values are fractions in [0, 1]; `rsum`, the sum of the six R@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
@@ -33,9 +36,11 @@ import torch
 from torch import Tensor
 
 from equipoise.data.source import Source, is_judged
-from equipoise.evaluation.encoding import Encoded, at_least_float32, has_captions
+from equipoise.evaluation.copies import Copies, Matches, find_copies
+from equipoise.evaluation.encoding import Captions, Encoded, at_least_float32, has_captions
 from equipoise.evaluation.evaluator import EvalResult, Evaluator
 from equipoise.evaluation.metrics import DIRECTIONS, Metric, both_directions
+from equipoise.evaluation.settings import Evaluation
 from equipoise.types import UserError
 
 RECALLS = (1, 5, 10)
@@ -89,9 +94,22 @@ def rank(encoded: Encoded, per_image: int) -> EvalResult:
     images, source = encoded.images, encoded.source
     captions, points = encoded.captions(per_image)
     truth = source.relevance(range(len(source)), captions.texts) if is_judged(source) else None
-    owners = captions.image_of_text
-    metrics = retrieval(images, points, encoded.model.similarity, owners, truth, encoded.settings.chunk)
-    return EvalResult(metrics, retrieval_chance(len(images), owners, truth))
+    owners, copies = captions.image_of_text, counted_copies(source, captions, encoded.settings)
+    metrics = retrieval(images, points, encoded.model.similarity, owners, truth, encoded.settings.chunk, copies)
+    return EvalResult(metrics, retrieval_chance(len(images), owners, truth, copies))
+
+
+def counted_copies(source: Source, captions: Captions, settings: Evaluation) -> Copies | None:
+    """The copies that count as matches; says how many they are."""
+    copies = find_copies(source, captions)
+    if not copies:
+        return None
+    pictures, texts = copies.counted()
+    said = f"{pictures:,} of {len(copies.images):,} pictures and {texts:,} of {len(copies.texts):,} captions are copies"
+    as_matches = settings.copies == "matches"
+    way = "count as each other's matches" if as_matches else "count as misses (evaluation.copies)"
+    warnings.warn(f"{said} of others here, which no model can tell apart; in retrieval they {way}", stacklevel=2)
+    return copies if as_matches else None
 
 
 @torch.no_grad()
@@ -102,16 +120,19 @@ def retrieval(
     image_of_text: Tensor,
     relevance: Relevance | None = None,
     chunk: int = 1024,
+    copies: Copies | None = None,
 ) -> dict[str, float]:
     """Retrieval numbers of `images` [N, d] and `texts` [M, d].
 
     `image_of_text` [M] is the number of each text's labelled image, `relevance` [N, M] bool the many-to-many truth.
+    Where there are `copies`, these match too what the labelled pairs say of each other.
     `similarity` is always called with images first. At most `chunk` queries are compared with all candidates at once,
     fewer where the candidates are very many, so memory stays linear in N + M.
     """
     image_of_text = torch.as_tensor(image_of_text).to(images.device)
     _check(images, texts, image_of_text, relevance)
     images, texts = at_least_float32(images), at_least_float32(texts)
+    matches = Matches(image_of_text, len(images), copies)
     numbers: dict[str, float] = {}
     for direction in DIRECTIONS:
         by_text = direction == "text_to_image"
@@ -119,7 +140,7 @@ def retrieval(
         for rows in _slices(*((len(texts), len(images)) if by_text else (len(images), len(texts))), chunk):
             scores = similarity(images, texts[rows]).T if by_text else similarity(images[rows], texts)
             _check_finite(scores)
-            first.append(first_position(scores, _labelled(image_of_text, len(images), rows, by_text)))
+            first.append(first_position(scores, matches.block(rows, by_text)))
             if relevance is not None:
                 precise.append(ranked_precision(scores, _relevant(relevance, rows, by_text).to(scores.device)))
         numbers |= _recalls(direction, torch.cat(first))
@@ -128,11 +149,13 @@ def retrieval(
     return numbers | sums(numbers)
 
 
-def retrieval_chance(images: int, image_of_text: Tensor, relevance: Relevance | None = None) -> dict[str, float]:
+def retrieval_chance(
+    images: int, image_of_text: Tensor, relevance: Relevance | None = None, copies: Copies | None = None
+) -> dict[str, float]:
     """Expected values of `retrieval` on the same data, by the same names."""
     labels = torch.as_tensor(image_of_text).cpu()
-    texts = len(labels)
-    matches = {"image_to_text": np.bincount(labels.numpy(), minlength=images), "text_to_image": np.ones(texts)}
+    texts, found = len(labels), Matches(labels, images, copies)
+    matches = {"image_to_text": found.counts(by_text=False), "text_to_image": found.counts(by_text=True)}
     candidates = {"image_to_text": texts, "text_to_image": images}
     numbers: dict[str, float] = {}
     for axis, direction in enumerate(DIRECTIONS):
@@ -212,11 +235,6 @@ def _slices(queries: int, candidates: int, chunk: int) -> Iterator[slice]:
     step = max(1, min(chunk, LARGEST_BLOCK // candidates))
     for start in range(0, queries, step):
         yield slice(start, min(start + step, queries))
-
-
-def _labelled(image_of_text: Tensor, images: int, rows: slice, by_text: bool) -> Tensor:
-    numbers = torch.arange(images, device=image_of_text.device)
-    return image_of_text[rows, None] == numbers if by_text else numbers[rows, None] == image_of_text
 
 
 def _relevant(relevance: Relevance, rows: slice, by_text: bool) -> Tensor:

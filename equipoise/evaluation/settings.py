@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from equipoise.types import UserError
 
 FEATURES = ("points", "weights")
+COPIES = ("matches", "misses")
 AVERAGES = ("similarity", "embedding")
 
 
@@ -14,6 +15,7 @@ AVERAGES = ("similarity", "embedding")
 class Evaluation:
     features: str = "points"  # or weights: the shares of a code book's codes, once a run is over
     captions: int = 1  # captions of each image that take part in `retrieval`; 0 takes all
+    copies: str = "matches"  # what equal pictures and captions are to each other in `retrieval`; misses: labels alone
     average: str = "similarity"  # zero-shot: average similarities over prompts, or their embeddings
     batch_size: int = 256  # images encoded at once
     chunk: int = 1024  # queries ranked at once
@@ -23,6 +25,8 @@ class Evaluation:
             raise UserError(f"features must be one of {', '.join(FEATURES)}, not {self.features!r}")
         if self.average not in AVERAGES:
             raise UserError(f"average must be one of {', '.join(AVERAGES)}, not {self.average!r}")
+        if self.copies not in COPIES:
+            raise UserError(f"copies must be one of {', '.join(COPIES)}, not {self.copies!r}")
         for name, least in (("captions", 0), ("batch_size", 1), ("chunk", 1)):
             if getattr(self, name) < least:
                 raise UserError(f"{name} must be at least {least}, not {getattr(self, name)}")

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import torch
@@ -23,8 +24,17 @@ from torch import Tensor
 
 from equipoise.data.remap import subset
 from equipoise.data.source import Source, is_labelled
-from equipoise.evaluation.encoding import captions, encode_image_subset, encode_images, labels, prompt_points
-from equipoise.evaluation.retrieval import retrieval, retrieval_chance
+from equipoise.evaluation.copies import Copies
+from equipoise.evaluation.encoding import (
+    Captions,
+    captions,
+    encode_image_subset,
+    encode_images,
+    has_captions,
+    labels,
+    prompt_points,
+)
+from equipoise.evaluation.retrieval import counted_copies, retrieval, retrieval_chance
 from equipoise.evaluation.settings import Evaluation
 from equipoise.evaluation.zeroshot import zero_shot
 from equipoise.io.figures import SERIES, captioned_figure, style
@@ -104,14 +114,14 @@ def sweep_shift(
 ) -> ShiftSweep:
     """The direction of `train`, and what each amount makes of `held_out`; 0 is always among the amounts."""
     require_shiftable(model)
-    score = _Score.of(metric, held_out)
+    score = _Score.of(metric, held_out, settings)
     direction, gap = measure_direction(model, train, settings.batch_size, on_progress)
     tried = tuple(sorted({0.0, *map(float, amounts)}))
-    images, texts = encode_images(model, held_out, settings.batch_size), score.texts(model, settings)
+    images, texts = encode_images(model, held_out, settings.batch_size), score.texts(model)
 
     def value(amount: float) -> float:
         u, v = (shifted(x, direction, amount, tower, model.space) for x, tower in ((images, "image"), (texts, "text")))
-        return score(model, u, v, settings)
+        return score(model, u, v)
 
     return ShiftSweep(direction, gap, len(train), metric, tried, tuple(map(value, tried)))
 
@@ -127,7 +137,7 @@ def require_shiftable(model: Model) -> None:
 
 def selectable_metrics(source: Source) -> tuple[str, ...]:
     """Names of the metrics that can choose an amount."""
-    ranked = tuple(retrieval_chance(1, torch.zeros(1, dtype=torch.long)))
+    ranked = tuple(retrieval_chance(1, torch.zeros(1, dtype=torch.long))) if has_captions(source) else ()
     return (*ranked, *(OF_CLASSES if is_labelled(source) else ()))
 
 
@@ -137,28 +147,37 @@ class _Score:
 
     metric: str
     source: Source
+    settings: Evaluation
 
     @classmethod
-    def of(cls, metric: str, source: Source) -> _Score:
+    def of(cls, metric: str, source: Source, settings: Evaluation) -> _Score:
         if metric not in (known := selectable_metrics(source)):
             raise UserError(f'"{metric}" is not a metric of the held-out data; choose {", ".join(known)}')
-        return cls(metric, source)
+        return cls(metric, source, settings)
 
-    def texts(self, model: Model, settings: Evaluation) -> Tensor:
+    @cached_property
+    def _captions(self) -> Captions:
+        return captions(self.source, self.settings.captions)
+
+    @cached_property
+    def _copies(self) -> Copies | None:
+        return counted_copies(self.source, self._captions, self.settings)
+
+    def texts(self, model: Model) -> Tensor:
         """Points of captions [M, d], or of every class's prompts [C, T, d]."""
         if self.metric in OF_CLASSES:
             assert is_labelled(self.source)
             return prompt_points(model, self.source)
-        return captions(self.source, settings.captions).points(model)
+        return self._captions.points(model)
 
-    def __call__(self, model: Model, images: Tensor, texts: Tensor, settings: Evaluation) -> float:
+    def __call__(self, model: Model, images: Tensor, texts: Tensor) -> float:
         if self.metric in OF_CLASSES:
             assert is_labelled(self.source)
             numbers, truth = labels(self.source)
-            found = zero_shot(images[numbers], truth, texts, model.space, settings.average, settings.chunk)
+            found = zero_shot(images[numbers], truth, texts, model.space, self.settings.average, self.settings.chunk)
         else:
-            owners = captions(self.source, settings.captions).image_of_text
-            found = retrieval(images, texts, model.similarity, owners, chunk=settings.chunk)
+            chunk, owners = self.settings.chunk, self._captions.image_of_text
+            found = retrieval(images, texts, model.similarity, owners, chunk=chunk, copies=self._copies)
         if self.metric not in found:
             raise UserError(f'the held-out data has too few classes for "{self.metric}"; choose acc1')
         return found[self.metric]

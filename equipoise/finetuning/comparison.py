@@ -8,12 +8,19 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from equipoise.evaluation.results import metric
+from equipoise.types import UserError
 
 START, TUNED, CHOSEN = "start", "tuned", "chosen"
 SHOWN = ("mean_recall", "image_to_text_R@1", "text_to_image_R@1", "acc1",
          "image_to_text_alignment", "text_to_image_alignment", "uniformity", "modality_gap")  # fmt: skip
 
 SHIFT_PREFIX = "acc1_"  # of accuracies on shifted sets
+
+
+class DidNotHelp(UserError):
+    """Raised after fine-tuning that made no model better: all of it is written, and the model is the start model."""
+
+    status = 3
 
 
 @dataclass(frozen=True)

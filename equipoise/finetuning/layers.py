@@ -11,6 +11,7 @@ A later layer overrides an earlier one, key by key.
 from __future__ import annotations
 
 import difflib
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -37,9 +38,14 @@ FOLDER = BUILT_IN / METHOD_FOLDER
 
 
 def finetuning_layers(
-    start: str, settings: Mapping[str, Any], data: PathLike, method: str, overrides: Sequence[str]
+    start: str,
+    settings: Mapping[str, Any],
+    data: PathLike | Sequence[Layer],
+    method: str,
+    overrides: Sequence[str],
 ) -> tuple[Layer, ...]:
-    """Layers of a run that starts from the model at `start`, whose resolved settings are `settings`."""
+    """Layers of a run that starts from the model at `start`, whose resolved settings are `settings`, on the data of a
+    recipe, which may be given as layers."""
     if method not in METHODS:
         near = difflib.get_close_matches(method, METHODS, n=1)
         ending = f"did you mean {near[0]}?" if near else f"choose one of {', '.join(METHODS)}"
@@ -47,7 +53,10 @@ def finetuning_layers(
     origin = {"finetuning": {"start": start, "method": method}}
     return (
         _only(MODEL_TABLES, Layer(start, settings, {})),
-        *(_only(DATA_TABLES, layer) for layer in recipe_layers(data)),
+        *(
+            _only(DATA_TABLES, layer)
+            for layer in (recipe_layers(data) if isinstance(data, str | os.PathLike) else data)
+        ),
         *recipe_layers(FOLDER / f"{method}.toml"),
         Layer("equipoise finetune", origin, {}),
         command_line(overrides, source="--set"),

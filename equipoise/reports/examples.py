@@ -8,9 +8,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from equipoise.data.few_shot import ClassSet
+from equipoise.data.remap import subset
 from equipoise.data.source import Source, has_features, is_judged
-from equipoise.evaluation.encoding import Captions, captions, encode_images
+from equipoise.evaluation.copies import Matches, find_copies
+from equipoise.evaluation.encoding import Captions, captions, encode_images, has_captions
 from equipoise.models.model import Model
 from equipoise.reports.report import ExampleSets, ImageQuery, TextQuery
 
@@ -26,6 +27,7 @@ class _Pool:
     texts: list[str]
     similarity: Tensor
     relevant: np.ndarray  # [N, N] bool
+    same: Tensor  # [N, N] bool, an image and its own caption, or copies of them
     pictures: Source
 
     def picture(self, index: int) -> np.ndarray:
@@ -35,10 +37,10 @@ class _Pool:
 def gather_examples(model: Model, source: Source, count: int = 4) -> ExampleSets:
     """`count` queries of each kind, from at most `LARGEST_POOL` images and their first captions; none of data
     that cannot be looked at, or whose captions are names of classes, the same for many."""
-    if has_features(source) or isinstance(source, ClassSet):
+    if has_features(source) or not has_captions(source):
         return ExampleSets()
     pool = _pool(model, source)
-    texts, images = _by_success(pool.similarity.T), _by_success(pool.similarity)
+    texts, images = _by_success(pool.similarity.T, pool.same.T), _by_success(pool.similarity, pool.same)
     return ExampleSets(
         best_texts=[_text_query(pool, number) for number in texts[:count]],
         worst_texts=[_text_query(pool, number) for number in texts[-count:][::-1]],
@@ -49,17 +51,19 @@ def gather_examples(model: Model, source: Source, count: int = 4) -> ExampleSets
 
 def _pool(model: Model, source: Source) -> _Pool:
     size = min(len(source), LARGEST_POOL)
-    texts = captions(source, 1).texts[:size]
+    texts = Captions(captions(source, 1).texts[:size], torch.arange(size))
     points = encode_images(model, source, batch_size=256, limit=size)
-    similarity = model.similarity(points, Captions(texts, torch.arange(size)).points(model)).cpu()
-    judged = source.relevance(range(size), texts) if is_judged(source) else np.eye(size, dtype=bool)
-    return _Pool(texts, similarity, judged, source)
+    similarity = model.similarity(points, texts.points(model)).cpu()
+    copies = find_copies(subset(source, range(size)), texts)
+    same = Matches(torch.arange(size), size, copies).block(slice(0, size), by_text=False)
+    relevant = source.relevance(range(size), texts.texts) if is_judged(source) else same.numpy()
+    return _Pool(texts.texts, similarity, relevant, same, source)
 
 
-def _by_success(scores: Tensor) -> list[int]:
+def _by_success(scores: Tensor, same: Tensor) -> list[int]:
     """Queries (rows, whose own answer is on the diagonal) from the clearest success to the clearest failure."""
     own = scores.diagonal()
-    rival = scores.clone().fill_diagonal_(-torch.inf).amax(dim=1)
+    rival = scores.masked_fill(same, -torch.inf).amax(dim=1)
     return (own - rival).argsort(descending=True).tolist()
 
 

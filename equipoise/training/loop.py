@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
@@ -22,6 +22,7 @@ from equipoise.training.distributed.sharded_encoding import sharded_encoding
 from equipoise.training.distributed.wrap import device_of_rank
 from equipoise.training.ema import EMA
 from equipoise.training.logging.metrics import MetricsLog, NullLogger
+from equipoise.training.logging.running_mean import RunningMean
 from equipoise.training.logging.throughput import Throughput
 from equipoise.training.settings import Training
 from equipoise.training.signals import SignalHandler
@@ -110,6 +111,7 @@ class _Run:
     interrupt: SignalHandler
     clock: Throughput
     batches: Batches
+    loss: RunningMean = field(default_factory=RunningMean)  # shown; what is logged is the loss of one step
 
     def go(self) -> None:
         self._evaluate_if_due()  # the run may have been stopped before it could
@@ -136,6 +138,7 @@ class _Run:
         if self.state.average:
             self.state.average.update(self.state.model, number)
         self.position.step = number
+        self.loss.add(facts.loss.total)
         self.clock.count(len(batch) * self.interrupt.ranks.world)
         self._log_if_due(facts)
         self._evaluate_if_due()
@@ -147,7 +150,7 @@ class _Run:
         if is_due(step, self.settings.log_every, self.settings.steps):
             values = _values(facts, self.state.model, self.clock)
             self.log.write(step, values)
-            self.progress.update(step, **_shown(values))
+            self.progress.update(step, **_shown(values, self.loss.mean()))
 
     def _evaluate_if_due(self) -> None:
         """Evaluate if that is due and not done; if a signal abandons it, the resumed run begins with it."""
@@ -216,9 +219,9 @@ def _values(facts: StepResult, model: Model, clock: Throughput) -> dict[str, flo
     }
 
 
-def _shown(values: Mapping[str, float]) -> dict[str, str]:
+def _shown(values: Mapping[str, float], loss: float) -> dict[str, str]:
     return {
-        "loss": f"{values['loss']:.3f}",
+        "loss": f"{loss:.3f}",
         "logit scale": f"{values['logit_scale']:.1f}",
         "pairs/s": f"{values['pairs_per_second']:,.0f}",
     }

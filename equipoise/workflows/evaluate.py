@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from equipoise.config import Loaded, Run, load_run, load_stored
+from equipoise.config import Loaded, Run, load_stored
 from equipoise.evaluation.evaluate import evaluate
 from equipoise.evaluation.evaluator import EvalResult
 from equipoise.evaluation.robustness import Robustness, robustness
@@ -19,8 +19,11 @@ from equipoise.training.distributed.agreement import Facts, data_facts, model_fa
 from equipoise.training.distributed.process_group import process_group
 from equipoise.training.distributed.sharded_encoding import sharded_encoding
 from equipoise.training.distributed.wrap import device_of_rank
+from equipoise.types import UserError
 from equipoise.workflows.load import load_with_settings
+from equipoise.workflows.own_files import RECIPE
 from equipoise.workflows.save import print_findings, write_findings
+from equipoise.workflows.subject import find_run, names_files
 
 CHANGE = "robustness.json"
 
@@ -34,12 +37,12 @@ def evaluate_folder(
     device: str = "auto",
     before: Path | None = None,
 ) -> None:
-    """Evaluate a model folder on its own data or a recipe's; print, and write JSON to `out` if there is one. With
-    `before`, another model folder, also the change of its accuracies. Under torchrun the ranks share the encoding."""
+    """Evaluate a model folder on its own data, a recipe's or files; print, and write JSON to `out` if there is one.
+    With `before`, another model folder, also the change of its accuracies. Under torchrun ranks share the encoding."""
     with process_group() as ranks:
         require_agreement(ranks, lambda: {"--device": device, "--split": split, "--before": before and str(before)})
         place = device_of_rank(torch_device(device), ranks)
-        other = _other_settings(path, data, overrides)
+        other = _other_settings(path, data, overrides, split)
         loaded = [load_with_settings(folder, place) for folder in (path, before) if folder is not None]
         settings = other or loaded[0][1]
         run, models = settings.run, [model for model, _ in loaded]
@@ -64,10 +67,12 @@ def _model_facts(models: Sequence[Model]) -> Facts:
     }
 
 
-def _other_settings(path: Path, data: str | None, overrides: Sequence[str]) -> Loaded | None:
+def _other_settings(path: Path, data: str | None, overrides: Sequence[str], split: str) -> Loaded | None:
     """The settings of the run whose data to evaluate on, where it is not the model's own as it was trained."""
     if data:
-        return load_run(data, overrides)
+        if split != "test" and names_files(data):
+            raise UserError(f"--split {split} belongs to recipes; files are evaluated whole, so leave it out")
+        return find_run(data, RECIPE, overrides, "whole")
     stored = model_folder(path) / CONFIG  # raises UserError for a model of another library, which has no data
     return load_stored(stored, overrides) if overrides else None
 

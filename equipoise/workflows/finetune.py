@@ -14,7 +14,9 @@ from equipoise.finetuning.comparison import START as BEFORE
 from equipoise.finetuning.comparison import TUNED
 from equipoise.finetuning.layers import finetuning_layers
 from equipoise.finetuning.methods import DEFAULT, METHODS
-from equipoise.settings.recipe import find_recipe
+from equipoise.settings.layers import Layer
+from equipoise.settings.overrides import command_line
+from equipoise.settings.recipe import find_recipe, recipe_layers
 from equipoise.training.checkpoint.run_folder import holds_run, require_new
 from equipoise.training.distributed.agreement import require_agreement
 from equipoise.training.distributed.process_group import process_group
@@ -22,9 +24,11 @@ from equipoise.training.distributed.ranks import Ranks
 from equipoise.types import UserError
 from equipoise.workflows.finetune_measure import Measurer
 from equipoise.workflows.finetune_select import measure_start, write_comparison
+from equipoise.workflows.own_files import RECIPE, data_layer, fitted
 from equipoise.workflows.save import print_comparison
 from equipoise.workflows.shift import ShiftRequest, find_shift, write_shifted
 from equipoise.workflows.start_model import START, Start, load_start
+from equipoise.workflows.subject import names_files
 from equipoise.workflows.train import folder_for, require_better, run_training
 
 
@@ -36,20 +40,26 @@ def finetune(
     out: Path | None = None,
     command: str = "",
     resume: bool = False,
+    epochs: float | None = None,
 ) -> int:
-    """Fine-tune `model` on the data of a recipe; returns 0, or 128 + its number if a signal ended the run.
+    """Fine-tune `model` on the data of a recipe, or on files; returns 0, or 128 + its number if a signal ended the run.
 
     `out` then holds the model, its report and `tuning.json`: the score of every place between start and end, and what
     was measured of start, end and the best place. Where none is better than the start, these are written all the same,
-    the model is the start model, and `UserError` says so.
+    the model is the start model, and `DidNotHelp` (a `UserError`) says so.
     """
     if resume and out is None:
         raise UserError("--resume goes on with the run in a folder; say which with --out FOLDER")
-    find_recipe(data)  # raises UserError before the model is loaded
+    is_files = names_files(str(data))
+    if not is_files:
+        find_recipe(data)  # raises UserError before the model is loaded
     with process_group() as ranks:
         name = str(model)
         start = ranks.on_each(lambda: _start(name, out, resume))
-        loaded = load_layers(*finetuning_layers(name, start.table, data, method, overrides))
+        given = _own_layers(str(data), overrides) if is_files else data
+        layers = finetuning_layers(name, start.table, given, method, overrides)
+        trains = METHODS[method].trains and (is_files or epochs is not None)
+        loaded = fitted(layers, epochs, follow=is_files) if trains else load_layers(*layers)
         require_agreement(ranks, lambda: {**loaded.table, "--out": out and str(out), "--resume": resume})
         folder = ranks.on_main(lambda: folder_for(loaded.run.name, out, resume))
         if METHODS[method].shifts:
@@ -57,6 +67,11 @@ def finetune(
         if not METHODS[method].trains:
             return _measure(loaded, start, folder, ranks)
         return run_training(loaded, folder, command, resume, ranks, start)
+
+
+def _own_layers(data: str, overrides: Sequence[str]) -> tuple[Layer, ...]:
+    """Files as the layers of a recipe."""
+    return (*recipe_layers(RECIPE), data_layer(data, command_line(overrides, source="--set"), "divided"))
 
 
 def _start(name: str, out: Path | None, resume: bool) -> Start:

@@ -9,10 +9,11 @@ from pathlib import Path
 import torch
 
 from equipoise.analysis.report import AnalysisReport
-from equipoise.config import Loaded, dump, load_run
+from equipoise.config import Loaded, dump
 from equipoise.data.remap import subset
 from equipoise.data.rng import generator
 from equipoise.data.source import Source
+from equipoise.evaluation.encoding import has_captions
 from equipoise.evaluation.metrics import percent
 from equipoise.evaluation.settings import Evaluation
 from equipoise.evaluation.shift_sweep import GRIDS, ShiftSweep, draw_shift, require_shiftable, sweep_shift
@@ -24,6 +25,8 @@ from equipoise.training.device import torch_device
 from equipoise.types import UserError
 from equipoise.workflows.convert import require_new
 from equipoise.workflows.load import load_with_settings
+from equipoise.workflows.own_files import RECIPE
+from equipoise.workflows.subject import find_run
 
 
 @dataclass(frozen=True)
@@ -31,7 +34,7 @@ class ShiftRequest:
     """The options of the sweep."""
 
     amounts: tuple[float, ...] = GRIDS["paper"]
-    metric: str = "mean_recall"  # of the validation data; the highest wins
+    metric: str = ""  # of the validation data; the highest wins; mean_recall, of class data acc1, where none is named
     pairs: int = 0  # of the training data that the direction is measured on; 0: all
     seed: int = 0  # of which these are
 
@@ -54,7 +57,7 @@ def shift_model(
     """Write to `out` the model at `path` with the shift that is best for a recipe's validation data; the direction is
     that of its training data. Beside the model: shift.json and shift.png, with what every amount made of it."""
     require_new(out)
-    run = load_run(data, overrides).run
+    run = find_run(data, RECIPE, overrides, "divided").run
     model, loaded = load_with_settings(path, torch_device(device))
     require_shiftable(model)
     sweep = find_shift(model, run.data.build("train"), run.data.build("validation"), run.evaluation, chosen)
@@ -67,11 +70,12 @@ def find_shift(
 ) -> ShiftSweep:
     """Sweep the amounts for a model in memory."""
     chosen = chosen or ShiftRequest()
+    metric = chosen.metric or ("mean_recall" if has_captions(validation) else "acc1")
     some = _some(train, chosen)
     with Progress(len(some), "measuring") as progress:
         return sweep_shift(
             model, some, validation, evaluation,
-            amounts=chosen.amounts, metric=chosen.metric, on_progress=progress.update,
+            amounts=chosen.amounts, metric=metric, on_progress=progress.update,
         )  # fmt: skip
 
 

@@ -10,16 +10,14 @@ raises UserError; `./demo` is then the folder, `recipe:demo` the recipe.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from equipoise.config import Loaded, load_run, load_stored
-from equipoise.data import SOURCES
 from equipoise.data.files import Mixture
 from equipoise.data.files.file_source import SPLITS, FileSettings
-from equipoise.data.files.infer_format import looks_like_data, settings_for
+from equipoise.data.files.infer_format import looks_like_data
 from equipoise.data.files.paths import as_tuple
 from equipoise.data.source import Source
 from equipoise.data.tokenizer import CaptionTokenizer
@@ -28,6 +26,7 @@ from equipoise.models.model import Model
 from equipoise.settings.recipe import PREFIX, built_in_files, two_meanings
 from equipoise.types import UserError
 from equipoise.workflows.load import load
+from equipoise.workflows.own_files import own_run, own_settings
 
 FilePart = tuple[FileSettings, tuple[str, ...]]  # how files are read, and the patterns that name them
 
@@ -78,9 +77,8 @@ def names_files(data: str) -> bool:
 def find_source(data: str, overrides: Sequence[str], split: str) -> tuple[Source, dict[str, object]]:
     """A split of a recipe's data, or all of the data at a path, and a description of it for a record."""
     if names_files(data):
-        if overrides:
-            raise UserError("--set belongs to recipes; give a recipe that reads the data, or leave it out")
-        return settings_for(data).build("test"), {"path": data}
+        about: dict[str, object] = {"path": data, **({"set": list(overrides)} if overrides else {})}
+        return own_settings(data, overrides).build("test"), about
     loaded = load_run(data, overrides)
     return loaded.run.data.build(split), {"split": split, **loaded.table["data"]}
 
@@ -88,9 +86,10 @@ def find_source(data: str, overrides: Sequence[str], split: str) -> tuple[Source
 def find_parts(data: str, overrides: Sequence[str] = (), split: str | None = None) -> dict[str, FilePart]:
     """The sets of files that a path or a recipe names, each by its own name, which is empty if there is just one."""
     if names_files(data):
-        if overrides or split:
-            raise UserError("--set and --split belong to recipes; give a recipe that reads the data, or leave them out")
-        return {"": (settings_for(data), (data,))}
+        if split:
+            raise UserError("--split belongs to recipes; give a recipe that reads the data, or leave it out")
+        own = own_settings(data, overrides)
+        return {"": (own, as_tuple(own.test))}
     settings = load_run(data, overrides).run.data
     sources = settings.parts if isinstance(settings, Mixture.Config) else {"": settings}
     parts: dict[str, FilePart] = {}
@@ -110,11 +109,8 @@ def find_tokens(data: str, overrides: Sequence[str] = ()) -> CaptionTokenizer.Co
     return None if names_files(data) else load_run(data, overrides).run.caption_tokens()
 
 
-def find_run(data: str, recipe: str, overrides: Sequence[str]) -> Loaded:
-    """The run of a recipe; for files, the run of `recipe` with these files as its training data."""
+def find_run(data: str, recipe: str, overrides: Sequence[str], use: str = "judged") -> Loaded:
+    """The run of a recipe; for files, the run of `recipe` with these files as its data (`own_files.py`)."""
     if not names_files(data):
         return load_run(data, overrides)
-    kind = next(name for name, source in SOURCES.items() if source is type(settings_for(data)))
-    # all of it is training data, so nothing is held out for validation
-    files = {"name": kind, "train": data, "validation": data, "test": ""}
-    return load_run(recipe, [*(f"data.{key}={json.dumps(value)}" for key, value in files.items()), *overrides])
+    return own_run(data, recipe, overrides, use, trains=use == "judged")

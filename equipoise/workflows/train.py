@@ -9,12 +9,12 @@ from pathlib import Path
 
 from equipoise.config import Loaded, load_run, load_stored
 from equipoise.data.keep.readable import readable
-from equipoise.finetuning.comparison import Comparison
-from equipoise.io.folder_lock import locked
+from equipoise.finetuning.comparison import Comparison, DidNotHelp
 from equipoise.io.tables import make_table, print_tables
 from equipoise.models.folder import CONFIG, step_folders, step_number
 from equipoise.reports.report import REPORT
-from equipoise.training.checkpoint.run_folder import holds_run, require_new, require_same
+from equipoise.settings.recipe import read_recipe
+from equipoise.training.checkpoint.run_folder import holds_run, locked_run, require_new, require_same
 from equipoise.training.distributed.agreement import data_facts, require_agreement
 from equipoise.training.distributed.process_group import process_group, set_timeout
 from equipoise.training.distributed.ranks import Ranks
@@ -23,20 +23,42 @@ from equipoise.types import UserError
 from equipoise.workflows.clean.baseline import BASELINE, HEADER, bought, on_all_pairs
 from equipoise.workflows.clean.training import with_clean_pairs
 from equipoise.workflows.finetune_select import read_comparison, select_weights
+from equipoise.workflows.own_files import RECIPE, fitted, own_run
 from equipoise.workflows.save import collect_artifacts, print_comparison, print_findings
 from equipoise.workflows.start_model import Start, start_of
+from equipoise.workflows.subject import names_files
 from equipoise.workflows.train_model import train_run
 
 RUNS = Path("runs")
 
 
-def run_recipe(recipe: str, overrides: Sequence[str], out: Path | None, command: str, resume: bool = False) -> int:
-    """Train by a recipe; with `resume`, go on with the run in `out`, if there is one. Returns the exit status."""
+def run_recipe(
+    recipe: str,
+    overrides: Sequence[str],
+    out: Path | None,
+    command: str,
+    resume: bool = False,
+    *,
+    base: str = "",
+    epochs: float | None = None,
+) -> int:
+    """Train by a recipe, or on files by the recipe `base`; with `resume`, go on with the run in `out`, if there is
+    one. Returns the exit status."""
     with process_group() as ranks:
-        loaded = load_run(recipe, overrides)
+        loaded = _loaded(recipe, overrides, base, epochs)
         require_agreement(ranks, lambda: {**loaded.table, "--out": out and str(out), "--resume": resume})
         folder = ranks.on_main(lambda: folder_for(loaded.run.name, out, resume))
         return run_training(loaded, folder, command, resume, ranks)
+
+
+def _loaded(recipe: str, overrides: Sequence[str], base: str, epochs: float | None) -> Loaded:
+    if names_files(recipe):
+        return own_run(recipe, base or RECIPE, overrides, "divided", epochs, sized=not base)
+    if base:
+        raise UserError(f"--recipe says how to train on files, and {recipe} is a recipe; leave out one of them")
+    if epochs is None:
+        return load_run(recipe, overrides)
+    return fitted(read_recipe(recipe, overrides).layers, epochs)
 
 
 def resume_folder(folder: Path, overrides: Sequence[str], command: str) -> int:
@@ -52,8 +74,8 @@ def resume_folder(folder: Path, overrides: Sequence[str], command: str) -> int:
 def run_training(
     loaded: Loaded, folder: Path, command: str, resume: bool, ranks: Ranks, start: Start | None = None
 ) -> int:
-    """Train, evaluate and report; returns 0, or 128 + its number if a signal ended the run. Raises UserError after a
-    run that was to make `start` better and did not, and for want of memory."""
+    """Train, evaluate and report; returns 0, or 128 + its number if a signal ended the run. Raises DidNotHelp after a
+    run that was to make `start` better and did not, and UserError for want of memory."""
     with explaining_memory(folder):
         return _run_training(loaded, folder, command, resume, ranks, start)
 
@@ -61,7 +83,7 @@ def run_training(
 def _run_training(loaded: Loaded, folder: Path, command: str, resume: bool, ranks: Ranks, start: Start | None) -> int:
     set_timeout(ranks, loaded.run.training.rank_timeout)
     selected = None
-    with locked(folder) if ranks.is_main else nullcontext():
+    with locked_run(folder) if ranks.is_main else nullcontext():
         if ranks.on_main(lambda: _is_finished(loaded, folder, resume)):
             ranks.print(f"The run in {folder} is finished; raise training.steps to train on")
             require_better(ranks.on_main(lambda: read_comparison(folder)), folder)
@@ -124,6 +146,6 @@ def _is_finished(loaded: Loaded, folder: Path, resume: bool) -> bool:
 
 
 def require_better(comparison: Comparison | None, folder: Path) -> None:
-    """Raises UserError where fine-tuning has made no model better."""
+    """Raises DidNotHelp where fine-tuning has made no model better."""
     if comparison and not comparison.is_better:
-        raise UserError(comparison.refusal(str(folder)))
+        raise DidNotHelp(comparison.refusal(str(folder)))

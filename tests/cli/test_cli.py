@@ -14,6 +14,7 @@ from PIL import Image
 
 from equipoise.cli import main
 from equipoise.config import builtin_recipes, load_run
+from equipoise.training.logging.metrics import read_metrics
 
 
 @dataclass(frozen=True)
@@ -54,8 +55,11 @@ def equipoise(capsys: pytest.CaptureFixture[str]) -> Call:
     ("words", "sentence"),
     [
         ((), "the following arguments are required: COMMAND; see equipoise --help"),
-        (("trian", "demo"), "argument COMMAND: invalid choice: 'trian' (choose from 'demo', 'train', 'finetune', "),
-        (("train",), "nothing to train: give a recipe, or --resume FOLDER"),
+        (
+            ("trian", "demo"),
+            "argument COMMAND: invalid choice: 'trian' (choose from 'demo', 'init', 'train', 'finetune', ",
+        ),
+        (("train",), "nothing to train: give a recipe or files, or --resume FOLDER"),
         (("train", "demo", "--steps", "3"), "unrecognized arguments: --steps 3; see equipoise --help"),
         (("train", "dmeo"), 'there is no recipe "dmeo"; give the path of a .toml file, or one of: demo, '),
         (("train", "my/recipe.toml"), "my/recipe.toml: there is no such file; check the path"),
@@ -138,6 +142,9 @@ def test_train_then_eval(equipoise: Call, tmp_path: Path, tiny_settings: tuple[s
     assert reply.out.splitlines()[-1] == f"The report is {folder / 'report.html'}; the model is {folder}"
     assert "chance" in reply.out
     assert reply.err.splitlines()[0].startswith("training 1/2  loss ")
+    first, second = (record["loss"] for record in read_metrics(folder / "metrics.jsonl") if "loss" in record)
+    shown = next(line for line in reply.err.splitlines() if line.startswith("training 2/2"))
+    assert float(shown.split()[3]) == pytest.approx((first + second) / 2, abs=6e-4)  # the mean, so that it is steady
     assert f"equipoise train demo --out &#39;{folder}&#39; --set data.train_size=64" in (
         folder / "report.html"
     ).read_text(encoding="utf-8")

@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 
 from equipoise.io.folder_lock import LOCK, locked, only_writer
+from equipoise.models.folder import CONFIG
+from equipoise.training.checkpoint.run_folder import locked_run
 from equipoise.types import UserError
 
 HOLD = """
@@ -102,3 +104,32 @@ def test_a_folder_that_cannot_be_made_is_one_sentence(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(UserError, match="cannot write"), locked(tmp_path / "file" / "run"):
         pass
+
+
+def begin_and_fail(folder: Path, error: type[BaseException], *inside: str) -> None:
+    with locked_run(folder):
+        for name in (CONFIG, *inside):
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_text("")
+        raise error("broken")
+
+
+def test_what_fails_before_its_first_checkpoint_leaves_nothing(tmp_path: Path) -> None:
+    """A first try that failed must not refuse the second."""
+    folder, mine = tmp_path / "run", tmp_path / "mine"
+    mine.mkdir()
+    (mine / "notes.txt").write_text("mine")
+    for place in (folder, mine):
+        with pytest.raises(UserError, match="broken"):
+            begin_and_fail(place, UserError, "start/config.toml")
+    assert not folder.exists()
+    assert [path.name for path in mine.iterdir()] == ["notes.txt"]
+    with pytest.raises(UserError, match="broken"):
+        begin_and_fail(folder, UserError, "checkpoints/step-00000001/state.json")
+    assert sorted(path.name for path in folder.iterdir()) == ["checkpoints", CONFIG]
+
+
+def test_an_interrupt_leaves_what_it_has(tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        begin_and_fail(tmp_path / "run", KeyboardInterrupt)
+    assert (tmp_path / "run" / CONFIG).exists()

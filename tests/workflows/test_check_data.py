@@ -90,7 +90,7 @@ def test_prepare_a_shard_a_table_and_classes(tmp_path, capsys):
     [
         (["nowhere.tar"], "nowhere.tar: there is no such file"),
         (["demo"], "the data of this recipe are not pictures in files"),
-        (["nowhere.tar", "--set", "seed=1"], "--set and --split belong to recipes"),
+        (["nowhere.tar", "--set", "seed=1"], "--set belongs to recipes"),
         (["no-such-recipe"], 'there is no recipe "no-such-recipe"'),
         (["."], "neither shards (.tar) nor folders"),
     ],

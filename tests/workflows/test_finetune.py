@@ -9,7 +9,9 @@ import signal
 import pytest
 from finetune_runs import SHIFTED, same, stop, tuned, weights
 
+from equipoise.cli import main
 from equipoise.config import load_stored
+from equipoise.finetuning.comparison import DidNotHelp
 from equipoise.training.logging.metrics import read_metrics
 from equipoise.types import UserError
 from equipoise.workflows import finetune, load, resume_folder
@@ -67,14 +69,15 @@ def test_a_run_that_does_harm_is_refused_and_leaves_the_start(tmp_path, finished
     said = (
         r"^fine-tuning did not help: mean recall .* at the start and .* at the best of 2 places .* is the start model"
     )
-    with pytest.raises(UserError, match=said):
+    with pytest.raises(DidNotHelp, match=said) as refused:
         finetune(finished_run, "demo", "wise-ft", harm, tmp_path)
+    assert refused.value.status == 3  # no mistake of the user's
     assert same(weights(tmp_path), weights(finished_run))
     told = json.loads((tmp_path / "tuning.json").read_text())
     assert (told["is_better"], told["chosen"]) == (False, 0.0)
     assert told["after"] < told["before"]
-    with pytest.raises(UserError, match=r"^fine-tuning did not help"):  # also when it is asked again
-        finetune(finished_run, "demo", "wise-ft", harm, tmp_path, resume=True)
+    words = ["finetune", str(finished_run), "demo", "--method", "wise-ft", "--out", str(tmp_path), "--resume"]
+    assert main([*words, *(word for setting in harm for word in ("--set", setting))]) == 3  # also when asked again
 
 
 def test_zero_shot_measures_and_trains_nothing(tmp_path, finished_run):

@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 from equipoise.config import load_run
-from equipoise.data.files import Folders, Shards
+from equipoise.data.files import Folders
 from equipoise.settings.recipe import find_recipe
 from equipoise.types import UserError
 from equipoise.workflows import evaluate_folder
@@ -68,9 +68,10 @@ def test_each_resolver_reads_files_and_recipes() -> None:
     assert (len(source), about["split"]) == (3, "validation")
     assert find_parts("./demo") == {"": (Folders(test="./demo"), ("./demo",))}
     assert list(find_parts("flickr8k", ["data.root=photos"], "train")) == ["train"]
-    run = find_run("a/b.tar", "flickr8k", ["seed=3"]).run
-    assert (run.data.train, run.data.validation, run.data.test, run.seed) == ("a/b.tar", "a/b.tar", "", 3)
-    assert isinstance(run.data, Shards)
+    run = find_run("./demo", "flickr8k", ["seed=3"]).run
+    assert (run.data.train, run.data.validation, run.data.test, run.seed) == ("./demo", "./demo", "", 3)
+    assert isinstance(run.data, Folders)
+    assert run.training.batch_size == 2  # not 256, of one picture
     assert Subject(Path("none"), "./demo").shown == "demo"
     assert Subject(Path("none"), "recipe:demo", split="test").shown == "recipe:demo, test"
 
@@ -79,8 +80,12 @@ def test_each_resolver_reads_files_and_recipes() -> None:
 def test_settings_of_a_recipe_are_refused_for_files() -> None:
     with pytest.raises(UserError, match="--set belongs to recipes"):
         find_source("./demo", ["seed=3"], "test")
-    with pytest.raises(UserError, match="--set and --split belong to recipes"):
+    with pytest.raises(UserError, match="--split belongs to recipes"):
         find_parts("./demo", (), "test")
+    templates = find_source("./demo", ['data.templates=["{}!"]'], "test")[0].pair(0).captions
+    assert templates == ("red!",)
+    with pytest.raises(UserError, match=r'unknown key "data\.colour"'):
+        find_parts("./demo", ["data.colour=3"])
 
 
 def test_evaluation_reads_a_models_settings_once(finished_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:

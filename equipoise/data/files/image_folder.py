@@ -9,6 +9,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 from equipoise.data.bad_records import BadRecord, Fault, printable
 from equipoise.data.files.captions import has_surrogates
@@ -22,6 +23,7 @@ from equipoise.types import UserError
 
 @dataclass(frozen=True)
 class Folders(FileSettings):
+    names_classes: ClassVar[bool] = True
     templates: tuple[str, ...] = DEFAULT_TEMPLATES
 
     def __post_init__(self) -> None:
@@ -56,7 +58,7 @@ class FolderRecords:
         labels = tuple(dict.fromkeys(folder.name for folder in folders if not has_surrogates(folder.name)))
         self.names = checked_names(tuple(_spoken(label) for label in labels), str(roots[0]))
         self.files: list[tuple[Path, str]] = []
-        for path in (folder / name for folder in folders for name in sorted(os.listdir(folder)) if _is_picture(name)):
+        for path in (folder / name for folder in folders for name in sorted(os.listdir(folder)) if is_picture(name)):
             if has_surrogates(f"{path.parent.name}/{path.name}"):
                 self.faults.append(Fault(str(path), "its name, or that of its class, is not UTF-8 text"))
             else:
@@ -103,7 +105,7 @@ def _is_class(folder: Path) -> bool:
     return folder.is_dir() and not folder.name.startswith(".")
 
 
-def _is_picture(name: str) -> bool:
+def is_picture(name: str) -> bool:
     return name.rpartition(".")[2].lower() in IMAGES and not name.startswith(".")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 
 import numpy as np
@@ -21,6 +22,7 @@ class Pictures:
     def __init__(self, records: Records, max_bad: float = 0.01):
         self.records, self.max_bad = records, max_bad
         self.region_folder: RegionFolder | None = None
+        self._digests: dict[int, bytes] = {}
 
     def __len__(self) -> int:
         return len(self.records)
@@ -48,6 +50,12 @@ class Pictures:
         """The image with its header read. Raises BadRecord."""
         return encoded(self.records.image(index), self.records.place(index))
 
+    def picture_digest(self, index: int) -> bytes:
+        """A digest of the image's file, read once. Raises BadRecord."""
+        if index not in self._digests:
+            self._digests[index] = hashlib.blake2b(self.records.image(index), digest_size=16).digest()
+        return self._digests[index]
+
     def images(self, indices: Sequence[int], size: int, device: torch.device | str = "cpu") -> Tensor:
         pixels = torch.empty(len(indices), 3, size, size, dtype=torch.uint8)
         for row, index in zip(pixels, indices, strict=True):
@@ -56,7 +64,9 @@ class Pictures:
 
 
 class LabelledPictures(Pictures):
-    """Pictures whose pairs carry a label, one of `class_names`."""
+    """Pictures whose pairs carry a label, one of `class_names`, and templates filled with it as captions."""
+
+    names_classes = True
 
     def __init__(self, records: Records, max_bad: float, class_names: tuple[str, ...], templates: tuple[str, ...]):
         super().__init__(records, max_bad)

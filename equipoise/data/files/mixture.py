@@ -28,6 +28,7 @@ from torch import Tensor
 from equipoise.data.files.file_source import FileSettings
 from equipoise.data.files.image_folder import Folders
 from equipoise.data.files.image_source import Pictures
+from equipoise.data.files.picture_folder import PictureFolder
 from equipoise.data.files.regions import same_width
 from equipoise.data.files.table import Table
 from equipoise.data.files.webdataset import Shards
@@ -42,6 +43,7 @@ PARTS: dict[str, type[FileSettings]] = {
     "shards": Shards,
     "table": Table,
     "folders": Folders,
+    "pictures": PictureFolder,
     "class_shards": ClassShards,
 }
 
@@ -84,6 +86,9 @@ class Mixture:
 
     def open(self, index: int) -> Record:
         return self.sources[self._source[index]].open(int(self._record[index]))
+
+    def picture_digest(self, index: int) -> bytes:
+        return self.sources[self._source[index]].picture_digest(int(self._record[index]))
 
     @property
     def has_regions(self) -> bool:

@@ -1,11 +1,12 @@
-"""A table of image files with their captions: CSV, TSV or Parquet, with open_clip's columns `filepath` and `title`.
+"""A table of image files with their captions: CSV, TSV, Parquet or JSON, with open_clip's columns `filepath`, `title`.
 
     [data]
     name = "table"
     train = "pairs.csv"
     captions = ["title", "description"]
 
-Paths in the table are relative to the table's folder, or to `images`.
+Paths in the table are relative to the table's folder, or to `images`. Rows of one picture are one record with all
+their captions (`table_join.py`).
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ from equipoise.data.files.file_source import FileSettings
 from equipoise.data.files.image_folder import read_picture
 from equipoise.data.files.paths import Patterns, as_tuple, find_files
 from equipoise.data.files.records import side_files_of
-from equipoise.data.files.table_columns import read_columns
+from equipoise.data.files.table_columns import Cell, read_columns
+from equipoise.data.files.table_join import JOINS, TableRow, joined
 from equipoise.data.source import Pair
 from equipoise.types import UserError
 
@@ -33,6 +35,7 @@ class Table(FileSettings):
     label: str = ""  # a column
     separator: str = ""  # of the columns; where it is not given a comma in .csv and a tab in .tsv
     images: str = ""  # the folder that paths in the table start from; the table's own where it is not given
+    join: str = "path"  # rows of one picture are one record: by path, by bytes too, or none of them
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -40,6 +43,8 @@ class Table(FileSettings):
             raise UserError("captions names no column; give one or a list")
         if len(self.separator) > 1:
             raise UserError(f'separator is "{self.separator}"; give one character')
+        if self.join not in JOINS:
+            raise UserError(f'join is "{self.join}"; choose one of {", ".join(JOINS)}')
 
     def records(self, patterns: tuple[str, ...]) -> TableRecords:
         rows, faults = list[TableRow](), list[Fault]()
@@ -51,29 +56,23 @@ class Table(FileSettings):
                     rows.append(self._row(f"{file}, line {line}", folder, fields))
                 except BadText as error:
                     faults.append(Fault(f"{file}, line {line}", str(error)))
-        return TableRecords(rows, faults)
+        return TableRecords(joined(rows, self.join), faults)
 
-    def _row(self, place: str, folder: Path, fields: Sequence[str | None]) -> TableRow:
-        path, *texts = fields
-        label = texts.pop() if self.label else None
+    def _row(self, place: str, folder: Path, fields: Sequence[Cell]) -> TableRow:
+        path, *cells = fields
+        label = cells.pop() if self.label else None
+        if isinstance(path, list) or isinstance(label, list):
+            raise BadText(f'the column "{self.path if isinstance(path, list) else self.label}" holds a list')
         if not path or not path.strip():
             raise BadText(f'the column "{self.path}" is empty')
         if has_surrogates(path) or "\0" in path:
             raise BadText(f'the column "{self.path}" is not UTF-8 text')
         if label and has_surrogates(label):
             raise BadText(f'the column "{self.label}" is not UTF-8 text')
-        split = [text.split(self.caption_separator) if self.caption_separator else [text] for text in texts if text]
+        texts = [text for cell in cells for text in (cell if isinstance(cell, list) else [cell]) if text]
+        split = [text.split(self.caption_separator) if self.caption_separator else [text] for text in texts]
         captions = checked([part for parts in split for part in parts], "caption")
         return TableRow(place, path, folder, tuple(captions), label or None)
-
-
-@dataclass(frozen=True, slots=True)
-class TableRow:
-    place: str
-    path: str
-    folder: Path
-    captions: tuple[str, ...]
-    label: str | None
 
 
 class TableRecords:

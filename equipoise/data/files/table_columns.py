@@ -1,29 +1,76 @@
-"""Columns of a table, row by row: CSV and TSV by the standard library, Parquet by pyarrow."""
+"""Columns of a table, row by row: CSV and TSV by the standard library, Parquet by pyarrow, JSON by `table_json.py`."""
 
 from __future__ import annotations
 
 import csv
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path, PurePath
 from typing import Any
 
+from equipoise.data.files.table_json import JSON, json_rows
 from equipoise.types import UserError
 
 SEPARATORS = {".csv": ",", ".tsv": "\t", ".txt": "\t"}
 PARQUET = (".parquet", ".pq")
 LONGEST_FIELD = 1 << 20
+TABLES = (*SEPARATORS, *PARQUET, *JSON)  # endings of files that are tables
 ADVICE = "name the right one in data.path, data.captions or data.label"
 
-Row = tuple[int, Sequence[str | None]]  # its line, from 1, and its fields
+Cell = str | list[str] | None  # texts in one field of a row: one, several, none
+Row = tuple[int, Sequence[Cell]]  # its line, from 1, and its fields
 
 
 def read_columns(path: Path, names: Sequence[str], separator: str = "", advice: str = ADVICE) -> Iterator[Row]:
     """The named columns of each row; a field that is missing is None. `advice` is for whoever lacks a column."""
     if path.suffix.lower() in PARQUET:
         return _parquet(path, names, advice)
+    if path.suffix.lower() in JSON:
+        return _json(path, names, advice)
     if not separator and path.suffix.lower() not in SEPARATORS:
-        raise UserError(f"{path}: this is no .csv, .tsv or .parquet; say what divides its columns with data.separator")
+        raise UserError(
+            f"{path}: this is no .csv, .tsv, .parquet, .jsonl or .json; say what divides its columns with "
+            "data.separator"
+        )
     return _csv(path, names, separator or SEPARATORS[path.suffix.lower()], advice)
+
+
+def first_rows(path: Path, separator: str = "", count: int = 20) -> tuple[list[str], list[dict[str, Cell]]]:
+    """The names of all columns that hold text, and the first rows by these names."""
+    if path.suffix.lower() in PARQUET:
+        header = _text_columns(path)
+    elif path.suffix.lower() in JSON:
+        keys, _ = json_rows(path)
+        header = list(keys)
+    else:
+        header = csv_header(path, separator or SEPARATORS.get(path.suffix.lower(), ","))
+    rows = islice(read_columns(path, header, separator), count) if header else iter(())
+    return header, [dict(zip(header, fields, strict=True)) for _, fields in rows]
+
+
+def csv_header(path: Path, separator: str) -> list[str]:
+    """The first row of a table of text."""
+    csv.field_size_limit(LONGEST_FIELD)
+    try:
+        with path.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
+            return next(_Rows(path, file, separator), (0, []))[1]
+    except OSError as error:
+        raise UserError(f"{path}: this table cannot be read ({error.strerror}); check it") from None
+
+
+def _json(path: Path, names: Sequence[str], advice: str) -> Iterator[Row]:
+    keys, rows = json_rows(path)
+    for name in names:
+        _place(path, list(keys), name, advice)
+    return ((line, [_texts_in(row.get(name)) for name in names]) for line, row in rows)
+
+
+def _texts_in(value: Any) -> Cell:
+    """The text of a JSON value; None of what is no text."""
+    if isinstance(value, list):
+        return [text for text in map(_texts_in, value) if isinstance(text, str)]
+    return str(value) if isinstance(value, str | int | float) and not isinstance(value, bool) else None
 
 
 def _csv(path: Path, names: Sequence[str], separator: str, advice: str) -> Iterator[Row]:
@@ -120,30 +167,48 @@ def _shown(column: str) -> str:
 
 
 def _parquet(path: Path, names: Sequence[str], advice: str) -> Iterator[Row]:
+    with _opened_parquet(path) as file:
+        for name in names:
+            _place(path, file.schema_arrow.names, name, advice)
+        line = 0
+        for batch in file.iter_batches(columns=list(dict.fromkeys(names))):
+            columns = [_texts(path, name, batch.column(name)) for name in names]
+            for fields in zip(*columns, strict=True):
+                line += 1
+                yield line, fields
+
+
+@contextmanager
+def _opened_parquet(path: Path) -> Iterator[Any]:
     try:
         from pyarrow import parquet
     except ImportError as error:
         raise UserError("reading Parquet needs pyarrow; install it with: pip install 'equipoise[parquet]'") from error
     try:
         with parquet.ParquetFile(path) as file:
-            for name in names:
-                _place(path, file.schema_arrow.names, name, advice)
-            line = 0
-            for batch in file.iter_batches(columns=list(dict.fromkeys(names))):
-                columns = [_texts(path, name, batch.column(name)) for name in names]
-                for fields in zip(*columns, strict=True):
-                    line += 1
-                    yield line, fields
+            yield file
     except UserError:
         raise
     except Exception as error:  # damaged files make pyarrow raise anything
         raise UserError(f"{path}: this cannot be read as Parquet ({' '.join(str(error).split())[:200]})") from None
 
 
-def _texts(path: Path, name: str, column: Any) -> list[str | None]:
+def _text_columns(path: Path) -> list[str]:
+    with _opened_parquet(path) as file:
+        return [field.name for field in file.schema_arrow if _is_text(field.type)]
+
+
+def _is_text(kind: Any) -> bool:
+    """Whether a column of Parquet holds texts, or lists of them."""
     import pyarrow
 
-    kind = column.type
-    if not (pyarrow.types.is_string(kind) or pyarrow.types.is_large_string(kind) or pyarrow.types.is_dictionary(kind)):
-        raise UserError(f'{path}: the column "{name}" holds {kind}, not text; name another one')
+    if pyarrow.types.is_list(kind) or pyarrow.types.is_large_list(kind):
+        kind = kind.value_type
+    is_plain = pyarrow.types.is_string(kind) or pyarrow.types.is_large_string(kind)
+    return is_plain or pyarrow.types.is_dictionary(kind)
+
+
+def _texts(path: Path, name: str, column: Any) -> list[Cell]:
+    if not _is_text(column.type):
+        raise UserError(f'{path}: the column "{name}" holds {column.type}, not text; name another one')
     return column.to_pylist()

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 from equipoise.data.files.captions import BadText, read_class, read_side
 from equipoise.data.files.classes import checked_names, checked_templates, filled, read_lines
@@ -26,6 +27,7 @@ NAMES, TEMPLATES = "classnames.txt", "templates.txt"
 
 @dataclass(frozen=True)
 class ClassShards(FileSettings):
+    names_classes: ClassVar[bool] = True
     class_names: str = ""  # a file; classnames.txt beside the first shard where it is not given
     templates: str = ""  # a file; templates.txt beside the first shard where it is not given
     cache: str = output_folder()  # a folder for copies of what URLs name, and for indices of the shards

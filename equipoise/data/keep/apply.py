@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -15,14 +16,14 @@ from equipoise.data.keep.records import records
 from equipoise.data.keep.rules import caption_weights, kept_captions
 from equipoise.data.keep.source import KeptSource
 from equipoise.data.source import Source
-from equipoise.types import UserError
+from equipoise.types import Notice, UserError
 
 
 def kept_source(source: Source, folder: Path, rule: str, threshold: float, default: float = 0.5) -> KeptSource:
     """The captions of `source` that the keep file in `folder` keeps, by its decisions or by another rule, and by what a
     person decided on some of them (`decisions.py`)."""
     table, note = read_keep(folder)
-    counts = matched(table, source, folder / TABLE)
+    counts, here = matched(table, source, folder / TABLE)
     decisions = read_decisions(folder, table)
     rule, threshold = _effective(rule, threshold, default, decisions, note, folder)
     keep, weights = table.keep.copy(), table.weight.copy()
@@ -32,14 +33,31 @@ def kept_source(source: Source, folder: Path, rule: str, threshold: float, defau
     rows = np.fromiter(decisions.keep, dtype=np.int64, count=len(decisions.keep))
     keep[rows] = list(decisions.keep.values())
     weights[rows] = keep[rows]
+    swaps = _swaps_among(decisions, table, here, folder)
+    keep, weights = keep[here], weights[here]
     try:
-        kept = KeptSource(source, counts, keep, None if (weights[keep] == 1).all() else weights, decisions.swaps)
+        kept = KeptSource(source, counts, keep, None if (weights[keep] == 1).all() else weights, swaps)
     except UserError as error:
         raise UserError(f"{folder / TABLE}: {error}") from None
     shown = {"threshold": threshold} if rule == "threshold" else {}
     kept.selection = {"rule": rule, **shown, "captions": int(keep.sum()), "by_hand": decisions.counts()}
-    kept.selection["digest"] = _digest(table, keep, weights, decisions)
+    kept.selection["digest"] = _digest(table, here, keep, weights, decisions)
     return kept
+
+
+def _swaps_among(decisions: Decisions, table: KeepTable, here: np.ndarray, folder: Path) -> dict[int, int]:
+    """The swaps of captions by their places among the rows that are `here`."""
+    place = {int(row): number for number, row in enumerate(here)}
+    swaps = {}
+    for row, other in decisions.swaps.items():
+        if row in place and other not in place:
+            raise UserError(
+                f'{folder / DECISIONS}: a caption of "{table.keys[row]}" is swapped for one of "{table.keys[other]}", '
+                "which is not among the data that is trained on; decide otherwise"
+            )
+        if row in place:
+            swaps[place[row]] = place[other]
+    return swaps
 
 
 def _effective(
@@ -58,30 +76,48 @@ def _effective(
     return "threshold", chosen
 
 
-def _digest(table: KeepTable, keep: np.ndarray, weights: np.ndarray, decisions: Decisions) -> str:
+def _digest(table: KeepTable, here: np.ndarray, keep: np.ndarray, weights: np.ndarray, decisions: Decisions) -> str:
     """Equal where the same captions are trained on, and count as much."""
     total = hashlib.sha256(digest_of_table(table).encode())
+    if len(here) < len(table):
+        total.update(here.astype(np.int64).tobytes())
     total.update(keep.tobytes() + weights[keep].astype(np.float32).tobytes())
     total.update(repr(sorted(decisions.swaps.items())).encode())
     return total.hexdigest()
 
 
-def matched(table: KeepTable, source: Source, path: Path) -> np.ndarray:
-    """Captions of each record [N]; raises UserError where the table is not of this source, caption by caption."""
-    counts, row = np.zeros(len(source), dtype=np.int64), 0
+def matched(table: KeepTable, source: Source, path: Path) -> tuple[np.ndarray, np.ndarray]:
+    """Captions of each record [N], and the rows of the table that are theirs, in order.
+
+    The table may decide on further records, such as those that are held out for validation. Raises UserError where it
+    is not of this source, caption by caption."""
+    counts, here, row = np.zeros(len(source), dtype=np.int64), list[range](), 0
     for index, (key, texts) in enumerate(records(source)):
+        row = _row_of(table, key, row, path)
         end = row + len(texts)
-        same = next((place for place in range(row, end) if place >= len(table) or table.keys[place] != key), end)
-        if same < end:
-            raise _mismatch(table, same, key, path)
+        if any(place >= len(table) or table.keys[place] != key for place in range(row, end)):
+            raise _other_data(path, f'"{key}" has {len(texts)} captions here and fewer there')
         if not np.array_equal(table.captions[row:end], np.arange(len(texts))):
             raise _other_data(path, f'the captions of "{key}" are not numbered from 0 to {len(texts) - 1} there')
         if not np.array_equal(table.fingerprints[row:end], texts):
             raise _other_data(path, f'"{key}" has other captions here than there')
+        if end < len(table) and table.captions[end]:
+            raise _other_data(path, f'it holds further captions of "{key}", which the data does not')
+        here.append(range(row, end))
         counts[index], row = len(texts), end
-    if row < len(table):
-        raise _other_data(path, f'it holds further captions of "{table.keys[row]}", which the data does not')
-    return counts
+    rows = np.fromiter((place for places in here for place in places), dtype=np.int64, count=int(counts.sum()))
+    if len(rows) < len(table):
+        further = int((table.captions == 0).sum()) - len(source)
+        warnings.warn(f"{path} decides on {further:,} records that are not trained on here", Notice, stacklevel=3)
+    return counts, rows
+
+
+def _row_of(table: KeepTable, key: str, start: int, path: Path) -> int:
+    """The row at which a record begins, from `start` on."""
+    found = next((row for row in range(start, len(table)) if table.keys[row] == key), None)
+    if found is None:
+        raise _mismatch(table, start, key, path)
+    return found
 
 
 def _mismatch(table: KeepTable, row: int, key: str, path: Path) -> UserError:

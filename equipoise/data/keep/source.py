@@ -20,7 +20,10 @@ from equipoise.data.source import Pair, Source, is_judged
 from equipoise.data.tokenizer import CaptionTokenizer
 from equipoise.types import Batch, UserError
 
-IMAGES = ("max_bad", "crops", "relevance", "class_names", "templates", "has_regions", "regions", "tags")
+IMAGES = (
+    "max_bad", "crops", "relevance", "class_names", "templates", "names_classes", "picture_digest",
+    "has_regions", "regions", "tags",
+)  # fmt: skip
 FEATURES = ("image_width", "text_width", "image_features")
 TRUE, DETAILS, CLEAN = "captions_true", "details", "is_clean"  # in a pair's truth, of scenes: two lists, and of all
 TEXTS = ("open", "batch", "text_features")  # what hands out texts; all else is the source's own

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from equipoise.io.atomic import clear_leftovers
-from equipoise.models.folder import CHECKPOINTS, CONFIG
+from equipoise.io.folder_lock import LOCK, locked
+from equipoise.models.folder import CHECKPOINTS, CONFIG, STEP
 from equipoise.settings.difference import differences, told
 from equipoise.training.logging.metrics import METRICS_FILE
 from equipoise.types import UserError
@@ -20,6 +23,7 @@ MEMORY = (  # decide how much memory the same mathematics takes
 )
 MAY_CHANGE = (  # the first makes the run longer; none of the others touches a number of it, but for rounding
     STEPS,
+    "data.join",  # runs from before it was there; other records than the run's raise UserError in any case
     *(f"training.{name}" for name in ("checkpoint_every", "checkpoint_minutes", "keep_last")),
     *(f"training.{name}" for name in ("workers", "loader_timeout", "rank_timeout")),
     *MEMORY,
@@ -48,3 +52,27 @@ def require_same(folder: Path, stored: Mapping[str, Any], wanted: Mapping[str, A
     if now < before:
         raise UserError(f"the run in {folder} has {STEPS} = {before}; it can be raised, but not lowered to {now}")
     clear_leftovers(folder)
+
+
+@contextmanager
+def locked_run(folder: Path) -> Iterator[None]:
+    """Hold `folder` for this process alone (`io/folder_lock.py`). What fails before its first checkpoint leaves the
+    folder as it was, so that the next try may begin there."""
+    with locked(folder):
+        before = {path.name for path in folder.iterdir()}
+        try:
+            yield
+        except Exception:
+            if not any(folder.rglob(f"{CHECKPOINTS}/{STEP}*")):
+                _remove_others(folder, {LOCK, *before})
+            raise
+
+
+def _remove_others(folder: Path, kept: set[str]) -> None:
+    for path in folder.iterdir():
+        if path.name in kept:
+            continue
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)

@@ -19,10 +19,9 @@ from equipoise.data.copies.watch import WatchedSource
 from equipoise.data.remap import subset
 from equipoise.data.source import Source, has_features
 from equipoise.io.atomic import write_text
-from equipoise.io.folder_lock import locked
 from equipoise.models.folder import CONFIG
 from equipoise.models.model import Model
-from equipoise.training.checkpoint.run_folder import require_same
+from equipoise.training.checkpoint.run_folder import locked_run, require_same
 from equipoise.types import UserError
 from equipoise.workflows.audit.folds import folds_of, judges, training_pairs
 from equipoise.workflows.audit.judge import Judgement, judge_together, points_of, pool_of, score_of
@@ -74,7 +73,7 @@ def audit_data(
     watching = settings.copies or model is None  # copies are reported, and kept in one fold
     watched = WatchedSource(source) if watching and not has_features(source) else None
     source = watched or source
-    with locked(folder):
+    with locked_run(folder):
         _require_same(folder, loaded)
         if model is None:
             parts = folds_of(source, settings.folds, settings.seed, loaded.run.preprocess.size)

@@ -18,10 +18,10 @@ from equipoise.data.keep.records import records
 from equipoise.data.keep.rules import caption_weights, kept_captions, reason
 from equipoise.data.keep.settings import WEIGHTS, Clean
 from equipoise.data.source import Source
-from equipoise.io.folder_lock import locked
 from equipoise.models.model import Model
 from equipoise.reports.curate_page import PAGE
 from equipoise.spaces import Space
+from equipoise.training.checkpoint.run_folder import locked_run
 from equipoise.types import UserError
 from equipoise.workflows.audit import Audit, audit_data
 from equipoise.workflows.audit.folds import training_pairs
@@ -110,7 +110,7 @@ def clean_data(loaded: Loaded, folder: Path, model: Model | None = None, show: i
     samples = len(source)
     parts = verdict.parts
     first = evidence = Evidence.of(verdict)
-    with locked(folder):
+    with locked_run(folder):
         first.require_knowledge()
         if two_rounds:
             rule = "threshold" if settings.rule == WEIGHTS else settings.rule

@@ -12,7 +12,8 @@ from equipoise.analysis.token_ablation import Measure, Subsets, draw_tokens, sub
 from equipoise.data.source import Source, is_labelled
 from equipoise.evaluation.encoding import captions, encode_images, labels, prompt_points
 from equipoise.evaluation.metrics import percent
-from equipoise.evaluation.retrieval import retrieval, retrieval_chance
+from equipoise.evaluation.retrieval import counted_copies, retrieval, retrieval_chance
+from equipoise.evaluation.settings import Evaluation
 from equipoise.evaluation.zeroshot import zero_shot
 from equipoise.models.model import Model
 from equipoise.types import UserError
@@ -48,13 +49,13 @@ def _zero_shot(model: Model, source: Source) -> tuple[Measure, float, str]:
 
 def _retrieval(model: Model, source: Source) -> tuple[Measure, float, str]:
     images, caption_set = encode_images(model, source, 256), captions(source, 1)
-    texts = caption_set.points(model)
+    texts, owners = caption_set.points(model), caption_set.image_of_text
+    copies = counted_copies(source, caption_set, Evaluation())
 
     def measure(mask: Mask) -> float:
-        numbers = retrieval(mask(images), mask(texts), model.similarity, caption_set.image_of_text)
-        return numbers["text_to_image_R@1"]
+        return retrieval(mask(images), mask(texts), model.similarity, owners, copies=copies)["text_to_image_R@1"]
 
-    chance = retrieval_chance(len(images), caption_set.image_of_text)["text_to_image_R@1"]
+    chance = retrieval_chance(len(images), owners, copies=copies)["text_to_image_R@1"]
     return measure, chance, "R@1, text to image"
 
 

@@ -92,7 +92,7 @@ def test_tables_become_shards_with_names_of_their_own(tmp_path):
     for name in ("a.b.jpg", "c.jpg"):
         (tmp_path / name).write_bytes(jpeg())
     (tmp_path / "t.csv").write_text(f"filepath,title,kind\na.b.jpg,one,x\n{tmp_path}/c.jpg,two,y\na.b.jpg,three,x\n")
-    table = Table(label="kind").records((str(tmp_path / "t.csv"),))
+    table = Table(label="kind", join="none").records((str(tmp_path / "t.csv"),))
     prepare(table, tmp_path / "out", Prepare(size=16), lambda _: None)
     again = Shards().records((str(tmp_path / "out"),))
     assert not again.faults

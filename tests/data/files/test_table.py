@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import suppress
 from pathlib import Path
 
@@ -183,7 +184,7 @@ def test_what_is_no_such_table(content, fault, folder):
 
 def test_settings_without_sense(folder):
     (folder / "a.xls").write_text("x")
-    with pytest.raises(UserError, match=r"a\.xls: this is no \.csv, \.tsv or \.parquet"):
+    with pytest.raises(UserError, match=r"a\.xls: this is no \.csv, \.tsv, \.parquet, \.jsonl or \.json"):
         read(folder / "a.xls")
     with pytest.raises(UserError, match="captions names no column"):
         Table(captions=())
@@ -217,3 +218,104 @@ def test_damaged_parquet_raises_nothing_else(data, tmp_path_factory):
     path.write_bytes(whole[: data.draw(st.integers(0, len(whole)))])
     with suppress(UserError):
         Table(test=str(path)).records((str(path),))
+
+
+ROWS = "filepath,title\nimages/0.jpg,one\nimages/1.jpg,two\n./images/0.jpg,three\nimages/2.jpg,four\nimages/0.jpg,one\n"
+
+
+def test_rows_of_one_picture_are_one_record(folder):
+    (folder / "a.csv").write_text(ROWS)
+    (folder / "images" / "2.jpg").write_bytes((folder / "images" / "1.jpg").read_bytes())
+    first, others = ("images/0.jpg", ("one", "three", "one"), None), ("images/1.jpg", "images/2.jpg")
+    assert read(folder / "a.csv") == [first, (others[0], ("two",), None), (others[1], ("four",), None)]
+    assert read(folder / "a.csv", join="bytes") == [first, (others[0], ("two", "four"), None)]
+    assert [captions for _, captions, _ in read(folder / "a.csv", join="none")] == [
+        ("one",), ("two",), ("three",), ("four",), ("one",),
+    ]  # fmt: skip
+    with pytest.raises(UserError, match="join is"):
+        Table(join="key")
+
+
+def test_rows_with_other_labels_stay_apart_and_missing_files_are_no_copies(folder):
+    (folder / "a.csv").write_text("filepath,title,kind\nimages/0.jpg,a,x\nimages/0.jpg,b,y\nno.jpg,c,x\nnor.jpg,d,x\n")
+    assert [captions for _, captions, _ in read(folder / "a.csv", label="kind", join="bytes")] == [
+        ("a",), ("b",), ("c",), ("d",),
+    ]  # fmt: skip
+
+
+def test_no_picture_is_in_training_and_in_validation(folder):
+    rows = [f"images/{number % 3}.jpg,caption {number}" for number in range(30)]
+    (folder / "a.csv").write_text("\n".join(["filepath,title", *rows]))
+    for number in range(3, 40):
+        (folder / "images" / f"{number}.jpg").write_bytes(jpeg(seed=number))
+        rows += [f"images/{number}.jpg,caption {number} told in way {way}" for way in range(3)]
+    (folder / "a.csv").write_text("\n".join(["filepath,title", *rows]))
+    settings = Table(train=str(folder / "a.csv"), validation_share=0.3)
+    with pytest.warns(UserWarning, match="held out"):
+        train, validation = settings.build("train"), settings.build("validation")
+    keys = [{source.pair(index).key for index in range(len(source))} for source in (train, validation)]
+    assert not keys[0] & keys[1]
+    assert len(keys[0] | keys[1]) == len(train) + len(validation) == 40
+
+
+def test_json_lines_and_lists(folder):
+    rows = [{"filepath": "images/0.jpg", "title": "a cat"}, {"filepath": "images/1.jpg", "title": ["one", "two"]}]
+    (folder / "a.jsonl").write_text("\n".join(map(json.dumps, rows)) + "\n\n")
+    (folder / "a.json").write_text(json.dumps(rows))
+    expected = [("images/0.jpg", ("a cat",), None), ("images/1.jpg", ("one", "two"), None)]
+    assert read(folder / "a.jsonl") == read(folder / "a.json") == expected
+    with pytest.raises(UserError, match="no column \"x\"; the columns are 'filepath', 'title'"):
+        read(folder / "a.jsonl", captions="x")
+
+
+def coco(**changes: object) -> str:
+    table = {
+        "images": [{"id": 7, "file_name": "images/0.jpg"}, {"id": 8, "file_name": "images/1.jpg"}],
+        "annotations": [
+            {"image_id": 8, "caption": "a cat"},
+            {"image_id": 7, "caption": "a dog"},
+            {"image_id": 8, "caption": "a tabby"},
+        ],
+    }
+    return json.dumps({**table, **changes})
+
+
+def test_captions_of_mscoco(folder):
+    columns = {"path": "file_name", "captions": "caption"}
+    (folder / "a.json").write_text(coco())
+    assert read(folder / "a.json", **columns) == [
+        ("images/0.jpg", ("a dog",), None),
+        ("images/1.jpg", ("a cat", "a tabby"), None),
+    ]
+    (folder / "a.json").write_text(coco(annotations=[{"image_id": 8, "caption": "x"}]))
+    found = Table(test="a.json", **columns).records((str(folder / "a.json"),))
+    assert [fault.reason for fault in found.faults] == ["the caption is empty"]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("a.jsonl", '{"filepath": "a.jpg"\n', "a.jsonl, line 1: this is not JSON"),
+        ("a.jsonl", '{"filepath": "a.jpg", "title": "x"}\n[1]\n', "a.jsonl, line 2: this is no object"),
+        ("a.json", "[1, 2]", "holds no objects"),
+        ("a.json", '{"images": []}', 'has no list "annotations"'),
+        ("a.json", coco(annotations=[{"image_id": 9, "caption": "x"}]), "image_id 9, which"),
+        ("a.json", coco(annotations=[{"image_id": 8, "category_id": 3}]), 'has no "caption"'),
+        ("a.json", "[" * 100_000, "cannot read"),
+    ],
+)
+def test_json_that_is_no_table(folder, name, text, message):
+    (folder / name).write_text(text)
+    with pytest.raises(UserError, match=message):
+        read(folder / name)
+
+
+def test_parquet_with_lists_of_captions(folder):
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    columns = {"filepath": ["images/0.jpg", "images/1.jpg"], "title": [["a", "b"], []]}
+    parquet.write_table(pyarrow.table(columns), folder / "a.parquet")
+    found = Table(test="a.parquet").records((str(folder / "a.parquet"),))
+    assert [found.pair(index).captions for index in range(len(found))] == [("a", "b")]
+    assert [fault.reason for fault in found.faults] == ["the caption is empty"]

@@ -20,10 +20,11 @@ from equipoise.data.keep.file import KeepTable, read_keep, write_keep
 from equipoise.data.keep.record import RECORD
 from equipoise.data.keep.records import records
 from equipoise.data.keep.settings import Keep
+from equipoise.data.remap import subset
 from equipoise.data.shard_writer import write_shards
 from equipoise.data.source import Source
 from equipoise.data.tokenizer import CaptionTokenizer
-from equipoise.types import UserError
+from equipoise.types import Notice, UserError
 from equipoise.workflows.clean.summary import cleaning_section
 from equipoise.workflows.train_model import train_run
 
@@ -83,6 +84,22 @@ def test_a_caption_is_kept_dropped_and_swapped_by_hand(scenes, tmp_path, right, 
     rows = [batches.batch(position) for position in range(8)]
     drawn = [batch.tokens[batch.index.tolist().index(1)].tolist()[: len(swapped)] for batch in rows]
     assert swapped in drawn
+
+
+def test_swaps_among_records_of_which_some_are_held_out(scenes, tmp_path, right):
+    table = judged(scenes, tmp_path, right)
+    here = [number for number in range(len(scenes)) if number not in (1, 5)]
+    decided(
+        tmp_path,
+        on(table, 2 * FIVE + 4, decision="swap", **{"with": on(table, 7 * FIVE + 1)}),
+        on(table, FIVE, decision="swap", **{"with": on(table, 0)}),  # of a record that is not here
+    )
+    with pytest.warns(Notice, match="decides on 2 records"):
+        some = Keep(str(tmp_path)).applied_to(subset(scenes, here))
+    assert some.pair(1).captions == (*scenes.pair(2).captions[:2], scenes.pair(7).captions[1])
+    decided(tmp_path, on(table, 4, decision="swap", **{"with": on(table, 5 * FIVE)}))
+    with pytest.warns(Notice), pytest.raises(UserError, match="which is not among the data that is trained on"):
+        Keep(str(tmp_path)).applied_to(subset(scenes, here))
 
 
 def test_what_is_true_of_a_swapped_caption_is_judged_anew(scenes, tmp_path, right):

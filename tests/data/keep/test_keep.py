@@ -22,11 +22,12 @@ from equipoise.data.keep.records import records
 from equipoise.data.keep.rules import kept_captions
 from equipoise.data.keep.settings import Keep
 from equipoise.data.keep.source import KeptSource
+from equipoise.data.remap import subset
 from equipoise.data.scenes import Scenes
 from equipoise.data.shard_writer import write_shards
 from equipoise.data.source import Source
 from equipoise.data.tokenizer import CaptionTokenizer
-from equipoise.types import UserError
+from equipoise.types import Notice, UserError
 
 RIGHT = np.array([0.9, 0.1, 0.5, 0.49, 0.1, 0.7], dtype=np.float32)
 
@@ -234,8 +235,14 @@ def other_seed() -> Source:
     return Scenes.Config(train_size=64, seed=5).build("train")
 
 
-def fewer() -> Source:
-    return Scenes.Config(train_size=63).build("train")
+def reordered() -> Source:
+    return subset(Scenes.Config(train_size=64).build("train"), [1, 0, *range(2, 64)])
+
+
+def fewer_captions() -> Source:
+    keep = np.ones(320, dtype=bool)
+    keep[9] = False
+    return KeptSource(Scenes.Config(train_size=64).build("train"), np.full(64, 5), keep)
 
 
 def more() -> Source:
@@ -250,7 +257,8 @@ def shuffled() -> Source:
     ("source", "words"),
     [
         (more, ("says nothing of the record", "again")),
-        (fewer, ("other data", "which the data does not")),
+        (reordered, ("other data", "stands here where")),
+        (fewer_captions, ("other data", "which the data does not")),
         (shuffled, ("other data", "other captions here")),
         (other_seed, ("other captions here",)),
     ],
@@ -364,3 +372,20 @@ def test_a_wrong_setting_is_refused(setting, word):
 def test_keeping_and_cleaning_anew_exclude_one_another():
     with pytest.raises(UserError, match="set one of them"):
         load_run("demo", ["keep.folder=x", "clean.enabled=true"])
+
+
+def test_records_that_are_held_out_are_decided_on_and_not_looked_for(tmp_path):
+    """All of the files were cleaned, and some of it is held out for validation when they are trained on."""
+    own = Scenes.Config(train_size=64).build("train")
+    right = np.random.default_rng(0).random(320).astype(np.float32)
+    write(own, tmp_path, right, right > 0.3)
+    here = [number for number in range(64) if number % 5]
+    with pytest.warns(Notice, match="decides on 13 records that are not trained on here"):
+        some = Keep(str(tmp_path)).applied_to(subset(own, here))
+    whole = Keep(str(tmp_path)).applied_to(own)
+    captions = {whole.pair(index).key: whole.pair(index).captions for index in range(len(whole))}
+    assert {some.pair(index).key: some.pair(index).captions for index in range(len(some))} == {
+        key: texts for key, texts in captions.items() if key in {own.pair(number).key for number in here}
+    }
+    assert some.selection["captions"] == int((right > 0.3).reshape(64, 5)[here].sum())
+    assert some.selection["digest"] != whole.selection["digest"]

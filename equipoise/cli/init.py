@@ -1,0 +1,23 @@
+"""The words of `equipoise init`; what it does is in `workflows/init_recipe.py`."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from equipoise.cli.arguments import OWN_FILES, add_data, add_set
+
+EXAMPLE = "photos/pairs.csv --out mine.toml"
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    add_data(parser, OWN_FILES)
+    parser.add_argument("--out", type=Path, metavar="FILE", help="the recipe (default: the data's name, .toml)")
+    add_set(parser)
+
+
+def run(options: argparse.Namespace) -> None:
+    from equipoise.workflows.init_recipe import init_recipe
+
+    path = init_recipe(options.data, options.set, options.out)
+    print(f"The recipe is {path}; train with: equipoise train {path}")
