@@ -27,6 +27,7 @@ class Sigmoid(ClosedFormGrad):
     cites: ClassVar[tuple[str, ...]] = ("zhai2023siglip",)
     reductions: ClassVar[Mapping[str, Reduction]] = {"cost": SUM}
     divisible: ClassVar[bool] = True
+    weighable: ClassVar[bool] = True
 
     bias: float = -10.0
     learned: bool = False
@@ -46,6 +47,13 @@ class Sigmoid(ClosedFormGrad):
 
     def grad(self, logits: Tensor, target: TargetBlock, statistics: Statistics) -> Tensor:
         grad = (logits + self._fixed).sigmoid_()
+        if target.weights is not None:
+            rows, cols = target.weights[0][:, None], target.weights[1]
+            grad.mul_((rows + cols) / 2)
+            for p, weights in ((target.by_row, rows), (target.by_col, cols)):
+                if p is not None:
+                    grad.sub_(p * weights, alpha=0.5)
+            return grad.div_(statistics.shape[0])
         for p in (target.by_row, target.by_col):
             if p is not None:
                 grad.sub_(p, alpha=0.5)
