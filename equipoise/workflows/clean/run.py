@@ -26,6 +26,7 @@ from equipoise.workflows.clean.page import write_curators_page
 from equipoise.workflows.clean.probability import Evidence
 from equipoise.workflows.clean.proposals import Proposals
 from equipoise.workflows.clean.rounds import second_round
+from equipoise.workflows.clean.shards import require_shards, write_kept_pairs
 from equipoise.workflows.clean.truth import measured
 from equipoise.workflows.load import load
 from equipoise.workflows.subject import find_run
@@ -60,20 +61,32 @@ class Cleaned:
 
 
 def run_clean(
-    data: str, recipe: str, overrides: Sequence[str], model: Path | None, folder: Path, show: int = SHOW
+    data: str,
+    recipe: str,
+    overrides: Sequence[str],
+    model: Path | None,
+    folder: Path,
+    show: int = SHOW,
+    shards: Path | None = None,
 ) -> int:
-    """Clean DATA, with judges of `recipe` where it is files, or with the model at a path; returns the exit status."""
+    """Clean DATA, with judges of `recipe` where it is files, or with the model at a path, and write what is kept to
+    `shards`; returns the exit status."""
     if not 0 <= show <= MOST:
         raise UserError(f"--show is {show}; ask for 0 (no page) to {MOST:,} captions")
     loaded = find_run(data, recipe, overrides)
+    if shards:
+        require_shards(loaded.run, shards)
     try:
         cleaned = clean_data(loaded, folder, load(model) if model else None, show)
+        written = write_kept_pairs(loaded.run, folder, shards) if shards else ""
     except KeyboardInterrupt:
         print("Stopped; the same command goes on where it was")
         return 128 + signal.SIGINT
     print(f"\n{cleaned.sentence}\n{folder / TABLE} says which; train on the rest with: --set keep.folder={folder}")
     if cleaned.page:
         print(f"To look at the most suspicious ones and decide by hand, open {cleaned.page}")
+    if written:
+        print(written)
     for name, value in cleaned.truth.items():
         print(f"{name.replace('_', ' ')}: {value:.3f}")
     return 0
