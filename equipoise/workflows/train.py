@@ -18,6 +18,7 @@ from equipoise.training.distributed.process_group import process_group, set_time
 from equipoise.training.distributed.ranks import Ranks
 from equipoise.training.memory import explaining_memory
 from equipoise.types import UserError
+from equipoise.workflows.clean.online import train_online
 from equipoise.workflows.clean.training import with_clean_pairs
 from equipoise.workflows.finetune_select import read_comparison, select_weights
 from equipoise.workflows.save import collect_artifacts, print_comparison, print_findings
@@ -67,10 +68,13 @@ def _run_training(loaded: Loaded, folder: Path, command: str, resume: bool, rank
         go_on = f"go on with: equipoise train --resume {folder}"
         try:
             loaded = with_clean_pairs(loaded, folder, ranks)
+            if online := loaded.run.clean.enabled and loaded.run.clean.online:
+                loaded, model, outcome = train_online(loaded, folder, ranks, start)
         except KeyboardInterrupt:
             ranks.print(f"Stopped while pairs were judged; {go_on}")
             return 128 + signal.SIGINT
-        model, outcome = train_run(loaded, folder, ranks, start)
+        if not online:
+            model, outcome = train_run(loaded, folder, ranks, start)
         if outcome.signal:
             ranks.print(f"Stopped by {signal.Signals(outcome.signal).name} after step {outcome.step}; {go_on}")
             ranks.barrier()  # for torchrun ends all as soon as one has left

@@ -11,7 +11,7 @@ from equipoise.data.features import FeatureFiles
 from equipoise.data.source import Pair
 from equipoise.types import UserError
 from equipoise.workflows.audit.copies import copied_records, held_together
-from equipoise.workflows.audit.folds import _require_same_fold, folds
+from equipoise.workflows.audit.folds import folds, require_same_fold
 
 
 class Album:
@@ -67,7 +67,7 @@ def test_without_copies_folds_stay_as_they_are(scenes):
 
 
 def test_a_judge_of_another_fold_is_refused(tmp_path):
-    _require_same_fold(tmp_path, (0, 2))
-    _require_same_fold(tmp_path, (0, 2))
+    require_same_fold(tmp_path, (0, 2))
+    require_same_fold(tmp_path, (0, 2))
     with pytest.raises(UserError, match="another fold"):
-        _require_same_fold(tmp_path, (0, 3))
+        require_same_fold(tmp_path, (0, 3))

@@ -313,3 +313,58 @@ def test_what_is_kept_of_photographs_is_written_as_shards(tmp_path, capsys):
     given = {"data.train": str(tmp_path / "shards"), "data.validation": str(tmp_path / "shards"), "training.steps": 2}
     run = ["train", "flickr8k", *words({**settings, **given}), "--out", str(tmp_path / "run")]
     assert main(run) == 0
+
+
+def online(settings: dict[str, object]) -> list[str]:
+    return ["--clean", *words({"clean.online": True, "clean.rule": "weights", **settings})]
+
+
+@pytest.mark.slow
+def test_online_with_one_part_is_the_first_pass(noisy, tmp_path, capsys):
+    """All judging before all training, and each judge at its last step: then the two ways are one."""
+    once = words({"training.evaluate_every": 0})
+    ways = {"first": ["--clean", *words({"clean.rule": "weights"})], "online": online({"clean.every": 1000})}
+    for name, way in ways.items():
+        assert main(["train", "features", *noisy, *once, *way, "--out", str(tmp_path / name)]) == 0
+    first, beside = (parquet.read_table(tmp_path / name / "clean" / TABLE).to_pydict() for name in ways)
+    assert beside["p_right"] == pytest.approx(first["p_right"], abs=1e-6)
+    assert beside["weight"] == beside["p_right"]
+    models = [(tmp_path / name / "model.safetensors").read_bytes() for name in ways]
+    assert models[0] == models[1]
+    assert "s of training judges" in (tmp_path / "online" / "report.html").read_text()
+
+
+@pytest.mark.slow
+def test_online_finds_wrong_captions_and_killed_twice_goes_on_to_the_same_bytes(noisy, tmp_path):
+    folders = [tmp_path / "whole", tmp_path / "killed"]
+    starts = [["train", "features", *noisy, *online({"clean.every": 8}), "--out", str(folder)] for folder in folders]
+    assert started(starts[0]).wait() == 0
+    killed_once(starts[1], folders[1] / "clean/fold-2-of-2-seed-0/checkpoints")  # while the first part is judged
+    killed_once(goes_on(folders[1]), folders[1] / "clean/online-00000080.npz")  # and after the second has been
+    assert started(goes_on(folders[1])).wait() == 0
+    for name in (f"clean/{TABLE}", f"clean/{NOTE}", "model.safetensors"):
+        assert (folders[0] / name).read_bytes() == (folders[1] / name).read_bytes(), name
+    note = note_of(folders[0] / "clean")
+    assert note["truth"]["auroc_of_captions"] > 0.9
+    assert note["noise"] == pytest.approx(0.4, abs=0.12)
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"clean.online": True}, "clean.rule"),
+        ({"clean.online": True, "clean.rule": "weights", "clean.rounds": 2}, "clean.rounds"),
+        ({"clean.online": True, "clean.rule": "weights", "clean.seen": True}, "clean.seen"),
+        ({"clean.momentum": 1.0}, "momentum"),
+        ({"clean.every": 0}, "every"),
+    ],
+)
+def test_settings_that_online_has_no_use_for(noisy, tmp_path, capsys, settings, sentence):
+    assert main(["train", "features", *noisy, "--clean", *words(settings), "--out", str(tmp_path / "a")]) == 2
+    assert sentence in capsys.readouterr().err
+
+
+def test_online_belongs_to_training(noisy, tmp_path, capsys):
+    settings = words({"clean.online": True, "clean.rule": "weights"})
+    assert main(["clean", "features", *noisy, *settings, "--out", str(tmp_path / "a")]) == 2
+    assert "equipoise train --clean" in capsys.readouterr().err

@@ -94,7 +94,7 @@ def _named(place: Path, member: int) -> Path:
 
 
 def _trained(loaded: Loaded, data: HeldOutData, part: tuple[int, ...], place: Path, member: int) -> Model:
-    _require_same_fold(place, part)
+    require_same_fold(place, part)
     seed = loaded.run.seed + 1000 * member
     run = replace(loaded.run, data=data, shuffle=Shuffle(), keep=Keep(), seed=seed)  # type: ignore[arg-type]
     if not _is_trained(place, run.training.steps):
@@ -105,7 +105,7 @@ def _trained(loaded: Loaded, data: HeldOutData, part: tuple[int, ...], place: Pa
     return load(place / CHECKPOINTS / BEST)
 
 
-def _require_same_fold(folder: Path, part: tuple[int, ...]) -> None:
+def require_same_fold(folder: Path, part: tuple[int, ...]) -> None:
     """A judge of other folds saw other pairs, so the numbers of the records it must not see are kept beside it."""
     digest = hashlib.sha256(" ".join(map(str, part)).encode()).hexdigest()
     note = folder / FOLD

@@ -102,7 +102,9 @@ def clean_data(loaded: Loaded, folder: Path, model: Model | None = None, show: i
     if loaded.run.keep.folder:
         raise UserError("the recipe trains on what was cleaned before (keep.folder); clean the whole: keep.folder = ''")
     require_pyarrow(folder / TABLE)  # before anything is trained
-    settings, judging = loaded.run.clean, _judging(loaded)
+    if loaded.run.clean.online:
+        raise UserError("clean.online judges pairs while a model is trained: it belongs to `equipoise train --clean`")
+    settings, judging = loaded.run.clean, judging_run(loaded)
     audit = Audit(folds=settings.folds, judges=settings.judges, neighbours=0, seed=settings.seed, copies=show > 0)
     two_rounds = settings.rounds == 2 and model is None
     proposals = Proposals(show, settings.per)
@@ -122,7 +124,7 @@ def clean_data(loaded: Loaded, folder: Path, model: Model | None = None, show: i
         keep = kept_captions(right, settings.rule, settings.threshold, first.share)
         cleaned = Cleaned(first, right, keep, samples, measured(source, first.owners, right, keep))
         (folder / PAGE).unlink(missing_ok=True)  # it would be on other probabilities
-        table = _write(cleaned, evidence, source, loaded, folder)
+        table = write_table(cleaned, evidence, source, loaded, folder)
         if not show:
             return cleaned
         page = write_curators_page(folder, table, source, proposals, verdict.copies, evidence)
@@ -133,7 +135,7 @@ def _right(evidence: Evidence, settings: Clean, prior: Evidence | None = None) -
     return evidence.split(settings.per) if settings.evidence == "gmm" else evidence.right(settings.per, prior)
 
 
-def _judging(loaded: Loaded) -> Loaded:
+def judging_run(loaded: Loaded) -> Loaded:
     """The run as the judges are trained: shorter, and the same whatever is decided by them."""
     steps = loaded.run.clean.judge_steps(loaded.run.training.steps)
     training = {**loaded.table["training"], "steps": steps}
@@ -143,7 +145,8 @@ def _judging(loaded: Loaded) -> Loaded:
     return Loaded(run, table)
 
 
-def _write(cleaned: Cleaned, evidence: Evidence, source: Source, loaded: Loaded, folder: Path) -> KeepTable:
+def write_table(cleaned: Cleaned, evidence: Evidence, source: Source, loaded: Loaded, folder: Path) -> KeepTable:
+    """The keep file of what was decided."""
     settings, share = loaded.run.clean, cleaned.evidence.share
     named = list(records(source))
     keys = [key for key, texts in named for _ in texts]
