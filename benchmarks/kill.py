@@ -33,8 +33,8 @@ import torch
 from safetensors.torch import load_file
 
 from equipoise.io.atomic import LEFTOVER
+from equipoise.io.folder_lock import LOCK
 from equipoise.models.folder import step_folders, step_number
-from equipoise.training.checkpoint.run_folder import LOCK
 from equipoise.training.logging.metrics import read_metrics
 
 SCENES = """

@@ -3,6 +3,7 @@
     python benchmarks/noise.py scenes --out FOLDER --seeds 5 --jobs 12 --shares 0.3 0.6
     python benchmarks/noise.py features --out FOLDER --shares 0.4 0.6 --set data.train=TRAIN.npz --set data.test=DEV.npz
     python benchmarks/noise.py features --out FOLDER --level caption ...       # single captions wrong, not images'
+    python benchmarks/noise.py coco --out FOLDER --shares 0.2 0.4 --set data.root=SHARDS --set image.model=RESNET ...
 
 For each share of wrong captions: a run on all pairs; runs by the ways of the field; runs on what judges keep that never
 saw what they judge (`--clean`); and the bound of every method that drops: a run on the captions that are truly right. A
@@ -59,6 +60,7 @@ RECIPES = {
     "scenes": ("clip-scenes-gpu", ("data.train_size=20000", "training.steps=1500", "training.evaluate_every=500",
                                    "temperature.speed=10", "data.test_size=1000", "data.validation_size=1000")),
     "features": ("features", ()),
+    "coco": ("coco-resnet50-mpnet", ()),
 }  # fmt: skip
 MEAN_RECALL = {"mean recall": "retrieval/mean_recall"}
 

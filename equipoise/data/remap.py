@@ -24,6 +24,7 @@ from equipoise.data.source import (
 from equipoise.data.tokenizer import CaptionTokenizer
 from equipoise.types import Batch
 
+TRUE, DETAILS = "captions_true", "details"  # in a pair's truth, of scenes: one entry a caption
 TEXT_SIDE = ("caption", "text_vectors")  # side data that belongs to the texts, and goes with them
 
 
@@ -74,6 +75,8 @@ class RemappedSource:
             return own
         other = self.source.pair(self.text_numbers[index])
         truth = {**own.truth, "is_clean": False, "noise": "shuffled", "other": other.key}
+        if TRUE in truth:  # said of the captions that it had; a stranger's count as wrong
+            truth |= {TRUE: [False] * len(other.captions), DETAILS: other.truth[DETAILS]}
         return replace(own, captions=other.captions, truth=truth)
 
     def _open(self, index: int) -> Record:

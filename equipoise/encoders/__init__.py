@@ -7,10 +7,12 @@ from typing import Protocol
 
 from equipoise.encoders.encoder import ImageEncoder, TextEncoder
 from equipoise.encoders.precomputed import PrecomputedImage, PrecomputedText
-from equipoise.encoders.pretrained import TimmImage, TransformersText
 from equipoise.encoders.resnet import ResNet
 from equipoise.encoders.swin import Swin
 from equipoise.encoders.text import TextTransformer
+from equipoise.encoders.timm_image import TimmImage
+from equipoise.encoders.transformers_image import TransformersImage
+from equipoise.encoders.transformers_text import TransformersText
 from equipoise.encoders.vit import ViT
 
 
@@ -42,6 +44,7 @@ IMAGE_ENCODERS: dict[str, ImageConfig | type[ImageConfig]] = {
     "swin-b": Swin.Config(patch=4, width=128, layers=(2, 2, 18, 2), heads=(4, 8, 16, 32), window=7),
     "precomputed": PrecomputedImage.Config,
     "timm": TimmImage.Config,
+    "transformers": TransformersImage.Config,
 }
 
 TEXT_ENCODERS: dict[str, TextConfig | type[TextConfig]] = {

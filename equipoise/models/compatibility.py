@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from equipoise.data.source import Source, has_features
 from equipoise.encoders.encoder import Encoder
 from equipoise.models.model import Model
@@ -14,11 +16,19 @@ def require_compatible(model: Model, source: Source) -> None:
     _require("image", "pictures", model.image_encoder, image)
     _require("text", "words", model.text_encoder, text)
     expected, actual = model.image_encoder.expects, (model.preprocess.mean, model.preprocess.std)
-    if expected is not None and expected != actual:
+    if expected is not None and not _close(expected, actual):
         raise UserError(
             f"the image encoder was trained with mean {list(expected[0])} and std {list(expected[1])}, but preprocess "
             f"has {list(actual[0])} and {list(actual[1])}; set preprocess.mean and preprocess.std"
         )
+
+
+def _close(expected: tuple[tuple[float, ...], ...], actual: tuple[tuple[float, ...], ...]) -> bool:
+    """Equal but for rounding: files write 123.68 / 255 with all digits, people do not."""
+    return all(
+        len(one) == len(other) and all(math.isclose(a, b, rel_tol=1e-6) for a, b in zip(one, other, strict=True))
+        for one, other in zip(expected, actual, strict=True)
+    )
 
 
 def _require(part: str, raw: str, encoder: Encoder, width: int | None) -> None:

@@ -31,6 +31,7 @@ from equipoise.io.digests import require_intact, write_digests
 from equipoise.io.json_files import read_json_table
 from equipoise.models.model import Model, count_parameters
 from equipoise.ops.finite import first_not_finite
+from equipoise.settings.one_line import one_line
 from equipoise.types import UserError
 
 CONFIG, WEIGHTS, PREPROCESS, METRICS, CARD, TOKENIZER = (
@@ -163,7 +164,7 @@ def _require_none(problems: list[str], path: Path) -> None:
 def state_dict_differences(expected: Mapping[str, Tensor], state: Mapping[str, Tensor]) -> list[str]:
     """Missing, extra and misshaped tensors of a state dict, one short phrase per key."""
     missing = [f"{key} is missing" for key in expected if key not in state]
-    extra = [f"{key} is not part of the model" for key in state if key not in expected]
+    extra = [f"{one_line(key)} is not part of the model" for key in state if key not in expected]
     misshaped = [
         f"{key} is {_shape(state[key])}, not {_shape(expected[key])}"
         for key in expected

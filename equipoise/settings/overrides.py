@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from equipoise.settings.layers import DEEPEST, TOO_DEEP, Layer, require_shallow, require_short_keys, shown
+from equipoise.settings.one_line import one_line
 from equipoise.settings.toml import Key, key_lines
 from equipoise.types import UserError
 
@@ -21,10 +22,12 @@ def command_line(overrides: Iterable[str], source: str) -> Layer:
     for text in overrides:
         _require_text(text)
         written, equals, value = text.partition("=")
-        key = _parsed_key(written, f"--set {_line(written)}")
+        key = _parsed_key(written, f"--set {one_line(written.strip())}")
         if not equals or not key:
-            raise UserError(f"--set {_line(text)}: this is not of the form key=value; write for example --set a.b=100")
-        place = f"--set {_line(written)}"
+            raise UserError(
+                f"--set {one_line(text.strip())}: this is not of the form key=value; write for example --set a.b=100"
+            )
+        place = f"--set {one_line(written.strip())}"
         if len(key) > DEEPEST:
             raise UserError(f"{place[:60]}...: {TOO_DEEP}")
         places |= {key[:depth]: place for depth in range(1, len(key) + 1)}
@@ -41,13 +44,7 @@ def _require_text(text: str) -> None:
     try:
         text.encode()
     except UnicodeEncodeError:  # bytes of the command line that are not UTF-8 arrive as surrogates
-        raise UserError(f"--set {_line(text)}: this is not UTF-8 text; write it in UTF-8") from None
-
-
-def _line(text: str) -> str:
-    """Any text as part of one printable line."""
-    text = text.strip()
-    return text if text.isprintable() else text.encode("unicode_escape").decode()
+        raise UserError(f"--set {one_line(text.strip())}: this is not UTF-8 text; write it in UTF-8") from None
 
 
 def _parsed_key(text: str, place: str) -> Key:

@@ -20,6 +20,7 @@ from equipoise.data.files.records import Records, Subset
 from equipoise.data.files.webdataset_classes import NAMES, TEMPLATES
 from equipoise.data.tokenizer import MOST_CONTEXT, CaptionTokenizer
 from equipoise.io.atomic import write_text
+from equipoise.io.folder_lock import only_writer
 from equipoise.io.progress import Progress
 from equipoise.workflows.subject import FilePart
 
@@ -58,13 +59,14 @@ def prepare_data(parts: Mapping[str, FilePart], folder: Path, settings: Prepare)
     """Re-encode each set of files as shards in `folder`, in a folder of its own there if there are several."""
     for name, (source, patterns) in parts.items():
         records = source.records(patterns)
-        with Progress(len(records), f"preparing {name}".rstrip()) as progress:
-            shards = prepare(records, folder / name, settings, progress.update)
-        if isinstance(source, ClassShards):
-            for file, lines in zip((NAMES, TEMPLATES), source.words(patterns), strict=True):
-                write_text(folder / name / file, "\n".join(lines) + "\n")
-        print(f"{len(records):,} records are in {len(shards)} shards (.tar) in {folder / name}")
-        if records.faults or (folder / name / LEFT_OUT).exists():
+        home = folder / name
+        with only_writer(home), Progress(len(records), f"preparing {name}".rstrip()) as progress:
+            shards = prepare(records, home, settings, progress.update)
+            if isinstance(source, ClassShards):
+                for file, lines in zip((NAMES, TEMPLATES), source.words(patterns), strict=True):
+                    write_text(home / file, "\n".join(lines) + "\n")
+        print(f"{len(records):,} records are in {len(shards)} shards (.tar) in {home}")
+        if records.faults or (home / LEFT_OUT).exists():
             print("Some could not be used: `equipoise data check` names them")
 
 

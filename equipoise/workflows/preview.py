@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from equipoise.config import load_run
+from equipoise.io.folder_lock import only_writer
 from equipoise.io.progress import Progress
 from equipoise.types import UserError
 
@@ -31,6 +32,6 @@ def write_data(recipe: str, overrides: Sequence[str], split: str, size: int, per
     from equipoise.data.shard_writer import write_shards
 
     source = load_run(recipe, overrides).run.data.build(split)
-    with Progress(len(source), "writing") as progress:
+    with only_writer(folder), Progress(len(source), "writing") as progress:
         shards = write_shards(source, folder, size, per_shard, lambda done, _: progress.update(done))
     print(f"{len(source):,} pairs are in {len(shards)} shards in {folder}")

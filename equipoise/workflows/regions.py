@@ -15,6 +15,7 @@ from equipoise.detection.features import Describe, ModelFeatures, pixels
 from equipoise.detection.phrases import Phrases
 from equipoise.detection.summary import summarise
 from equipoise.detection.tags import ByCaption, ByVocabulary, Name, by_label
+from equipoise.io.folder_lock import only_writer
 from equipoise.models.folder import WEIGHTS, model_folder
 from equipoise.models.model import Model
 from equipoise.types import UserError
@@ -55,8 +56,9 @@ def find_regions(
             )
         detection = DetectionRequest(detector, describe, _namer(names, words, model, records, settings.most))
         note = {"data": [*patterns], "root": source.root, **_made_by(request)}
-        paths = detect(records, detection, home, note, settings, source.max_bad)
-        summarise(records, home, paths)
+        with only_writer(home):
+            paths = detect(records, detection, home, note, settings, source.max_bad)
+            summarise(records, home, paths)
 
 
 def _detector(request: RegionsRequest, most: int) -> tuple[Detector, tuple[str, ...]]:

@@ -10,9 +10,10 @@ from pathlib import Path
 from equipoise.config import Loaded, load_run, load_stored
 from equipoise.data.keep.readable import readable
 from equipoise.finetuning.comparison import Comparison
+from equipoise.io.folder_lock import locked
 from equipoise.models.folder import CONFIG, step_folders, step_number
 from equipoise.reports.report import REPORT
-from equipoise.training.checkpoint.run_folder import holds_run, locked, require_new, require_same
+from equipoise.training.checkpoint.run_folder import holds_run, require_new, require_same
 from equipoise.training.distributed.agreement import data_facts, require_agreement
 from equipoise.training.distributed.process_group import process_group, set_timeout
 from equipoise.training.distributed.ranks import Ranks

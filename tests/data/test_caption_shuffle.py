@@ -43,6 +43,8 @@ def test_scenes_keep_their_pictures_and_the_truth_is_told():
         if donor != index:
             spoiled += 1
             assert not pair.truth["is_clean"]
+            assert pair.truth["captions_true"] == [False] * len(pair.captions)
+            assert pair.truth["details"] == clean.pair(donor).truth["details"]
             assert (pair.truth["noise"], pair.truth["other"]) == ("shuffled", clean.pair(donor).key)
         else:
             assert pair == clean.pair(index)

@@ -6,11 +6,13 @@ import json
 
 import pytest
 import torch
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 
 from equipoise.data.preprocess import Preprocess
 from equipoise.data.tokenizer import CaptionTokenizer
-from equipoise.encoders.pretrained import TimmImage, TransformersText, sentence_pooling, timm_preprocess
+from equipoise.encoders.timm_image import TimmImage, timm_preprocess
+from equipoise.encoders.transformers_image import TransformersImage
+from equipoise.encoders.transformers_text import TransformersText, sentence_pooling
 from equipoise.types import UserError
 
 
@@ -126,6 +128,74 @@ def test_text_mistakes_are_sentences(transformers, bert_folder, tmp_path):
     (bert_folder[0] / "config.json").write_text("{")
     with pytest.raises(UserError, match="transformers cannot read this"):
         TransformersText.Config(folder).build(9, 12)
+
+
+IMAGE_MODELS = {
+    "resnet": {"embedding_size": 8, "hidden_sizes": [8, 16], "depths": [1, 1], "layer_type": "basic"},
+    "vit": {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32,
+            "image_size": 32, "patch_size": 8},
+    "dinov2_with_registers": {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "image_size": 32,
+                              "patch_size": 8, "num_register_tokens": 3},
+    "swin": {"image_size": 32, "patch_size": 4, "embed_dim": 8, "depths": [1, 1], "num_heads": [2, 2],
+             "window_size": 4},
+}  # fmt: skip
+
+
+def image_folder(transformers, path, kind):
+    torch.manual_seed(0)
+    model = transformers.AutoModel.from_config(transformers.AutoConfig.for_model(kind, **IMAGE_MODELS[kind])).eval()
+    model.save_pretrained(path)
+    return model
+
+
+@pytest.mark.parametrize("kind", IMAGE_MODELS)
+def test_image_features_are_those_of_transformers(transformers, tmp_path, kind):
+    there = image_folder(transformers, tmp_path, kind)
+    colours = {"image_mean": [0.1, 0.2, 0.3], "image_std": [1, 0.5, 2]}
+    (tmp_path / "preprocessor_config.json").write_text(json.dumps(colours))
+    encoder = TransformersImage.Config(str(tmp_path), pretrained=True).build(32).eval()
+    encoder.load_pretrained()
+    images = torch.randn(2, 3, 32, 32)
+    with torch.no_grad():
+        features, theirs = encoder(images), there(pixel_values=images)
+    last = theirs.last_hidden_state
+    expected = last[:, 0] if kind in ("vit", "dinov2_with_registers") else theirs.pooler_output.flatten(1)
+    torch.testing.assert_close(features.classes[:, 0], expected)
+    assert features.tokens.shape[1] == {"resnet": 16, "vit": 16, "dinov2_with_registers": 16, "swin": 16}[kind]
+    assert features.tokens.shape[-1] == encoder.width == features.classes.shape[-1]
+    assert encoder.expects == ((0.1, 0.2, 0.3), (1.0, 0.5, 2.0))
+
+
+def test_a_file_of_float16_keeps_what_it_has_in_float32(transformers, tmp_path):
+    image_folder(transformers, tmp_path, "resnet")
+    weights = load_file(tmp_path / "model.safetensors")
+    variance = next(name for name in weights if name.endswith("running_var"))
+    weights = {name: value.half() if value.ndim > 1 else value for name, value in weights.items()}
+    weights[variance] = torch.full_like(weights[variance], 1e6)  # above what float16 holds
+    save_file(weights, tmp_path / "model.safetensors", {"format": "pt"})
+    encoder = TransformersImage.Config(str(tmp_path), pretrained=True).build(32)
+    encoder.load_pretrained()
+    assert torch.equal(encoder.model.state_dict()[variance], weights[variance])
+
+
+def test_every_weight_of_an_image_encoder_gets_a_gradient(transformers, tmp_path):
+    image_folder(transformers, tmp_path, "vit")
+    encoder = TransformersImage.Config(str(tmp_path)).build(16)  # another size, as nothing was trained
+    encoder(torch.randn(2, 3, 16, 16)).classes.square().sum().backward()
+    lacking = [name for name, value in encoder.named_parameters() if value.grad is None]
+    assert lacking == []
+
+
+def test_image_mistakes_are_sentences(transformers, bert_folder, tmp_path):
+    image_folder(transformers, tmp_path / "vit", "vit")
+    with pytest.raises(UserError, match=r"no image model for 24 x 24 pixels .*preprocess\.size"):
+        TransformersImage.Config(str(tmp_path / "vit"), pretrained=True).build(24)
+    with pytest.raises(UserError, match="no image model"):
+        TransformersImage.Config(str(bert_folder[0])).build(24)
+    with pytest.raises(UserError, match=r"no config\.json there"):
+        TransformersImage.Config(str(tmp_path / "none")).build(24)
+    with pytest.raises(UserError, match="model is empty"):
+        TransformersImage.Config()
 
 
 def test_pooling_is_what_a_sentence_folder_says(tmp_path):

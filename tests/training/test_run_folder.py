@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from equipoise.training.checkpoint.run_folder import LOCK, locked
+from equipoise.io.folder_lock import LOCK, locked, only_writer
 from equipoise.types import UserError
 
 HOLD = """
 import os, sys, time
 from pathlib import Path
-from equipoise.training.checkpoint.run_folder import locked
+from equipoise.io.folder_lock import locked
 with locked(Path(sys.argv[1])):
     if sys.argv[2] == "plain" or os.fork() == 0:  # a child says so, for by then it has let go
         print("held", flush=True)
@@ -69,12 +69,20 @@ def test_a_lock_leaves_nothing_behind(tmp_path):
     assert [path.name for path in tmp_path.iterdir() if path.is_file()] == ["file"]
 
 
+def test_the_only_writer_clears_what_a_killed_one_left(tmp_path):
+    (tmp_path / ".00003.tar.4711.tmp").touch()
+    (tmp_path / "00002.tar").touch()
+    with only_writer(tmp_path), pytest.raises(UserError, match="is in use"), only_writer(tmp_path):
+        pass
+    assert [path.name for path in tmp_path.iterdir()] == ["00002.tar"]
+
+
 def test_one_of_many_gets_it(tmp_path):
     """Processes that come and go at the same time never hold it together."""
     script = """
 import sys, time
 from pathlib import Path
-from equipoise.training.checkpoint.run_folder import locked
+from equipoise.io.folder_lock import locked
 from equipoise.types import UserError
 folder, inside = Path(sys.argv[1]), Path(sys.argv[1]) / "inside"
 for _ in range(300):

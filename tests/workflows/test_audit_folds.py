@@ -9,9 +9,10 @@ import torch
 from equipoise.data.bad_records import BadRecord
 from equipoise.data.features import FeatureFiles
 from equipoise.data.source import Pair
+from equipoise.training.settings import Training
 from equipoise.types import UserError
 from equipoise.workflows.audit.copies import copied_records, held_together
-from equipoise.workflows.audit.folds import folds, require_same_fold
+from equipoise.workflows.audit.folds import LOOKS, _look_every, folds, require_same_fold
 
 
 class Album:
@@ -64,6 +65,11 @@ def test_copies_follow_their_first_record_and_nobody_is_lost():
 
 def test_without_copies_folds_stay_as_they_are(scenes):
     assert held_together(folds(len(scenes), 2, seed=1), scenes) == folds(len(scenes), 2, seed=1)
+
+
+def test_a_judge_is_looked_at_often_enough_to_be_caught_at_its_best():
+    for steps, every, expected in ((600, 500, 600 // LOOKS), (600, 0, 600 // LOOKS), (600, 7, 7), (5, 0, 1)):
+        assert _look_every(Training(steps=steps, evaluate_every=every)) == expected
 
 
 def test_a_judge_of_another_fold_is_refused(tmp_path):

@@ -24,8 +24,14 @@ from equipoise.config import load_run
 from equipoise.data.files.webdataset import Shards
 from equipoise.data.keep.decisions import DECISIONS, KIND, digest_of_table
 from equipoise.data.keep.file import NOTE, TABLE, read_keep
+from equipoise.data.remap import subset
 from equipoise.data.shard_writer import write_shard
+from equipoise.models.folder import step_folders
 from equipoise.reports.curate_page import PAGE
+from equipoise.workflows.audit.folds import folds_of
+from equipoise.workflows.audit.judge import judge, points_of
+from equipoise.workflows.clean.moving_evidence import evidence_of
+from equipoise.workflows.load import load
 
 IMAGES, WIDTH = 200, 16
 
@@ -320,16 +326,21 @@ def online(settings: dict[str, object]) -> list[str]:
 
 
 @pytest.mark.slow
-def test_online_with_one_part_is_the_first_pass(noisy, tmp_path, capsys):
-    """All judging before all training, and each judge at its last step: then the two ways are one."""
-    once = words({"training.evaluate_every": 0})
-    ways = {"first": ["--clean", *words({"clean.rule": "weights"})], "online": online({"clean.every": 1000})}
-    for name, way in ways.items():
-        assert main(["train", "features", *noisy, *once, *way, "--out", str(tmp_path / name)]) == 0
-    first, beside = (parquet.read_table(tmp_path / name / "clean" / TABLE).to_pydict() for name in ways)
-    assert beside["p_right"] == pytest.approx(first["p_right"], abs=1e-6)
-    assert beside["weight"] == beside["p_right"]
-    models = [(tmp_path / name / "model.safetensors").read_bytes() for name in ways]
+def test_online_with_one_part_is_a_first_pass(noisy, tmp_path):
+    """All judging before all training: judges at their last step, and a model trained with the keep file they make."""
+    assert main(["train", "features", *noisy, *online({"clean.every": 1000}), "--out", str(tmp_path / "online")]) == 0
+    place = tmp_path / "online" / "clean"
+    source = load_run("features", noisy[1::2]).run.training_pairs()
+    parts = folds_of(source, 2, 0)
+    judges = [load(step_folders(place / f"fold-{number}-of-2-seed-0")[-1]) for number in (1, 2)]
+    says = [judge(points_of(one, subset(source, part)), one, 0, 0.2) for one, part in zip(judges, parts, strict=True)]
+    right = evidence_of(says, parts).right("auto")
+    table = parquet.read_table(place / TABLE).to_pydict()
+    assert table["p_right"] == pytest.approx(right.tolist(), abs=1e-6)
+    assert table["weight"] == table["p_right"]
+    after = ["--set", f"keep.folder={place}", "--out", str(tmp_path / "after")]
+    assert main(["train", "features", *noisy, *after]) == 0
+    models = [(tmp_path / name / "model.safetensors").read_bytes() for name in ("online", "after")]
     assert models[0] == models[1]
     assert "s of training judges" in (tmp_path / "online" / "report.html").read_text()
 

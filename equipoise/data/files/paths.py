@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from equipoise.io.atomic import replacing
+from equipoise.settings.one_line import one_line
 from equipoise.settings.trust import PIPE, current_trust
 from equipoise.types import UserError
 
@@ -120,5 +121,5 @@ def _require_allowed(url: str) -> None:
 
 def _shown(url: str) -> str:
     """A URL as part of one line."""
-    text = url if url.isprintable() else url.encode("unicode_escape").decode()
+    text = one_line(url)
     return text if len(text) <= 80 else f"{text[:77]}..."

@@ -23,12 +23,14 @@ from equipoise.io.atomic import write_text
 from equipoise.io.json_files import read_json_table
 from equipoise.models.folder import BEST, CHECKPOINTS, step_folders, step_number
 from equipoise.models.model import Model
+from equipoise.training.settings import Training
 from equipoise.types import UserError
 from equipoise.workflows.audit.copies import held_together
 from equipoise.workflows.load import load
 from equipoise.workflows.train_model import train_run
 
 FOLD = "fold.json"  # beside a judge
+LOOKS = 12  # at the fold while a judge is trained, at least
 QUICK = 1000  # pairs of the fold that show during training how far it has come
 
 
@@ -96,13 +98,22 @@ def _named(place: Path, member: int) -> Path:
 def _trained(loaded: Loaded, data: HeldOutData, part: tuple[int, ...], place: Path, member: int) -> Model:
     require_same_fold(place, part)
     seed = loaded.run.seed + 1000 * member
-    run = replace(loaded.run, data=data, shuffle=Shuffle(), keep=Keep(), seed=seed)  # type: ignore[arg-type]
+    every = _look_every(loaded.run.training)
+    training = replace(loaded.run.training, evaluate_every=every)
+    run = replace(loaded.run, data=data, shuffle=Shuffle(), keep=Keep(), training=training, seed=seed)  # type: ignore[arg-type]
     if not _is_trained(place, run.training.steps):
         print(f"Training a judge: {place.name.replace('-', ' ')}", flush=True)
-        _, outcome = train_run(Loaded(run, {**loaded.table, "seed": seed}), place)
+        table = {**loaded.table, "training": {**loaded.table["training"], "evaluate_every": every}, "seed": seed}
+        _, outcome = train_run(Loaded(run, table), place)
         if outcome.signal:
             raise KeyboardInterrupt
     return load(place / CHECKPOINTS / BEST)
+
+
+def _look_every(training: Training) -> int:
+    """Steps between looks at the fold. A judge learns wrong pairs by heart soon after it is at its best, often in the
+    first half of its steps, and only a step that was looked at can be called the best."""
+    return min(training.evaluate_every or training.steps, max(1, training.steps // LOOKS))
 
 
 def require_same_fold(folder: Path, part: tuple[int, ...]) -> None:

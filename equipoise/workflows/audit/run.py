@@ -19,9 +19,10 @@ from equipoise.data.copies.watch import WatchedSource
 from equipoise.data.remap import subset
 from equipoise.data.source import Source, has_features
 from equipoise.io.atomic import write_text
+from equipoise.io.folder_lock import locked
 from equipoise.models.folder import CONFIG
 from equipoise.models.model import Model
-from equipoise.training.checkpoint.run_folder import locked, require_same
+from equipoise.training.checkpoint.run_folder import require_same
 from equipoise.types import UserError
 from equipoise.workflows.audit.folds import folds_of, judges, training_pairs
 from equipoise.workflows.audit.judge import Judgement, judge_together, points_of, pool_of

@@ -28,7 +28,7 @@ from equipoise.data.keep.settings import WEIGHTS, Clean, Keep
 from equipoise.data.keep.source import KeptSource
 from equipoise.data.remap import subset
 from equipoise.data.source import Source
-from equipoise.io.atomic import write_text
+from equipoise.io.atomic import clear_leftovers, write_text
 from equipoise.models.folder import CONFIG, step_folders, step_number
 from equipoise.models.model import Model
 from equipoise.training.distributed.ranks import Ranks
@@ -59,6 +59,7 @@ def train_online(
             "keep.folder"
         )
     require_pyarrow(place / TABLE)
+    clear_leftovers(place)  # of a kill
     write_text(folder / CONFIG, dump(loaded.table))  # so that the run can be resumed while it judges
     pairs, done = JudgedPairs(loaded, place), _steps_done(folder)
     known = stored(place)

@@ -16,9 +16,9 @@ from equipoise.data.keep.records import records
 from equipoise.data.keep.rules import caption_weights, kept_captions, reason
 from equipoise.data.keep.settings import WEIGHTS, Clean
 from equipoise.data.source import Source
+from equipoise.io.folder_lock import locked
 from equipoise.models.model import Model
 from equipoise.reports.curate_page import PAGE
-from equipoise.training.checkpoint.run_folder import locked
 from equipoise.types import UserError
 from equipoise.workflows.audit import Audit, audit_data
 from equipoise.workflows.audit.folds import folds_of, training_pairs

@@ -13,6 +13,7 @@ from equipoise.data.keep.settings import WEIGHTS, Keep
 from equipoise.data.keep.shards import write_kept
 from equipoise.data.shard_writer import require_writer
 from equipoise.data.source import CroppingSource, can_crop
+from equipoise.io.folder_lock import only_writer
 from equipoise.io.progress import Progress
 from equipoise.types import UserError
 from equipoise.workflows.audit.folds import training_pairs
@@ -63,7 +64,7 @@ def write_kept_pairs(run: Run, cleaned: Path, folder: Path) -> str:
 
 def _written(run: Run, source: CroppingSource, folder: Path, note: dict[str, object]) -> list[Path]:
     keys = frozenset(part.caption_key for part in _parts(run) if isinstance(part, Shards) and part.caption_key)
-    with Progress(len(source), "writing shards") as progress:
+    with only_writer(folder), Progress(len(source), "writing shards") as progress:
         return write_kept(source, folder, note, keys, progress=progress.update)
 
 

@@ -28,8 +28,6 @@ def measured(source: Source, owners: np.ndarray, right: np.ndarray, keep: np.nda
 
 
 def _wrong(pair: Pair, count: int) -> np.ndarray:
-    """Bool [count]; the captions of another record are wrong, all of them, whatever was known of the own ones."""
+    """Bool [count]: by the caption where the data knows that, else all or none."""
     own = pair.truth.get(TRUE)
-    if pair.truth.get(CLEAN, True) or own is None or all(own):
-        return np.full(count, not pair.truth.get(CLEAN, True))
-    return ~np.array(own, dtype=bool)
+    return np.full(count, not pair.truth.get(CLEAN, True)) if own is None else ~np.array(own, dtype=bool)

@@ -15,7 +15,10 @@ from pathlib import Path
 
 from equipoise.data.keep.readable import readable
 from equipoise.data.tokenizer import CaptionTokenizer
-from equipoise.encoders.pretrained import TimmImage, TransformersText, import_transformers, timm_preprocess
+from equipoise.encoders.pretrained import import_transformers
+from equipoise.encoders.timm_image import TimmImage, timm_preprocess
+from equipoise.encoders.transformers_text import TransformersText
+from equipoise.io.folder_lock import only_writer
 from equipoise.models.compatibility import require_compatible
 from equipoise.models.folder import WEIGHTS, model_folder
 from equipoise.models.model import Model
@@ -71,7 +74,8 @@ def embed_data(
         "features": "class tokens" if request.before_projection else "as the model gives them",
         "data": about,
     }
-    paths = embed(source, first.images, second.texts, folder, note, settings)
+    with only_writer(folder):
+        paths = embed(source, first.images, second.texts, folder, note, settings)
     print(f"The features of {len(source):,} records are in {len(paths)} files in {folder}")
     return paths
 
