@@ -17,4 +17,4 @@ def add(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     from equipoise.workflows import run_recipe
 
-    return run_recipe("recipe:demo", options.set, options.out, command=options.command)
+    return run_recipe("recipe:demo-noisy", options.set, options.out, command=options.command)

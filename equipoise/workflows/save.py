@@ -28,6 +28,7 @@ from equipoise.training.distributed.dtensors import gather_full
 from equipoise.training.distributed.ranks import Ranks
 from equipoise.training.distributed.sharded_encoding import sharded_encoding
 from equipoise.training.loop import TrainResult
+from equipoise.workflows.clean.baseline import bought
 from equipoise.workflows.clean.summary import cleaning_section
 from equipoise.workflows.finetune_select import SelectedWeights, write_comparison
 
@@ -50,7 +51,7 @@ class RunArtifacts:
     def write(self, folder: Path) -> None:
         """Write the model, the results and the report."""
         run, findings, config = self.loaded.run, self.findings, dump(self.loaded.table)
-        metrics = {f"{name}/{key}": value for name, found in findings.items() for key, value in found.metrics.items()}
+        metrics = dict(self.metrics)
         course = logit_scale_course(self.outcome.records, self.outcome.epoch)
         metrics |= course.metrics() if course else {}
         if self.comparison:
@@ -74,8 +75,13 @@ class RunArtifacts:
             clamp=self.model.temperature.max_scale,
             course=course.sentence(self.outcome.epoch) if course else "",
             comparison=self.comparison,
-            cleaning=cleaning_section(run.keep, self.outcome.seconds),
+            cleaning=cleaning_section(run.keep, self.outcome.seconds, bought(folder, self.metrics)),
         )
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """What the evaluations found, by their name and the metric's."""
+        return {f"{name}/{key}": value for name, found in self.findings.items() for key, value in found.metrics.items()}
 
     def _facts(self) -> dict[str, str]:
         run, model, outcome = self.loaded.run, self.model, self.outcome

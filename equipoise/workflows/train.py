@@ -11,14 +11,18 @@ from equipoise.config import Loaded, load_run, load_stored
 from equipoise.data.keep.readable import readable
 from equipoise.finetuning.comparison import Comparison
 from equipoise.io.folder_lock import locked
+from equipoise.io.tables import make_table, print_tables
 from equipoise.models.folder import CONFIG, step_folders, step_number
+from equipoise.models.model import Model
 from equipoise.reports.report import REPORT
 from equipoise.training.checkpoint.run_folder import holds_run, require_new, require_same
 from equipoise.training.distributed.agreement import data_facts, require_agreement
 from equipoise.training.distributed.process_group import process_group, set_timeout
 from equipoise.training.distributed.ranks import Ranks
+from equipoise.training.loop import TrainResult
 from equipoise.training.memory import explaining_memory
 from equipoise.types import UserError
+from equipoise.workflows.clean.baseline import BASELINE, HEADER, bought, on_all_pairs
 from equipoise.workflows.clean.online import train_online
 from equipoise.workflows.clean.training import with_clean_pairs
 from equipoise.workflows.finetune_select import read_comparison, select_weights
@@ -67,16 +71,19 @@ def _run_training(loaded: Loaded, folder: Path, command: str, resume: bool, rank
             return 0
         start = start or ranks.on_each(lambda: start_of(loaded, folder))
         go_on = f"go on with: equipoise train --resume {folder}"
+        baseline = on_all_pairs(loaded)
         try:
             loaded = with_clean_pairs(loaded, folder, ranks)
-            if online := loaded.run.clean.enabled and loaded.run.clean.online:
-                loaded, model, outcome = train_online(loaded, folder, ranks, start)
         except KeyboardInterrupt:
             ranks.print(f"Stopped while pairs were judged; {go_on}")
             return 128 + signal.SIGINT
-        if not online:
-            model, outcome = train_run(loaded, folder, ranks, start)
-        if outcome.signal:
+        if baseline:
+            ranks.print("Training on all pairs, to compare with")
+            if status := _run_training(baseline, folder / BASELINE, command, True, ranks, start):
+                return status
+            ranks.print("Training on what was kept")
+        loaded, model, outcome = _trained(loaded, folder, ranks, start)
+        if outcome.signal or model is None:
             ranks.print(f"Stopped by {signal.Signals(outcome.signal).name} after step {outcome.step}; {go_on}")
             ranks.barrier()  # for torchrun ends all as soon as one has left
             return 128 + outcome.signal
@@ -92,9 +99,20 @@ def _run_training(loaded: Loaded, folder: Path, command: str, resume: bool, rank
     comparison = selected.comparison if selected else None
     if ranks.is_main:
         print_comparison(comparison) if comparison else print_findings(artifacts.findings)
+        if rows := bought(folder, artifacts.metrics):
+            print_tables(make_table(HEADER, rows, title="what cleaning bought"))
     ranks.print(f"\nThe report is {folder / REPORT}; the model is {folder}")
     require_better(comparison, folder)
     return 0
+
+
+def _trained(
+    loaded: Loaded, folder: Path, ranks: Ranks, start: Start | None
+) -> tuple[Loaded, Model | None, TrainResult]:
+    """Train; with pairs that are judged meanwhile, also the run as its report tells of it."""
+    if loaded.run.clean.enabled and loaded.run.clean.online:
+        return train_online(loaded, folder, ranks, start)
+    return loaded, *train_run(loaded, folder, ranks, start)
 
 
 def folder_for(name: str, out: Path | None, resume: bool = False) -> Path:

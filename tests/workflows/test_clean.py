@@ -169,6 +169,25 @@ def test_one_command_cleans_and_trains_and_reports(noisy, tmp_path, capsys):
     assert "is finished" in capsys.readouterr().out
 
 
+def test_a_run_on_all_pairs_beside_it_says_what_cleaning_bought(noisy, tmp_path, capsys):
+    run = tmp_path / "run"
+    extra = ["--clean", "--set", "clean.baseline=true", "--out", str(run)]
+    assert main(["train", "features", *noisy, *extra]) == 0
+    printed = capsys.readouterr().out
+    kept, all_pairs = (json.loads((place / "metrics.json").read_text()) for place in (run, run / "all-pairs"))
+    key = "retrieval/text_to_image_R@1"
+    assert kept[key] > all_pairs[key]
+    assert load_run(str(run / "all-pairs" / "config.toml"), ()).run.clean.enabled is False
+    for text in (printed, (run / "report.html").read_text()):
+        assert "what was kept" in text
+        assert f"{100 * all_pairs[key]:.1f}%" in text
+        assert f"{100 * kept[key]:.1f}%" in text
+    before = (run / "all-pairs" / "model.safetensors").read_bytes()
+    (run / "report.html").unlink()  # as if it had been stopped at the end
+    assert main(["train", "--resume", str(run)]) == 0
+    assert (run / "all-pairs" / "model.safetensors").read_bytes() == before
+
+
 def test_pairs_count_by_their_probability(cleaned, noisy, tmp_path, capsys):
     folder = tmp_path / "again"
     shutil.copytree(cleaned, folder)

@@ -60,6 +60,7 @@ class Clean:
     online: bool = False  # whether judges train and judge beside the model, instead of before it
     every: int = 1  # epochs of the model between two judgements, where they do
     momentum: float = 0.5  # what stays of the evidence so far at each
+    baseline: bool = False  # whether the run is trained on all pairs too, so that its report says what cleaning bought
 
     def __post_init__(self) -> None:
         _require_probability(self.threshold)

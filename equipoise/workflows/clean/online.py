@@ -15,12 +15,13 @@ numbers alone: a run that is stopped anywhere goes on to the same bits.
 
 from __future__ import annotations
 
+import signal
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
-from equipoise.config import Loaded, Run, dump
+from equipoise.config import Loaded, Run
 from equipoise.data.caption_shuffle import Shuffle
 from equipoise.data.keep.file import TABLE, require_pyarrow
 from equipoise.data.keep.rules import caption_weights
@@ -28,8 +29,8 @@ from equipoise.data.keep.settings import WEIGHTS, Clean, Keep
 from equipoise.data.keep.source import KeptSource
 from equipoise.data.remap import subset
 from equipoise.data.source import Source
-from equipoise.io.atomic import clear_leftovers, write_text
-from equipoise.models.folder import CONFIG, step_folders, step_number
+from equipoise.io.atomic import clear_leftovers
+from equipoise.models.folder import step_folders, step_number
 from equipoise.models.model import Model
 from equipoise.training.distributed.ranks import Ranks
 from equipoise.training.loop import TrainResult
@@ -50,8 +51,9 @@ SHUFFLED = 0.2  # of a judge's check on itself
 
 def train_online(
     loaded: Loaded, folder: Path, ranks: Ranks, start: Start | None = None
-) -> tuple[Loaded, Model, TrainResult]:
-    """Train by a recipe whose pairs are judged meanwhile; also the run as its report tells of it, with a keep file."""
+) -> tuple[Loaded, Model | None, TrainResult]:
+    """Train by a recipe whose pairs are judged meanwhile; also the run as its report tells of it, with a keep file. No
+    model where it was stopped while pairs were judged."""
     place = folder / FOLDER
     if ranks.world > 1:
         raise UserError(
@@ -60,13 +62,15 @@ def train_online(
         )
     require_pyarrow(place / TABLE)
     clear_leftovers(place)  # of a kill
-    write_text(folder / CONFIG, dump(loaded.table))  # so that the run can be resumed while it judges
     pairs, done = JudgedPairs(loaded, place), _steps_done(folder)
     known = stored(place)
     if done and not known:
         raise UserError(f"{place} has lost its online-*.npz, without which the run cannot go on; start it anew")
     for until in pairs.parts(done):
-        known = pairs.judged(until, known)
+        try:
+            known = pairs.judged(until, known)
+        except KeyboardInterrupt:
+            return loaded, None, TrainResult([], _steps_done(folder), 0.0, 0, signal.SIGINT)
         model, outcome = train_run(pairs.weighed(known[1]), folder, ranks, start, until)
         if outcome.signal:
             break

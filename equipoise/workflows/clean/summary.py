@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,10 @@ TRUTH = {
 }
 
 
-def cleaning_section(keep: Keep, training_seconds: float) -> dict[str, Any] | None:
-    """The sentence and the rows of a run's report on its keep file; None where it has none."""
+def cleaning_section(
+    keep: Keep, training_seconds: float, bought: Sequence[tuple[str, str, str]] = ()
+) -> dict[str, Any] | None:
+    """The sentence and the rows of a run's report on its keep file, and what it bought; None where it has none."""
     if not keep.folder:
         return None
     folder = Path(keep.folder)
@@ -33,7 +36,7 @@ def cleaning_section(keep: Keep, training_seconds: float) -> dict[str, Any] | No
         "cost": f"{judging_seconds(folder):.0f} s of training judges, {training_seconds:.0f} s of training the model",
         **{TRUTH[name]: f"{value:.3f}" for name, value in note.get("truth", {}).items() if name in TRUTH},
     }
-    return {"sentence": note.get("finding", ""), "rows": rows}
+    return {"sentence": note.get("finding", ""), "rows": rows, "bought": bought}
 
 
 def judging_seconds(folder: Path) -> float:

@@ -23,7 +23,10 @@ def with_clean_pairs(loaded: Loaded, folder: Path, ranks: Ranks) -> Loaded:
 
     Its settings stay as they were asked for, and are stored first, so that the run can be resumed while it judges.
     """
-    if not loaded.run.clean.enabled or loaded.run.clean.online:
+    if not loaded.run.clean.enabled:
+        return loaded
+    if loaded.run.clean.online:
+        ranks.on_main(lambda: write_text(folder / CONFIG, dump(loaded.table)))
         return loaded
     place = folder / FOLDER
     if not (place / NOTE).is_file():
