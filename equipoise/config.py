@@ -44,8 +44,8 @@ from equipoise.types import UserError
 
 OF_CLASSES = "acc1"  # the metric that chooses the best model of class data
 UNWEIGHTED = (
-    "count in the objective clip with the form cross_entropy and a target without guides; choose these, or the rule "
-    "threshold or share"
+    "do not count in this objective, or in its form, which does not say what they do to it (docs/clean.md); choose "
+    "another, clip for instance, or the rule threshold or share"
 )
 
 __all__ = ["Loaded", "Run", "builtin_recipes", "dump", "load_layers", "load_run", "load_settings", "load_stored"]

@@ -26,10 +26,18 @@ def add(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="suspicious captions on the page for curators (default: 200; 0: no page)",
     )
+    parser.add_argument(
+        "--shards",
+        type=Path,
+        metavar="FOLDER",
+        help="write what is kept as shards too, images as they are; by decisions.json in --out where it is there",
+    )
     add_out(parser, "the folder; the same again goes on with it", required=True)
 
 
 def run(options: argparse.Namespace) -> int:
     from equipoise.workflows.clean import run_clean
 
-    return run_clean(options.data, options.recipe, options.set, options.model, options.out, options.show)
+    return run_clean(
+        options.data, options.recipe, options.set, options.model, options.out, options.show, options.shards
+    )

@@ -74,12 +74,18 @@ def claim(folder: Path, note: str) -> None:
         raise UserError(f"{folder} holds shards of other data or settings (see {file}); choose another folder")
 
 
-def write_shard(path: Path, samples: Iterable[dict[str, Any]]) -> None:
+def require_writer() -> Any:
+    """webdataset's TarWriter; raises UserError where it is not installed."""
     try:
         from webdataset import TarWriter
     except ImportError as error:
         raise UserError("writing shards needs webdataset; install it with: pip install 'equipoise[shards]'") from error
-    with replacing(path) as temporary, temporary.open("wb") as stream, TarWriter(stream, mtime=0.0) as writer:
+    return TarWriter
+
+
+def write_shard(path: Path, samples: Iterable[dict[str, Any]]) -> None:
+    tar_writer = require_writer()
+    with replacing(path) as temporary, temporary.open("wb") as stream, tar_writer(stream, mtime=0.0) as writer:
         for sample in samples:
             writer.write(sample)
 

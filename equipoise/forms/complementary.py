@@ -32,6 +32,7 @@ class Complementary(Form):
     reductions: ClassVar[Mapping[str, Reduction]] = {"cost": SUM}
     normalizer_names: ClassVar[tuple[str, ...]] = ("logits",)
     divisible: ClassVar[bool] = True
+    weighable: ClassVar[bool] = True
 
     def normalizers(self, logits: Tensor, scores: Scores | None) -> Statistics:
         rows, cols = ({"logits": torch.logsumexp(logits, dim)} for dim in (1, 0))

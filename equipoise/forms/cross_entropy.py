@@ -32,6 +32,7 @@ class CrossEntropy(ClosedFormGrad):
     cites: ClassVar[tuple[str, ...]] = ("oord2018cpc", "radford2021clip")
     reductions: ClassVar[Mapping[str, Reduction]] = {"lse": LOG_SUM_EXP, "hit": SUM, "mass": SUM}
     divisible: ClassVar[bool] = True
+    weighable: ClassVar[bool] = True
 
     direction: str = "both"
 
@@ -55,10 +56,14 @@ class CrossEntropy(ClosedFormGrad):
         per_row, per_col = (share / n for share, n in zip(SHARES[self.direction], statistics.shape, strict=True))
         grad = (logits - rows["lse"][:, None]).exp_().mul_(rows["mass"][:, None] * per_row)
         grad += (logits - cols["lse"]).exp_().mul_(cols["mass"] * per_col)
-        if target.by_row is not None:
-            grad.sub_(target.by_row, alpha=per_row)
-        if target.by_col is not None:
-            grad.sub_(target.by_col, alpha=per_col)
+        by_row, by_col = target.by_row, target.by_col
+        if target.weights is not None:  # those of the statistics' masses, too
+            by_row = None if by_row is None else by_row * target.weights[0][:, None]
+            by_col = None if by_col is None else by_col * target.weights[1]
+        if by_row is not None:
+            grad.sub_(by_row, alpha=per_row)
+        if by_col is not None:
+            grad.sub_(by_col, alpha=per_col)
         return grad
 
 

@@ -54,6 +54,7 @@ class Divergence(Form):
     cites: ClassVar[tuple[str, ...]] = ("gao2024softclip",)
     reductions: ClassVar[Mapping[str, Reduction]] = {"cost": SUM}
     divisible: ClassVar[bool] = True
+    weighable: ClassVar[bool] = True
 
     kind: str = "symmetric_kl"
     among: str = "all"

@@ -10,6 +10,9 @@ normalizers before it can use any entry; it names them (`normalizer_names`), and
     for every block:  merge(statistics[rows, cols], partial(logits, target, normalizers[rows, cols]))
     loss = finish(statistics)
 
+Where pairs have weights, a block's sums are multiplied by those of their rows and columns before they are merged
+(`statistics`); every form whose loss is linear in its sums is `weighable`, and says so.
+
 All of them are differentiable, so one block over everything under autograd is the eager path, and the gradient of a
 tile is that of its own few numbers. A form that needs no normalizers may know its gradient (`ClosedFormGrad.grad`):
 
@@ -63,6 +66,8 @@ class Form(ABC):
     tileable: ClassVar[bool] = True  # False: `partial` must see all logits at once, so only eager computes it
     divisible: ClassVar[bool] = False  # whether the loss is a mean over rows, over columns or over both: that of parts
     # of them, each with as large a part of the rows as of the columns, then averages to that of the whole
+    weighable: ClassVar[bool] = False  # whether the loss is linear in the SUM statistics of every row and column, and
+    # `grad`, where there is one, counts them by `target.weights`: then rows and columns may have weights
 
     @property
     def learned_bias(self) -> float | None:
@@ -92,6 +97,17 @@ class Form(ABC):
     def partial(self, logits: Tensor, target: TargetBlock, normalizers: Statistics | None = None) -> Statistics:
         """The statistics of one block of logits [R, C], given the whole matrix's normalizers of its rows and
         columns."""
+
+    def statistics(self, logits: Tensor, target: TargetBlock, normalizers: Statistics | None = None) -> Statistics:
+        """`partial`, with every row and column counted by its weight where the target has any."""
+        found = self.partial(logits, target, normalizers)
+        if target.weights is None:
+            return found
+        rows, cols = (
+            {name: weights * value if self.reductions[name] is SUM else value for name, value in side.items()}
+            for side, weights in zip((found.rows, found.cols), target.weights, strict=True)
+        )
+        return Statistics(rows, cols, found.shape)
 
     @abstractmethod
     def finish(self, statistics: Statistics) -> Tensor:

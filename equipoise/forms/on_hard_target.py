@@ -28,6 +28,10 @@ class OnHardTarget(Form):
     def divisible(self) -> bool:  # type: ignore[override]
         return self.form.divisible
 
+    @property
+    def weighable(self) -> bool:  # type: ignore[override]
+        return self.form.weighable
+
     def partial(self, logits: Tensor, target: TargetBlock, normalizers: Statistics | None = None) -> Statistics:
         return self.form.partial(logits, target.hard)
 

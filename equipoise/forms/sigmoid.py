@@ -6,7 +6,8 @@ Zhai et al. 2023, "Sigmoid Loss for Language Image Pre-Training", Alg. 1.
 
 z [N, M] logits exp(t)·s(u, v); p the target, 1 for a match and 0 otherwise (shares between are allowed); b the bias.
 The paper learns b from -10. Here it is a setting or, if `learned`, starts there as a parameter of the model, which
-`contrast` has added to z already. `cross_entropy` lets the pairs of a row compete; this does not.
+`contrast` has added to z already. `cross_entropy` lets the pairs of a row compete; this does not. Half of each pair's
+cost is its row's and half its column's, so weights m of pairs count (m_i + m_j)/2 of it.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ class Sigmoid(ClosedFormGrad):
     cites: ClassVar[tuple[str, ...]] = ("zhai2023siglip",)
     reductions: ClassVar[Mapping[str, Reduction]] = {"cost": SUM}
     divisible: ClassVar[bool] = True
+    weighable: ClassVar[bool] = True
 
     bias: float = -10.0
     learned: bool = False
@@ -45,8 +47,12 @@ class Sigmoid(ClosedFormGrad):
         return both_ways / (2 * statistics.shape[0])
 
     def grad(self, logits: Tensor, target: TargetBlock, statistics: Statistics) -> Tensor:
-        grad = (logits + self._fixed).sigmoid_()
-        for p in (target.by_row, target.by_col):
+        grad, shares = (logits + self._fixed).sigmoid_(), [target.by_row, target.by_col]
+        if target.weights is not None:
+            each = target.weights[0][:, None], target.weights[1]
+            grad.mul_((each[0] + each[1]) / 2)
+            shares = [p if p is None else p * weights for p, weights in zip(shares, each, strict=True)]
+        for p in shares:
             if p is not None:
                 grad.sub_(p, alpha=0.5)
         return grad.div_(statistics.shape[0])

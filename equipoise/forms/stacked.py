@@ -28,6 +28,10 @@ class StackedForms(Form):
     def divisible(self) -> bool:  # type: ignore[override]
         return all(form.divisible for form in self.forms)
 
+    @property
+    def weighable(self) -> bool:  # type: ignore[override]
+        return all(form.weighable for form in self.forms)
+
     def check(self, target: Target) -> None:
         for form in self.forms:
             form.check(target)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import torch
@@ -21,37 +22,45 @@ from equipoise.ops.triton_support import why_unavailable
 from equipoise.spaces import Euclidean, ProductSphere, Scorer, Sphere
 from equipoise.targets import OneHot, Target
 from equipoise.targets.softened import SoftenedBy
+from equipoise.targets.weighted import WeightedPairs
 
 # Whether a GPU has run and timed them; `auto` leaves alone what has run in Triton's interpreter only.
-MEASURED = {"infonce": True, "euclidean": True, "geodesic": True, "sigmoid": True, "softclip": True}
+MEASURED = {"infonce": True, "euclidean": True, "geodesic": True, "sigmoid": True, "softclip": True, "weighted": False}
 
 
 class Kernel(NamedTuple):
     name: str
     compute: Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]  # rows, cols, log_scale and bias to the loss
+    weighted: bool = False  # whether pairs have weights
 
     @property
     def measured(self) -> bool:
-        return MEASURED[self.name]
+        return MEASURED[self.name] and (not self.weighted or MEASURED["weighted"])
 
 
 def select_kernel(
     points: Tensor, scorer: Scorer, target: Target, form: Form, shards: ShardedColumns | None = None
 ) -> Kernel | str:
     """The kernel of this contrast or, in a few words, why there is none; `shards` if it is sharded over processes."""
-    found = _softclip(points, scorer, target, form) if isinstance(target, SoftenedBy) else _hard(scorer, target, form)
+    weights = target.masses.to(points.device) if isinstance(target, WeightedPairs) else None
+    target = target.target if isinstance(target, WeightedPairs) else target
+    if isinstance(target, SoftenedBy):
+        found = _softclip(points, scorer, target, form, weights)
+    else:
+        found = _hard(scorer, target, form, weights)
     if isinstance(found, str):
         return found
     if shards is not None:
         if not isinstance(form, CrossEntropy) or found.name != "infonce":
             return "only cross_entropy by inner products has a kernel that can be divided among processes"
-        found = Kernel("infonce", lambda u, v, t, _b: fused_infonce_sharded(u, v, t, form, shards))
+        compute = partial(fused_infonce_sharded, form=form, columns=shards, weights=weights)
+        found = Kernel("infonce", lambda u, v, t, _b: compute(u, v, t), found.weighted)
     if points.dtype not in {torch.bfloat16, torch.float32}:
         return f"there are kernels for bfloat16 and float32 points, not for {points.dtype}"
     return why_unavailable(points, smoke_test) or found
 
 
-def _hard(scorer: Scorer, target: Target, form: Form) -> Kernel | str:
+def _hard(scorer: Scorer, target: Target, form: Form, weights: Tensor | None) -> Kernel | str:
     inner = _has_inner_products(scorer)
     known_space = inner or isinstance(scorer, ProductSphere | Euclidean)
     kinds = (
@@ -63,17 +72,18 @@ def _hard(scorer: Scorer, target: Target, form: Form) -> Kernel | str:
     for known, part, given, kernels in kinds:
         if not known:
             return f"the {part} {type(given).__name__} has no kernel yet (there are kernels for {kernels})"
+    weighted = weights is not None
     if isinstance(form, Sigmoid):
-        return Kernel("sigmoid", lambda u, v, t, b: fused_sigmoid(u, v, t, b, form))
+        return Kernel("sigmoid", lambda u, v, t, b: fused_sigmoid(u, v, t, b, form, weights=weights), weighted)
     assert isinstance(form, CrossEntropy)
     if inner:
-        return Kernel("infonce", lambda u, v, t, _b: fused_infonce(u, v, t, form))
+        return Kernel("infonce", lambda u, v, t, _b: fused_infonce(u, v, t, form, weights=weights), weighted)
     if isinstance(scorer, ProductSphere):
-        return Kernel("geodesic", lambda u, v, t, _b: fused_geodesic(u, v, t, form, scorer))
-    return Kernel("euclidean", lambda u, v, t, _b: fused_euclidean(u, v, t, form))
+        return Kernel("geodesic", lambda u, v, t, _b: fused_geodesic(u, v, t, form, scorer, weights=weights), weighted)
+    return Kernel("euclidean", lambda u, v, t, _b: fused_euclidean(u, v, t, form, weights=weights), weighted)
 
 
-def _softclip(points: Tensor, scorer: Scorer, target: SoftenedBy, form: Form) -> Kernel | str:
+def _softclip(points: Tensor, scorer: Scorer, target: SoftenedBy, form: Form, weights: Tensor | None) -> Kernel | str:
     guides = [relation for _, relation in (*target.rows, *target.cols)]
     problems = (
         (not all(_has_inner_products(s) for s in (scorer, *(guide.space for guide in guides))), "of inner products"),
@@ -89,7 +99,8 @@ def _softclip(points: Tensor, scorer: Scorer, target: SoftenedBy, form: Form) ->
         if not has_weights(part):
             what = f"{part.kind} divergence" if isinstance(part, Divergence) else f"form {type(part).__name__}"
             return f"the {what} has no kernel yet with softened targets (there are kernels for kl and symmetric_kl)"
-    return Kernel("softclip", lambda u, v, t, _b: fused_softclip(u, v, t, form, target))
+    compute = partial(fused_softclip, form=form, target=target, weights=weights)
+    return Kernel("softclip", lambda u, v, t, _b: compute(u, v, t), weights is not None)
 
 
 def _has_inner_products(scorer: Scorer) -> bool:

@@ -4,7 +4,7 @@
 
 means, whatever computes it,
 
-    logits = exp(t) * space.similarity(u, v);  form.finish(form.partial(logits, target.block(all rows, all columns)))
+    logits = exp(t) * space.similarity(u, v);  form.finish(form.statistics(logits, target.block(all rows, all columns)))
 
 with b added to the logits where the form learns a bias, and the normalizers of whole rows and columns found first where
 form or target need them. `impl="eager"` does just that under autograd and stores N × M matrices. `impl="tiled"` visits
@@ -65,6 +65,7 @@ def contrast(
     inputs, shards = _Inputs(rows, cols, *scalars), current_shards()
     target = target.sized(len(rows), len(cols)) if shards is None else target_of_batch(shards, rows, cols, target, form)
     form.check(target)
+    _check_weights(form, target)
     _check_devices(rows, target)
     if not form.tileable and impl in {"tiled", "fused"}:
         raise UserError(
@@ -112,7 +113,7 @@ class _Contrast:
         scores = target.scores(*whole, logits)
         normalizers = block_normalizers(form, target, logits, scores)
         block = target_block(target, *whole, logits, scores, normalizers)
-        return form.finish(form.partial(logits, block, normalizers))
+        return form.finish(form.statistics(logits, block, normalizers))
 
     def _tiled(self, inputs: _Inputs, tile: int | None) -> Tensor:
         columns = self.shards or Local(len(inputs.rows), len(inputs.cols))
@@ -148,6 +149,14 @@ def _check(rows: Tensor, cols: Tensor, scorer: Scorer, impl: str) -> None:
     if (rows.dtype, rows.device) != (cols.dtype, cols.device):
         kinds = " and ".join(f"{points.dtype} on {points.device}" for points in (rows, cols))
         raise UserError(f"rows and cols must share dtype and device, not {kinds}")
+
+
+def _check_weights(form: Form, target: Target) -> None:
+    if target.weighted and not form.weighable:
+        raise UserError(
+            f"the form {type(form).__name__} does not say what weights of pairs do to it; set its `weighable`, or "
+            "leave weights out"
+        )
 
 
 def _check_devices(rows: Tensor, target: Target) -> None:

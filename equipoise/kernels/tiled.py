@@ -98,7 +98,7 @@ class _Block:
     def add_statistics(self, r: range, c: range) -> None:
         similarity = self.work.scorer.similarity(self.rows[r.start : r.stop], self.cols[c.start : c.stop])
         logits = self.work.form.shifted(self.scale * similarity.to(self.scale.dtype), self.bias)
-        found = self.work.form.partial(logits, self._target(r, c, logits))
+        found = self.work.form.statistics(logits, self._target(r, c, logits))
         self.work.form.merge(self.statistics.at(r, c), found)
 
     def add_grads(self, r: range, c: range, grads: Sequence[Tensor]) -> None:

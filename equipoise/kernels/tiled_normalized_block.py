@@ -116,7 +116,7 @@ class NormalizedBlock:
     def _partial(
         self, r: range, c: range, logits: Tensor, scores: Scores | None, normalizers: Statistics
     ) -> Statistics:
-        return self.form.partial(
+        return self.form.statistics(
             logits, target_block(self.target, *self._place(r, c), logits, scores, normalizers), normalizers
         )
 

@@ -13,12 +13,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from equipoise.forms import FORMS, CrossEntropy, Form
+from equipoise.forms import FORMS, Form
 from equipoise.kernels import Scoring
 from equipoise.objectives.objective import Objective
 from equipoise.settings.choice import choice
 from equipoise.targets import TARGETS, Target
-from equipoise.targets.weighted import with_pair_weights
+from equipoise.targets.weighted import pair_weights_of, weighted_pairs
 from equipoise.types import Batch, Embeddings, Loss
 
 
@@ -43,7 +43,7 @@ class CLIP(Objective):
 
     @property
     def weighs_pairs(self) -> bool:
-        return type(self) is CLIP and isinstance(self.form, CrossEntropy) and not self.target.guided
+        return type(self) is CLIP and self.form.weighable
 
     @property
     def needs(self) -> tuple[str, ...]:
@@ -54,6 +54,6 @@ class CLIP(Objective):
         return tuple(dict.fromkeys(("image", "text", *self.target.trains)))
 
     def loss(self, embeddings: Embeddings, batch: Batch | None, scoring: Scoring) -> Loss:
-        target = with_pair_weights(scoring.bind(self.target, embeddings, batch), batch)
+        target = weighted_pairs(scoring.bind(self.target, embeddings, batch), pair_weights_of(batch))
         contrastive = scoring.contrast(embeddings.image, embeddings.text, target=target, form=self.form, impl=self.impl)
         return Loss(contrastive, {"contrastive": contrastive})

@@ -12,7 +12,8 @@ Li et al. 2022, "Supervision Exists Everywhere: A Data Efficient Contrastive Lan
 
 The text is the caption with hidden words, as in the authors' code, text_view2 the changed one. nearest(.) is the
 closest text in a queue of 65,536 (heads/text_queue.py); no gradient flows into it, and only images look for texts. A
-term whose weight is 0 asks for nothing. With the readout `code_book` this is DeCLIP+FDT.
+term whose weight is 0 asks for nothing. With the readout `code_book` this is DeCLIP+FDT. Weights of pairs count in
+L_CLIP and L_NN; the other two look at images alone and at texts alone, of which a wrong pairing says nothing.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from equipoise.objectives.self_supervised import simsiam
 from equipoise.settings.bounds import bounded
 from equipoise.settings.choice import choice
 from equipoise.targets import TARGETS, OneHot, Target
+from equipoise.targets.weighted import pair_weights_of, weighted_pairs
 from equipoise.types import Batch, Embeddings, Loss, UserError
 
 TERMS: dict[str, type[Head]] = {
@@ -75,6 +77,10 @@ class DeCLIP(Objective):
         return ("li2022declip", "radford2021clip", eda, *(key for term in self._terms() for key in cited[term]))
 
     @property
+    def weighs_pairs(self) -> bool:
+        return type(self) is DeCLIP and self._clip().weighs_pairs
+
+    @property
     def needs(self) -> tuple[str, ...]:
         of_heads = (role for term in self._terms() for role in TERMS[term].roles)
         return tuple(dict.fromkeys((*self._clip().needs, IMAGE_VIEW2, TEXT_VIEW2, *of_heads)))
@@ -109,7 +115,8 @@ class DeCLIP(Objective):
 
         def nearest(image: Tensor, text: Tensor) -> Tensor:
             form = CrossEntropy(direction="rows")
-            return scoring.contrast(image, text.detach(), target=OneHot(), form=form, impl=self.impl)
+            target = weighted_pairs(OneHot(), pair_weights_of(batch))
+            return scoring.contrast(image, text.detach(), target=target, form=form, impl=self.impl)
 
         terms = {"contrastive": _mean(clip(i, t) for i, t in product(images, texts))}
         if self.simsiam_weight:

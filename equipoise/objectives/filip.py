@@ -41,6 +41,10 @@ class FILIP(Objective):
         return self.target.divisible
 
     @property
+    def weighs_pairs(self) -> bool:
+        return type(self) is FILIP
+
+    @property
     def needs(self) -> tuple[str, ...]:
         return self._one_way("rows").needs
 

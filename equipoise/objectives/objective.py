@@ -47,7 +47,8 @@ class Objective(ABC):
 
     @property
     def weighs_pairs(self) -> bool:
-        """Whether it counts pairs by the weights that a batch brings (`targets/weighted.py`)."""
+        """Whether it counts pairs by the weights that a batch brings (`targets/weighted.py`). A subclass has a formula
+        of its own, and says so itself."""
         return False
 
     @property

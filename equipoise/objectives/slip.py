@@ -6,6 +6,7 @@ Mu et al. 2022, "SLIP: Self-supervision meets Language-Image Pre-training", §3.
 
 The paper has a third view, the one CLIP sees, beside the two that SimCLR compares; here CLIP sees the first of two,
 which saves one of three passes of the image tower. Views are random crops; the paper also changes colours and blurs.
+Weights of pairs count in L_CLIP; SimCLR looks at images alone, of which a wrong caption says nothing.
 """
 
 from __future__ import annotations
@@ -50,6 +51,10 @@ class SLIP(Objective):
     @property
     def learned_bias(self) -> float | None:
         return self.form.learned_bias
+
+    @property
+    def weighs_pairs(self) -> bool:
+        return type(self) is SLIP and self._clip().weighs_pairs
 
     @property
     def needs(self) -> tuple[str, ...]:

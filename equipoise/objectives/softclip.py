@@ -27,6 +27,7 @@ from equipoise.kernels import Scoring
 from equipoise.objectives.objective import Objective
 from equipoise.settings.choice import choice
 from equipoise.targets import GUIDES, HARD_TARGETS, Guide, HardTarget, Softened
+from equipoise.targets.weighted import pair_weights_of, weighted_pairs
 from equipoise.types import Batch, Embeddings, Loss, UserError
 
 
@@ -56,6 +57,10 @@ class SoftCLIP(Objective):
         return self.match.divisible
 
     @property
+    def weighs_pairs(self) -> bool:
+        return type(self) is SoftCLIP
+
+    @property
     def needs(self) -> tuple[str, ...]:
         roles = (role for _, target in self._targets() for role in target.needs)
         return tuple(dict.fromkeys(("image", "text", *roles)))
@@ -67,7 +72,7 @@ class SoftCLIP(Objective):
 
     def loss(self, embeddings: Embeddings, batch: Batch | None, scoring: Scoring) -> Loss:
         def compare(target: Softened, form: Form) -> Tensor:
-            bound = scoring.bind(target, embeddings, batch)
+            bound = weighted_pairs(scoring.bind(target, embeddings, batch), pair_weights_of(batch))
             return scoring.contrast(embeddings.image, embeddings.text, target=bound, form=form, impl=self.impl)
 
         (weight, first), *second = self._targets()

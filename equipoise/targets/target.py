@@ -49,8 +49,14 @@ class TargetBlock:
         logs: tuple[Tensor, Tensor] | None = None,  # instead of both
         scores: Scores | None = None,  # what the shares were made of, for forms that look at negatives alone
         hard: TargetBlock | None = None,  # the block of the target that was softened; None where none was
+        weights: tuple[Tensor, Tensor] | None = None,  # [R] and [C]: how much rows and columns count; None: all alike
     ):
         self._shares, self.logs, self.scores, self._hard = (by_row, by_col), logs, scores, hard
+        self.weights = weights
+
+    def weighed(self, rows: Tensor, cols: Tensor) -> TargetBlock:
+        """The same shares, of rows [R] and columns [C] that count by these weights (`Form.statistics`)."""
+        return TargetBlock(*self._shares, logs=self.logs, scores=self.scores, hard=self._hard, weights=(rows, cols))
 
     @property
     def hard(self) -> TargetBlock:
@@ -83,6 +89,7 @@ class Target(ABC):
     soft: ClassVar[bool] = False  # whether every pair gets a share, however small
     guided: ClassVar[bool] = False  # whether the shares are a softmax of `scores`, and need their sums first
     divisible: ClassVar[bool] = False  # whether `whole` is known for one that was bound to a shard of the batch
+    weighted: ClassVar[bool] = False  # whether its blocks have weights, so that the form must know what to do with them
 
     @property
     def needs(self) -> tuple[str, ...]:

@@ -52,12 +52,14 @@ def train(
     evaluate: Evaluate | None = None,
     resume: bool = False,
     ranks: Ranks | None = None,
+    until: int | None = None,
 ) -> TrainResult:
     """Train `model` in place on `batches` for `settings.steps`; metrics and checkpoints go to `folder`.
 
     With `resume`, the newest checkpoint in `folder` is loaded and the run goes on as if it had never stopped.
     SIGTERM and SIGINT (Ctrl-C) end the run after saving. A loss or gradient that is not finite raises UserError.
     Several `ranks` call this together, each with its share of the batches; the first one writes.
+    A run that is to be looked at on its way stops and saves after step `until`; it goes on by `resume`.
     """
     ranks = ranks or Ranks()
     device = device_of_rank(settings.torch_device(), ranks)
@@ -75,7 +77,7 @@ def train(
     ):
         run = _Run(
             state, settings, evaluate, position, checkpoints, log, progress, interrupt, Throughput(position.seconds),
-            batches,
+            batches, settings.steps if until is None else min(until, settings.steps),
         )  # fmt: skip
         try:
             run.go()
@@ -87,7 +89,7 @@ def train(
             if sentence := lost_worker(error):
                 raise UserError(f"{sentence} ({checkpoints.last()})") from error
             raise
-    if state.average and not interrupt:
+    if state.average and not interrupt and run.until == settings.steps:
         state.average.put_into(model)
     return TrainResult(log.records, position.step, run.clock.seconds(), _epoch(batches, settings), interrupt.signal)
 
@@ -111,12 +113,13 @@ class _Run:
     interrupt: SignalHandler
     clock: Throughput
     batches: Batches
+    until: int  # the step to stop after
     loss: RunningMean = field(default_factory=RunningMean)  # shown; what is logged is the loss of one step
 
     def go(self) -> None:
         self._evaluate_if_due()  # the run may have been stopped before it could
         stream = self.batches.starting_at(self.position.step)
-        while self.position.step < self.settings.steps:
+        while self.position.step < self.until:
             batch = self.interrupt.interruptible(lambda: next(stream, None))
             stopped, clock_says_save = self.interrupt.consensus(self.checkpoints.is_due_by_clock())
             if stopped or batch is None:
@@ -124,7 +127,8 @@ class _Run:
             if clock_says_save and self.position.step:
                 self._save()
             self._step(replace(batch, moment=self._step_info()))
-        if self.interrupt.consensus()[0] and self.position.step:
+        on_its_way = self.position.step == self.until < self.settings.steps
+        if (self.interrupt.consensus()[0] or on_its_way) and self.position.step:
             self._save()
 
     def _step_info(self) -> StepInfo:
@@ -179,7 +183,7 @@ class _Run:
             # a batch may have come that no step was made with
             counted = self.interrupt.ranks.gather_objects(self.batches.bad.before(position.step))
             position.bad_records = tallies_to_json(counted)
-            is_last = bool(self.interrupt) or position.step == self.settings.steps
+            is_last = bool(self.interrupt) or position.step == self.until
             self.checkpoints.save(self.state, position, last_chance=is_last)
 
 

@@ -12,15 +12,18 @@ from equipoise.data.keep.readable import readable
 from equipoise.finetuning.comparison import Comparison, DidNotHelp
 from equipoise.io.tables import make_table, print_tables
 from equipoise.models.folder import CONFIG, step_folders, step_number
+from equipoise.models.model import Model
 from equipoise.reports.report import REPORT
 from equipoise.settings.recipe import read_recipe
 from equipoise.training.checkpoint.run_folder import holds_run, locked_run, require_new, require_same
 from equipoise.training.distributed.agreement import data_facts, require_agreement
 from equipoise.training.distributed.process_group import process_group, set_timeout
 from equipoise.training.distributed.ranks import Ranks
+from equipoise.training.loop import TrainResult
 from equipoise.training.memory import explaining_memory
 from equipoise.types import UserError
 from equipoise.workflows.clean.baseline import BASELINE, HEADER, bought, on_all_pairs
+from equipoise.workflows.clean.online import train_online
 from equipoise.workflows.clean.training import with_clean_pairs
 from equipoise.workflows.finetune_select import read_comparison, select_weights
 from equipoise.workflows.own_files import RECIPE, fitted, own_run
@@ -101,8 +104,8 @@ def _run_training(loaded: Loaded, folder: Path, command: str, resume: bool, rank
             if status := _run_training(baseline, folder / BASELINE, command, True, ranks, start):
                 return status
             ranks.print("Training on what was kept")
-        model, outcome = train_run(loaded, folder, ranks, start)
-        if outcome.signal:
+        loaded, model, outcome = _trained(loaded, folder, ranks, start)
+        if outcome.signal or model is None:
             ranks.print(f"Stopped by {signal.Signals(outcome.signal).name} after step {outcome.step}; {go_on}")
             ranks.barrier()  # for torchrun ends all as soon as one has left
             return 128 + outcome.signal
@@ -123,6 +126,15 @@ def _run_training(loaded: Loaded, folder: Path, command: str, resume: bool, rank
     ranks.print(f"\nThe report is {folder / REPORT}; the model is {folder}")
     require_better(comparison, folder)
     return 0
+
+
+def _trained(
+    loaded: Loaded, folder: Path, ranks: Ranks, start: Start | None
+) -> tuple[Loaded, Model | None, TrainResult]:
+    """Train; with pairs that are judged meanwhile, also the run as its report tells of it."""
+    if loaded.run.clean.enabled and loaded.run.clean.online:
+        return train_online(loaded, folder, ranks, start)
+    return loaded, *train_run(loaded, folder, ranks, start)
 
 
 def folder_for(name: str, out: Path | None, resume: bool = False) -> Path:

@@ -35,10 +35,14 @@ CAPTIONS_FOR_TOKENS = 50_000  # enough to learn a vocabulary from
 
 
 def train_run(
-    loaded: Loaded, folder: Path, ranks: Ranks | None = None, start: Start | None = None
+    loaded: Loaded,
+    folder: Path,
+    ranks: Ranks | None = None,
+    start: Start | None = None,
+    until: int | None = None,
 ) -> tuple[Model, TrainResult]:
     """Train the model of a recipe, from scratch, from `start` or from the newest checkpoint in `folder`, which receives
-    metrics and checkpoints."""
+    metrics and checkpoints; as far as step `until` where it is given."""
     run, ranks = loaded.run, ranks or Ranks()
     device = device_of_rank(run.training.torch_device(), ranks)
     source = run.training_pairs()
@@ -93,6 +97,7 @@ def train_run(
         evaluate=lambda model: validate(model, validation, run.evaluation),
         resume=bool(checkpoints),
         ranks=ranks,
+        until=until,
     )
     return model, outcome
 

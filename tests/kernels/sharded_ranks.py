@@ -23,6 +23,7 @@ from equipoise.kernels.sharding.context import sharded_batch
 from equipoise.kernels.sharding.gather import gather_points
 from equipoise.spaces import Sphere
 from equipoise.targets import OneHot
+from equipoise.targets.weighted import WeightedPairs
 from equipoise.training.distributed.process_group import process_group
 from equipoise.types import Embeddings
 
@@ -36,6 +37,12 @@ MORE = (("one_hot", "cross_entropy"), ("softened", "symmetric_kl"))
 ELSEWHERE = [(name, *case) for name in NAMES[1:] for case in MORE]
 WAYS = {"ring": [*SOFT, *HARD], "gathered": [*SOFT[::3], *HARD[::3], *ELSEWHERE]}
 CASES = [(way, *case) for way, cases in WAYS.items() for case in cases]
+WEIGHED = [
+    ("ring", "sphere", "one_hot", "cross_entropy"),
+    ("gathered", "sphere", "one_hot", "sigmoid"),
+    ("ring", *SOFT[1]),
+]
+WEIGHTS = torch.tensor([0.9, 0.0, 0.4, 1.0, 0.25, 0.6, 0.1], dtype=torch.float64)
 EACH, DIM, TILE = 256, 64, 32  # pairs of every rank, where memory is measured
 
 
@@ -53,20 +60,22 @@ def loss_and_grads(tensors: list[Tensor], t: Tensor, n: slice | None, **kwargs) 
     if kwargs.pop("gaps", False):  # one sample of the second rank has no regions, and the guide knows nothing of it
         batch = replace(batch, side={**batch.side, HAS + "regions": torch.arange(len(batch)) != SIZES[0]})
     batch = batch if n is None else batch.map(lambda x: x[n])
-    space, target = kwargs["space"], kwargs.pop("target")
+    weighted, space, target = kwargs.pop("weighted", False), kwargs["space"], kwargs.pop("target")
     target = target.bind(Embeddings(u, v, r, a), batch, log_scale=t, space=space)
+    target = WeightedPairs(target, WEIGHTS if n is None else WEIGHTS[n]) if weighted else target
     loss = contrast(u, v, log_scale=t, target=target, **kwargs)
     grads = torch.autograd.grad(2.5 * loss, leaves, allow_unused=True)  # 2.5: the upstream gradient must be used
     return [loss.detach(), *(g for g in grads if g is not None)]
 
 
-def difference(way: str, space: str, target: str, form: str, gaps: bool = False) -> float:
+def difference(way: str, space: str, target: str, form: str, gaps: bool = False, weighted: bool = False) -> float:
     """The largest difference between what this rank finds of its part and what is true of the whole."""
     mine = own_part()
     tensors, t = [points(space, sum(SIZES), seed) for seed in range(1, 5)], torch.tensor(1.3, dtype=torch.float64)
-    whole = loss_and_grads(tensors, t, None, impl="eager", gaps=gaps, **parts(space, target, form))
+    more = {"gaps": gaps, "weighted": weighted, **parts(space, target, form)}
+    whole = loss_and_grads(tensors, t, None, impl="eager", **more)
     with sharded_batch(way, mine.stop - mine.start):
-        found = loss_and_grads(tensors, t, mine, impl="tiled", tile=2, gaps=gaps, **parts(space, target, form))
+        found = loss_and_grads(tensors, t, mine, impl="tiled", tile=2, **more)
     of_points = [len(SIZES) * g[mine] for g in whole[1:-1]]
     return furthest(found, [whole[0], *of_points, whole[-1]])
 
@@ -86,11 +95,11 @@ def difference_of_bias(way: str) -> float:
     return furthest([found], [grad(u.requires_grad_(), v)])
 
 
-def difference_of_fused(way: str) -> float:
+def difference_of_fused(way: str, weighted: bool = False) -> float:
     """As `difference`, of the Triton kernels, in float32: those of one process beside those of three."""
     mine, t = own_part(), torch.tensor(1.3)
     points_of = [points("sphere", sum(SIZES), seed).float() for seed in range(1, 5)]
-    kwargs = {"space": Sphere(8), "form": CrossEntropy(), "impl": "fused"}
+    kwargs = {"space": Sphere(8), "form": CrossEntropy(), "impl": "fused", "weighted": weighted}
     whole = loss_and_grads(points_of, t, None, target=OneHot(), **kwargs)
     with sharded_batch(way, mine.stop - mine.start):
         found = loss_and_grads(points_of, t, mine, target=OneHot(), **kwargs)
@@ -124,9 +133,11 @@ if __name__ == "__main__":
     with process_group() as ranks:
         found = {"-".join(case): difference(*case) for case in CASES}
         found |= {f"{way}-bias": difference_of_bias(way) for way in ("ring", "gathered")}
+        found |= {f"weighted-{case[-1]}": difference(*case, weighted=True) for case in WEIGHED}
         found["gaps"] = difference("ring", *SOFT[1], gaps=True)
         if find_spec("triton"):
             found |= {f"{way}-fused": difference_of_fused(way) for way in ("ring", "gathered")}
+            found["weighted-fused"] = difference_of_fused("ring", weighted=True)
         peaks = {way: peak(way) for way in ("ring", "gathered", "everything")}
         told = json.dumps({"differences": found, "peaks": peaks})
         (Path(sys.argv[1]) / f"{ranks.rank}.json").write_text(told)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from sharded_ranks import CASES, DIM, EACH
+from sharded_ranks import CASES, DIM, EACH, WEIGHED
 from started_once import once, run_ranks
 from test_contrast import made
 
@@ -28,14 +28,19 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, dict[str, 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("case", ["-".join(case) for case in CASES] + ["ring-bias", "gathered-bias", "gaps"])
+@pytest.mark.parametrize(
+    "case",
+    ["-".join(case) for case in CASES]
+    + ["ring-bias", "gathered-bias", "gaps"]
+    + [f"weighted-{case[-1]}" for case in WEIGHED],
+)
 def test_three_ranks_give_what_one_gives(case, found):
     """The loss, and the gradients of both points, of guides, temperature and bias, in float64."""
     assert max(rank["differences"][case] for rank in found) < 1e-12
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("way", ["ring", "gathered"])
+@pytest.mark.parametrize("way", ["ring", "gathered", "weighted"])
 def test_kernels_of_three_ranks_give_what_those_of_one_give(way, found):
     pytest.importorskip("triton", reason="Triton is not installed: the fused kernels are NOT tested")
     assert max(rank["differences"][f"{way}-fused"] for rank in found) < 2e-6

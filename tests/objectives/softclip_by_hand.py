@@ -46,22 +46,32 @@ def js(p: Sequence[float], q: Sequence[float]) -> float:
 DIVERGENCES = {"kl": kl, "symmetric_kl": symmetric, "js": js}
 
 
-def mean_divergence(kind: str, wanted: Matrix, found: Matrix) -> float:
-    return sum(DIVERGENCES[kind](p, q) for p, q in zip(wanted, found, strict=True)) / len(wanted)
+def mean_divergence(kind: str, wanted: Matrix, found: Matrix, weights: Sequence[float]) -> float:
+    costs = (w * DIVERGENCES[kind](p, q) for w, p, q in zip(weights, wanted, found, strict=True))
+    return sum(costs) / sum(weights)
 
 
-def clip_loss(u: Tensor, v: Tensor, scale: float) -> float:
+def clip_loss(u: Tensor, v: Tensor, scale: float, weights: Sequence[float]) -> float:
     """Eq. 3, 4."""
     both = (probabilities(u, v, scale), probabilities(v, u, scale))
-    return sum(-math.log(p[i][i]) for p in both for i in range(len(u))) / (2 * len(u))
+    return sum(-weights[i] * math.log(p[i][i]) for p in both for i in range(len(u))) / (2 * sum(weights))
 
 
 def softclip(
-    u: Tensor, v: Tensor, r: Tensor, a: Tensor, *, scale: float, beta: float, kind: str = "symmetric_kl"
+    u: Tensor,
+    v: Tensor,
+    r: Tensor,
+    a: Tensor,
+    *,
+    scale: float,
+    beta: float,
+    kind: str = "symmetric_kl",
+    weights: Sequence[float] | None = None,
 ) -> dict[str, float]:
-    """The terms of Eq. 16."""
+    """The terms of Eq. 16; pairs may count by weights."""
+    weights = weights or [1.0] * len(u)
     towards = (softened(probabilities(x, x, scale), beta) for x in (r, a))
     pairs = list(zip(towards, (probabilities(u, v, scale), probabilities(v, u, scale)), strict=True))
-    soft = [mean_divergence(kind, p, q) for p, q in pairs]  # 10, 11
-    relation = [mean_divergence(kind, negatives(p), negatives(q)) for p, q in pairs]  # 13, 14
-    return {"soft": sum(soft) / 2, "relation": sum(relation) / 2, "contrastive": clip_loss(u, v, scale)}
+    soft = [mean_divergence(kind, p, q, weights) for p, q in pairs]  # 10, 11
+    relation = [mean_divergence(kind, negatives(p), negatives(q), weights) for p, q in pairs]  # 13, 14
+    return {"soft": sum(soft) / 2, "relation": sum(relation) / 2, "contrastive": clip_loss(u, v, scale, weights)}

@@ -128,6 +128,7 @@ class SmallRun:
         in_data: Mapping[int, Event] = NEVER,
         in_evaluation: Event = _nothing,
         resume: bool = False,
+        until: int | None = None,
     ) -> TrainResult:
         """Train, while things happen in the middle of steps, of waiting for their data, and of every evaluation."""
         run = self.loaded.run
@@ -157,7 +158,7 @@ class SmallRun:
         config = dump(self.loaded.table)
         return train(
             self.model, objective, batches, run.training, folder=self.folder, config=config, evaluate=evaluate,
-            resume=resume, ranks=self.ranks,
+            resume=resume, ranks=self.ranks, until=until,
         )  # fmt: skip
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,7 @@ from started_once import once, run_ranks
 from equipoise.models.model import Model
 from equipoise.models.prompts import Prompts
 from equipoise.spaces import TokenSets
+from equipoise.targets.weighted import PAIR_WEIGHT
 from equipoise.training.ema import EMA
 from equipoise.training.settings import Training
 from equipoise.training.step import Step
@@ -70,6 +72,9 @@ CASES = [
     ("clip", "fsdp", 0, "eager", "prompts"),
     ("unmix", "ddp", 0, "tiled", "product_sphere-inner"),
     ("unmix", "fsdp", 4, "eager", "sphere"),
+    ("softclip", "ddp", 4, "tiled", "weighted"),  # pairs that count by weights: the mean of all ranks' makes one
+    ("mixed_fixed", "ddp", 2, "tiled", "weighted"),
+    ("imix", "fsdp", 0, "eager", "weighted"),
 ]
 DIVIDED = [  # each rank compares its own images with the texts of both
     ("clip", "ddp", 0, "tiled", "sphere", "ring"),
@@ -82,6 +87,8 @@ DIVIDED = [  # each rank compares its own images with the texts of both
     ("siglip", "fsdp", 0, "tiled", "siglip", "ring"),
     ("momentum", "ddp", 2, "tiled", "sphere", "ring"),
     ("filip", "ddp", 2, "tiled", "token_set", "gathered"),
+    ("clip", "ddp", 4, "tiled", "weighted", "ring"),
+    ("softclip", "fsdp", 0, "tiled", "weighted", "gathered"),
 ]
 WITH_EXCHANGE = [*((*case, "everything") for case in CASES), *DIVIDED]
 
@@ -96,6 +103,8 @@ def model_of(space: str) -> Model:
         return small_model(prompts=Prompts.Config(2, 2))
     if space == "code_book":
         return small_model(readout="code_book")
+    if space == "weighted":
+        return small_model()
     named = {"multi": small_multi, "resnet": small_resnet_model, "swin": small_swin_model}
     return named[space]() if space in named else small_model(space_named(space, 16))
 
@@ -105,7 +114,11 @@ def name_of(case: tuple[str | int, ...]) -> str:
 
 
 def batch_of(space: str, seed: int) -> Batch:
-    return random_batch(12, seed, size=32 if space == "resnet" else 16)
+    batch = random_batch(12, seed, size=32 if space == "resnet" else 16)
+    if space != "weighted":
+        return batch
+    weights = torch.rand(12, generator=torch.Generator().manual_seed(seed))
+    return replace(batch, side={**batch.side, PAIR_WEIGHT: weights})
 
 
 def one_rank(objective: str, space: str, steps: int = 3) -> tuple[list[float], dict[str, torch.Tensor]]:

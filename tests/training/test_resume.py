@@ -56,6 +56,16 @@ def test_stopped_at_a_step_and_resumed(undisturbed, tmp_path, step, number):
     assert_same(run, undisturbed)
 
 
+def test_a_run_in_parts_is_the_run_in_one(undisturbed, tmp_path):
+    """Also where a part ends with a step that is saved anyway (4) and beyond the last (20)."""
+    run = small_run(tmp_path / "run")
+    for until, resume in ((3, False), (4, True), (4, True), (20, True)):
+        outcome = run.go(resume=resume, until=until)
+        assert (outcome.step, outcome.signal) == (min(until, 8), 0)
+        assert step_number(step_folders(run.folder)[-1]) == min(until, 8)
+    assert_same(run, undisturbed)
+
+
 @pytest.mark.parametrize("step", [1, 2, 4, 5])
 def test_stopped_while_waiting_for_data(undisturbed, tmp_path, step):
     run = small_run(tmp_path / "run")

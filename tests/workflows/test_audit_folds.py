@@ -13,7 +13,7 @@ from equipoise.data.source import Pair
 from equipoise.training.settings import Training
 from equipoise.types import UserError
 from equipoise.workflows.audit.copies import copied_records, held_together, joined
-from equipoise.workflows.audit.folds import LOOKS, _look_every, _require_same_fold, folds, folds_of
+from equipoise.workflows.audit.folds import LOOKS, _look_every, folds, folds_of, require_same_fold
 
 
 class Album:
@@ -96,7 +96,7 @@ def test_a_judge_is_looked_at_often_enough_to_be_caught_at_its_best():
 
 
 def test_a_judge_of_another_fold_is_refused(tmp_path):
-    _require_same_fold(tmp_path, (0, 2))
-    _require_same_fold(tmp_path, (0, 2))
+    require_same_fold(tmp_path, (0, 2))
+    require_same_fold(tmp_path, (0, 2))
     with pytest.raises(UserError, match="another fold"):
-        _require_same_fold(tmp_path, (0, 3))
+        require_same_fold(tmp_path, (0, 3))

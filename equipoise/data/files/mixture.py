@@ -81,11 +81,17 @@ class Mixture:
         counts = np.bincount(self._source, minlength=len(self.sources))
         return dict(zip(self.names, (counts / len(self)).tolist(), strict=True))
 
+    def origin(self, index: int) -> tuple[Pictures, int]:
+        """The part that a record is of, and its number there."""
+        return self.sources[self._source[index]], int(self._record[index])
+
     def pair(self, index: int) -> Pair:
-        return self.sources[self._source[index]].pair(int(self._record[index]))
+        source, record = self.origin(index)
+        return source.pair(record)
 
     def open(self, index: int) -> Record:
-        return self.sources[self._source[index]].open(int(self._record[index]))
+        source, record = self.origin(index)
+        return source.open(record)
 
     def picture_digest(self, index: int) -> bytes:
         return self.sources[self._source[index]].picture_digest(int(self._record[index]))

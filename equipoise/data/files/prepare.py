@@ -76,17 +76,22 @@ def _samples(records: Records, indices: range, settings: Prepare, left_out: Path
         except BadRecord as error:
             faults.append(error.fault)
             continue
-        key = _entry_name(records.key(index))
+        key = entry_name(records.key(index))
         key = f"{key}-{index}" if key in seen else key
         seen.add(key)
         yield {"__key__": key, "jpg": data, **records.side_files(index)}
-    _add_faults(left_out, faults)  # before the shard gets its name: once it has, nobody looks here again
+    add_faults(left_out, faults)  # before the shard gets its name: once it has, nobody looks here again
 
 
-def _entry_name(key: str) -> str:
+def entry_name(key: str) -> str:
     """A name without folders and dots, which would end it."""
-    stem = key.rpartition(".")[0] if key.lower().endswith(IMAGES) else key
-    return re.sub(r"[^\w-]+", "_", stem)
+    return re.sub(r"[^\w-]+", "_", without_ending(key))
+
+
+def without_ending(key: str) -> str:
+    """A key without the ending of a picture, which the keys of tables and folders have."""
+    stem, dot, ending = key.rpartition(".")
+    return stem if dot and ending.lower() in IMAGES else key
 
 
 def _note(records: Records, settings: Prepare) -> str:
@@ -97,7 +102,8 @@ def _note(records: Records, settings: Prepare) -> str:
     return json.dumps({"records": len(records), **vars(settings), "first and last": ends}, indent=2) + "\n"
 
 
-def _add_faults(path: Path, faults: list[Fault]) -> None:
+def add_faults(path: Path, faults: list[Fault]) -> None:
+    """Name records that were left out, beside those that were before."""
     if faults:
         known = read_json_table(path) if path.exists() else {}
         known |= {fault.place: fault.reason for fault in faults}

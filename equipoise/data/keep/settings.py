@@ -70,18 +70,24 @@ class Clean:
     rule: Rule = "threshold"
     threshold: float = 0.5
     share: float = 0.0  # of captions that the rule share drops; 0: as many as the judges read to be wrong
+    online: bool = False  # whether judges train and judge beside the model, instead of before it
+    every: int = 1  # epochs of the model between two judgements, where they do
+    momentum: float = 0.5  # what stays of the evidence so far at each
     baseline: bool = False  # whether the run is trained on all pairs too, so that its report says what cleaning bought
 
     def __post_init__(self) -> None:
         _require_probability(self.threshold)
         if not 0 <= self.share < 1:
             raise UserError(f"share is {self.share}; give the part of captions to drop, from 0 to below 1")
-        for name, least in (("folds", 2), ("judges", 1), ("steps", 0), ("seed", 0)):
+        for name, least in (("folds", 2), ("judges", 1), ("steps", 0), ("seed", 0), ("every", 1)):
             if getattr(self, name) < least:
                 raise UserError(f"{name} must be at least {least}, not {getattr(self, name)}")
         if self.rounds not in (1, 2):
             raise UserError(f"rounds must be 1 or 2, not {self.rounds}")
+        if not 0 <= self.momentum < 1:
+            raise UserError(f"momentum must be from 0 to below 1, not {self.momentum}")
         self._require_sense()
+        self._require_online()
 
     def _require_sense(self) -> None:
         """Raises UserError for evidence with settings that it cannot go with."""
@@ -97,6 +103,16 @@ class Clean:
                 "evidence co_teaching is two judges that choose pairs for each other's next round; set clean.judges "
                 "and clean.rounds to 2"
             )
+
+    def _require_online(self) -> None:
+        """Raise UserError for what pairs that are judged while a model trains cannot have."""
+        one_way = {"rule": "weights", "rounds": 1, "judges": 1, "seen": False, "evidence": "ratio"}
+        for name, value in one_way.items():
+            if self.online and getattr(self, name) != value:
+                raise UserError(
+                    f"online weighs pairs by judges of their own, each anew; set clean.{name} to {value}, not "
+                    f"{getattr(self, name)}"
+                )
 
     @property
     def cites(self) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from equipoise.forms import CrossEntropy
 from equipoise.forms.cross_entropy import SHARES
-from equipoise.kernels.triton.infonce import FusedInfoNCE
+from equipoise.kernels.triton.infonce import FusedInfoNCE, both_sides
 from equipoise.kernels.triton.launch_config import PLAN, Plan, Tile
 from equipoise.kernels.triton.recompute import recomputed
 
@@ -25,10 +25,16 @@ GRADIENT_TILE = Tile(warps=8)  # with four warps numbers would not fit the regis
 
 
 def fused_euclidean(
-    rows: Tensor, cols: Tensor, log_scale: Tensor, form: CrossEntropy, plan: Plan | None = None
+    rows: Tensor,
+    cols: Tensor,
+    log_scale: Tensor,
+    form: CrossEntropy,
+    plan: Plan | None = None,
+    weights: Tensor | None = None,
 ) -> Tensor:
     """The loss, float32, of points whose similarity is minus their Euclidean distance."""
-    work = partial(FusedEuclidean, shares=SHARES[form.direction], plan=plan or plan_for(rows.dtype))
+    plan, shares = plan or plan_for(rows.dtype), SHARES[form.direction]
+    work = partial(FusedEuclidean, shares=shares, plan=plan, weights=both_sides(weights))
     return recomputed(work, rows, cols, log_scale)
 
 
@@ -38,11 +44,11 @@ def plan_for(dtype: torch.dtype) -> Plan:
 
 
 class FusedEuclidean(FusedInfoNCE):
-    def __init__(self, rows: Tensor, cols: Tensor, log_scale: Tensor, shares: tuple[float, float], plan: Plan):
+    def __init__(self, rows: Tensor, cols: Tensor, log_scale: Tensor, **settings: Any):
         centred = rows.dtype == torch.float32  # pairs of halves keep 17 bits: better of differences than of places
         self.centre = cols.mean(0) if centred else cols.new_zeros(())
         points = (rows - self.centre, cols - self.centre) if centred else (rows, cols)
-        super().__init__(*points, log_scale, shares, plan)
+        super().__init__(*points, log_scale, **settings)
         self.squares = tuple(torch.linalg.vector_norm(x, dim=1, dtype=torch.float32).square_() for x in points)
         self.points = rows, cols
 
@@ -60,7 +66,7 @@ class FusedEuclidean(FusedInfoNCE):
         along = self._numbers(tiles[1], len(r)), self._numbers(tiles[0], len(c))
         parts = self._numbers(tiles[0] * tiles[1])
         sides = known[0][r.start : r.stop], known[1][c.start : c.stop]
-        place = stored.stride(1), r.start, c.start, self._match()
+        place = stored.stride(1), r.start, c.start, known[2][r.start : r.stop]
         self._launch("gradient", tile, r, c, buffer, *sides, stored[0], stored[-1], *along, parts, *place)
         for total, part, numbers in zip(self.along, along, (r, c), strict=True):
             total[numbers.start : numbers.stop] += part.sum(0)

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from equipoise.forms import CrossEntropy
 from equipoise.forms.cross_entropy import SHARES
-from equipoise.kernels.triton.infonce import FusedInfoNCE
+from equipoise.kernels.triton.infonce import FusedInfoNCE, both_sides
 from equipoise.kernels.triton.launch_config import PLAN, Plan, Tile
 from equipoise.kernels.triton.matmul import add_batched
 from equipoise.kernels.triton.recompute import recomputed
@@ -33,11 +33,18 @@ AT_ONCE = 8192  # points that are widened to float32 together
 
 
 def fused_geodesic(
-    rows: Tensor, cols: Tensor, log_scale: Tensor, form: CrossEntropy, space: ProductSphere, plan: Plan | None = None
+    rows: Tensor,
+    cols: Tensor,
+    log_scale: Tensor,
+    form: CrossEntropy,
+    space: ProductSphere,
+    plan: Plan | None = None,
+    weights: Tensor | None = None,
 ) -> Tensor:
     """The loss, float32, of points whose similarity is minus their geodesic distance in `space`."""
     plan = plan or plan_for(space, rows.dtype)
-    work = partial(FusedGeodesic, shares=SHARES[form.direction], plan=plan, space=space)
+    shares = SHARES[form.direction]
+    work = partial(FusedGeodesic, space=space, shares=shares, plan=plan, weights=both_sides(weights))
     return recomputed(work, rows, cols, log_scale)
 
 
@@ -48,17 +55,9 @@ def plan_for(space: ProductSphere, dtype: torch.dtype) -> Plan:
 
 
 class FusedGeodesic(FusedInfoNCE):
-    def __init__(
-        self,
-        rows: Tensor,
-        cols: Tensor,
-        log_scale: Tensor,
-        shares: tuple[float, float],
-        plan: Plan,
-        space: ProductSphere,
-    ):
+    def __init__(self, rows: Tensor, cols: Tensor, log_scale: Tensor, space: ProductSphere, **settings: Any):
         self.space, self.spheres = space, space.factors
-        super().__init__(rows, cols, log_scale, shares, plan)
+        super().__init__(rows, cols, log_scale, **settings)
         self.rows, self.cols = (self._halves_by_sphere(x) for x in (rows, cols))
         self.inverses = self._inverses(rows), self._inverses(cols)
 
@@ -81,7 +80,7 @@ class FusedGeodesic(FusedInfoNCE):
         tile, w = self.plan.gradient, self._whole_rows(stored, r, c)
         parts = self._numbers(-(-len(r) // tile.rows) * -(-len(c) // tile.cols))
         sides = known[0][r.start : r.stop], known[1][c.start : c.stop]
-        place = w[0].stride(1), r.start, c.start, self._match()
+        place = w[0].stride(1), r.start, c.start, known[2][r.start : r.stop]
         self._launch("gradient", tile, r, c, buffer, *sides, w[0], w[-1], parts, *place)
         return parts.sum()[None]
 

@@ -7,6 +7,8 @@
 g is rounded to bfloat16 for the last two products, after the probability of a match and its target have been
 subtracted, so a pair that is nearly learned keeps its digits. float32 points are products of three
 (`infonce_kernels.py`), and so are their gradients. Sums are float32 throughout, and always in the same order.
+Where pairs have weights m (`targets/weighted.py`), a log-sum counts m times in the loss, and so does its match; g takes
+them from the same few numbers per row and per column.
 """
 
 from __future__ import annotations
@@ -28,14 +30,27 @@ from equipoise.kernels.triton.recompute import recomputed
 from equipoise.ops.split_bf16 import split_bf16
 
 LOG2_E = 1 / math.log(2)
+Sides = tuple[Tensor, Tensor]  # of rows and of columns
 
 
 def fused_infonce(
-    rows: Tensor, cols: Tensor, log_scale: Tensor, form: CrossEntropy, plan: Plan | None = None
+    rows: Tensor,
+    cols: Tensor,
+    log_scale: Tensor,
+    form: CrossEntropy,
+    plan: Plan | None = None,
+    weights: Tensor | None = None,
 ) -> Tensor:
-    """The loss, float32, of points whose similarity is the inner product and whose row i matches column i."""
+    """The loss, float32, of points whose similarity is the inner product and whose row i matches column i; `weights`
+    [N]: how often each pair counts, 1 on average."""
     plan = plan or (PLAN if rows.dtype == torch.bfloat16 else PLAN.split())
-    return recomputed(partial(FusedInfoNCE, shares=SHARES[form.direction], plan=plan), rows, cols, log_scale)
+    work = partial(FusedInfoNCE, shares=SHARES[form.direction], plan=plan, weights=both_sides(weights))
+    return recomputed(work, rows, cols, log_scale)
+
+
+def both_sides(weights: Tensor | None) -> Sides | None:
+    """Weights of pairs as those of rows and of columns."""
+    return None if weights is None else (weights.float(), weights.float())
 
 
 def smoke_test(device: torch.device) -> None:
@@ -49,8 +64,16 @@ def smoke_test(device: torch.device) -> None:
 class FusedInfoNCE:
     """One contrast: its points, and how it is cut. Sums are log2-sums of powers of two until the loss is computed."""
 
-    def __init__(self, rows: Tensor, cols: Tensor, log_scale: Tensor, shares: tuple[float, float], plan: Plan):
-        self.points, self.plan, self.shares = (rows, cols), plan, shares
+    def __init__(
+        self,
+        rows: Tensor,
+        cols: Tensor,
+        log_scale: Tensor,
+        shares: tuple[float, float],
+        plan: Plan,
+        weights: Sides | None = None,
+    ):
+        self.points, self.plan, self.shares, self.weights = (rows, cols), plan, shares, weights
         self.rows, self.cols = split_bf16(rows), split_bf16(cols)
         self.products = 1 if rows.dtype == torch.bfloat16 else 3
         self.n, self.m, self.d = len(rows), len(cols), rows.shape[1]
@@ -60,9 +83,11 @@ class FusedInfoNCE:
 
     def loss(self, *sums: Tensor) -> Tensor:
         hits = self.paired() * self.scale
-        directions = zip(self.shares, sums, strict=True)
-        costs = [share * (side[: self.matches] / LOG2_E - hits).sum() / len(side) for share, side in directions]
-        return torch.stack(costs).sum()
+        costs = [side[: self.matches] / LOG2_E - hits for side in sums]
+        if self.weights is not None:
+            costs = [weights * side for weights, side in zip(self.weights, costs, strict=True)]
+        directions = zip(self.shares, costs, sums, strict=True)
+        return torch.stack([share * side.sum() / len(whole) for share, side, whole in directions]).sum()
 
     def paired(self) -> Tensor:
         """The similarity of each pair that matches."""
@@ -137,14 +162,14 @@ class FusedInfoNCE:
 
     def _known(self, sums: tuple[Tensor, ...]) -> Any:
         """Numbers per row and per column that g is made of, beside the logits."""
-        return self._above(sums[0], self.shares[0]), self._above(sums[1], self.shares[1])
+        return self._above(sums, 0), self._above(sums, 1), self._match()
 
     def _gradient(self, r: range, c: range, stored: Tensor, buffer: Tensor | None, known: Any) -> Tensor:
         """g of a chunk into `stored`, and its part in the gradients of `numbers`."""
         tile = self.plan.gradient
         parts = self._numbers(-(-len(r) // tile.rows) * -(-len(c) // tile.cols))
         sides = known[0][r.start : r.stop], known[1][c.start : c.stop]
-        place = stored.stride(1), r.start, c.start, self._match()
+        place = stored.stride(1), r.start, c.start, known[2][r.start : r.stop]
         self._launch(
             "gradient", tile, r, c, buffer, *sides, stored[0], stored[-1], parts, *place, PRODUCTS=self.products
         )
@@ -179,14 +204,22 @@ class FusedInfoNCE:
 
         return infonce_kernels
 
-    def _match(self) -> float:
-        return self.shares[0] / self.n + self.shares[1] / self.m
+    def _match(self) -> Tensor:
+        """What the target takes from g where a row [n] meets its match."""
+        match = self._numbers(self.n).fill_(self.shares[0] / self.n + self.shares[1] / self.m)
+        return match if self.weights is None else match * self.weights[0]
 
-    def _above(self, sums: Tensor, share: float) -> Tensor:
+    def _above(self, sums: tuple[Tensor, ...], side: int) -> Tensor:
         """Log2-sums less the log2 of each one's weight in the loss, infinite for those without a match."""
-        above = sums - (math.log2(share / len(sums)) if share else -math.inf)
+        above = self._lowered(sums[side], side, len(sums[side]))
         above[self.matches :] = math.inf
         return above
+
+    def _lowered(self, sums: Tensor, side: int, length: int) -> Tensor:
+        """Log2-sums less the log2 of weights, of rows or columns of which the whole matrix has `length`."""
+        share = self.shares[side]
+        above = sums - (math.log2(share / length) if share else -math.inf)
+        return above if self.weights is None else above - self.weights[side].log2()
 
     def _merge(self, parts: Tensor, into: Tensor, fresh: bool) -> None:
         from equipoise.kernels.triton import infonce_kernels

@@ -2,7 +2,7 @@
 """Triton kernels of the fused contrast: what is done to one tile of logits while it is on the chip.
 
     statistics   z -> log2 Σ_j 2^z_ij of the tile's rows and log2 Σ_i 2^z_ij of its columns
-    gradient     g_ij = 2^(z_ij - a_i) + 2^(z_ij - b_j) - δ_ij·match,   Σ_ij g_ij z_ij
+    gradient     g_ij = 2^(z_ij - a_i) + 2^(z_ij - b_j) - δ_ij·match_i,   Σ_ij g_ij z_ij
 
 z = exp(t)·log2(e)·⟨u, v⟩ in units of log 2, for the hardware knows powers of two. a_i = log2-sum of row i less log2 of
 its weight in the loss, so that a row without weight has a = ∞ and needs no branch; b_j likewise.
@@ -200,7 +200,8 @@ def logit_gradient(
     g = tl.exp2(z - above_row[:, None]) + tl.exp2(z - above_col[None, :])
     row_start, col_start = first_row + at_row * BM, first_col + at_col * BN
     if (row_start < col_start + BN) & (col_start < row_start + BM):
-        g = tl.where((row_start + tl.arange(0, BM))[:, None] == (col_start + tl.arange(0, BN))[None, :], g - match, g)
+        same = (row_start + tl.arange(0, BM))[:, None] == (col_start + tl.arange(0, BN))[None, :]
+        g = tl.where(same, g - tl.load(match + row, mask=row < n, other=0.0)[:, None], g)
     if not EVEN:
         g = tl.where((row[:, None] < n) & (col[None, :] < m), g, 0.0)
     tl.store(scale_parts + tl.program_id(0), tl.sum(tl.sum(g * z, 1), 0) * 0.6931471805599453)

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from equipoise.forms import Sigmoid
 from equipoise.kernels.tiling import blocks
-from equipoise.kernels.triton.infonce import FusedInfoNCE
+from equipoise.kernels.triton.infonce import FusedInfoNCE, Sides, both_sides
 from equipoise.kernels.triton.launch_config import PLAN, Plan, Tile
 from equipoise.kernels.triton.recompute import recomputed
 
@@ -24,17 +24,25 @@ SIGMOID_PLAN = replace(PLAN, gradient=Tile(warps=8))  # with four warps numbers 
 
 
 def fused_sigmoid(
-    rows: Tensor, cols: Tensor, log_scale: Tensor, bias: Tensor, form: Sigmoid, plan: Plan | None = None
+    rows: Tensor,
+    cols: Tensor,
+    log_scale: Tensor,
+    bias: Tensor,
+    form: Sigmoid,
+    plan: Plan | None = None,
+    weights: Tensor | None = None,
 ) -> Tensor:
     """The loss, float32, of points whose similarity is the inner product and whose row i matches column i."""
     plan = plan or (SIGMOID_PLAN if rows.dtype == torch.bfloat16 else SIGMOID_PLAN.split())
     bias = bias if form.learned else torch.full_like(bias, form.bias)
-    return recomputed(partial(FusedSigmoid, plan=plan), rows, cols, log_scale, bias)
+    return recomputed(partial(FusedSigmoid, plan=plan, weights=both_sides(weights)), rows, cols, log_scale, bias)
 
 
 class FusedSigmoid(FusedInfoNCE):
-    def __init__(self, rows: Tensor, cols: Tensor, log_scale: Tensor, bias: Tensor, plan: Plan):
-        super().__init__(rows, cols, log_scale, (0.5, 0.5), plan)
+    def __init__(
+        self, rows: Tensor, cols: Tensor, log_scale: Tensor, bias: Tensor, plan: Plan, weights: Sides | None = None
+    ):
+        super().__init__(rows, cols, log_scale, (0.5, 0.5), plan, weights)
         self.numbers = log_scale, bias
         self.bias = bias.detach().float()
 
@@ -44,12 +52,13 @@ class FusedSigmoid(FusedInfoNCE):
         buffer = self._buffer(down, across)
         for r, c in blocks(self.n, self.m, down, across):
             parts = self._numbers(-(-len(r) // tile.rows) * -(-len(c) // tile.cols))
-            self._launch("statistics", tile, r, c, buffer, self.bias, parts)
+            self._launch("statistics", tile, r, c, buffer, self.bias, *self._weights_of(r, c), parts, **self._weighted)
             total = total + parts.double().sum()
         return (total,)
 
     def loss(self, *sums: Tensor) -> Tensor:
         hits = self.paired() * self.scale + self.bias
+        hits = hits if self.weights is None else hits * self.weights[0]
         return ((sums[0] - hits.double().sum()) / self.n).float()
 
     def _known(self, sums: tuple[Tensor, ...]) -> Any:
@@ -59,9 +68,19 @@ class FusedSigmoid(FusedInfoNCE):
         tile = self.plan.gradient
         parts = self._numbers(2, -(-len(r) // tile.rows) * -(-len(c) // tile.cols))
         place = stored.stride(1), r.start, c.start, 1 / self.n
-        arguments = self.bias, stored[0], stored[-1], parts, *place
-        self._launch("gradient", tile, r, c, buffer, *arguments, PRODUCTS=self.products)
+        arguments = self.bias, *self._weights_of(r, c), stored[0], stored[-1], parts, *place
+        self._launch("gradient", tile, r, c, buffer, *arguments, PRODUCTS=self.products, **self._weighted)
         return parts.sum(1)
+
+    def _weights_of(self, r: range, c: range) -> Sides:
+        """Weights of a chunk's rows and columns; anything where there are none, for nobody reads it."""
+        if self.weights is None:
+            return self.bias, self.bias
+        return self.weights[0][r.start : r.stop], self.weights[1][c.start : c.stop]
+
+    @property
+    def _weighted(self) -> dict[str, bool]:
+        return {"WEIGHTED": self.weights is not None}
 
     def _kernels(self) -> Any:
         from equipoise.kernels.triton import sigmoid_kernels

@@ -42,21 +42,33 @@ NOTHING = -1e30  # as in `softclip_kernels.py`
 
 
 def fused_softclip(
-    rows: Tensor, cols: Tensor, log_scale: Tensor, form: Form, target: SoftenedBy, plan: Plan | None = None
+    rows: Tensor,
+    cols: Tensor,
+    log_scale: Tensor,
+    form: Form,
+    target: SoftenedBy,
+    plan: Plan | None = None,
+    weights: Tensor | None = None,
 ) -> Tensor:
-    """The losses, float32, of points and guides compared by inner products; [F] of F stacked forms."""
+    """The losses, float32, of points and guides compared by inner products; [F] of F stacked forms. `weights` [N]: how
+    often each sample counts, as an image and as a text, 1 on average."""
     plan = plan or (PLAN if rows.dtype == torch.bfloat16 else PLAN.split())
     (_, by_row), (_, by_col) = target.rows[0], target.cols[0]
     tensors = rows, cols, by_row.left, by_col.left, log_scale, by_row.log_scale, by_col.log_scale
     known = target.known(range(len(rows)), range(len(cols)))
     guided = None if known is None else torch.stack(known).to(torch.int8)
-    return recomputed(partial(FusedSoftCLIP, form=form, beta=target.beta, known=guided, plan=plan), *tensors)
+    counts = None if weights is None else weights.double()
+    work = partial(FusedSoftCLIP, form=form, beta=target.beta, known=guided, plan=plan, counts=counts)
+    return recomputed(work, *tensors)
 
 
 class FusedSoftCLIP:
     """One contrast: its points and guides, and how it is cut."""
 
-    def __init__(self, *tensors: Tensor, form: Form, beta: float, known: Tensor | None, plan: Plan):
+    def __init__(
+        self, *tensors: Tensor, form: Form, beta: float, known: Tensor | None, plan: Plan, counts: Tensor | None = None
+    ):
+        self.counts = counts
         self.given, self.form, self.beta, self.known, self.plan = tensors, form, beta, known, plan
         self.products = 1 if tensors[0].dtype == torch.bfloat16 else 3
         self.count, self.wide = len(tensors[0]), max(x.shape[1] for x in tensors[:4])
@@ -122,10 +134,10 @@ class FusedSoftCLIP:
     def _end(self, name: str, grid: tuple[int, ...], sums: tuple[Tensor, ...], *arguments: Tensor) -> None:
         from equipoise.kernels.triton import softclip_terms
 
-        known = sums[0] if self.known is None else self.known
+        known, counts = (sums[0] if given is None else given for given in (self.known, self.counts))
         logs = math.log(self.beta), math.log1p(-self.beta) if self.beta < 1 else NOTHING
-        cut = {"ALONE": self.count == 1, "KNOWN": self.known is not None, "WIDE": 128}
-        getattr(softclip_terms, name)[grid](*sums, known, *arguments, *logs, self.count, **cut)
+        cut = {"ALONE": self.count == 1, "KNOWN": self.known is not None, "WEIGHTED": self.counts is not None}
+        getattr(softclip_terms, name)[grid](*sums, known, counts, *arguments, *logs, self.count, **cut, WIDE=128)
 
     def _gradient(
         self,

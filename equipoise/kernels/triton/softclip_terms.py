@@ -41,10 +41,11 @@ LOG_2 = tl.constexpr(0.6931471805599453)
 
 @triton.jit
 def write_terms(
-    total, hits, known, parts, log_beta, log_rest, count,
-    ALONE: tl.constexpr, KNOWN: tl.constexpr, WIDE: tl.constexpr,
+    total, hits, known, counts, parts, log_beta, log_rest, count,
+    ALONE: tl.constexpr, KNOWN: tl.constexpr, WEIGHTED: tl.constexpr, WIDE: tl.constexpr,
 ):  # fmt: skip
-    """parts [2, 5, programs], float64: sums of T₁ to T₅ of images (the program's second number 0) or texts."""
+    """parts [2, 5, programs], float64: sums of T₁ to T₅ of images (the program's second number 0) or texts, each sample
+    as often as `counts` [count], float64, says where they are WEIGHTED."""
     side, at = tl.program_id(1), tl.program_id(0) * WIDE + tl.arange(0, WIDE)
     inside = at < count
     log_q, mean_q, log_p, mean_p, match, own = _numbers(total, hits, side, at, inside, count)
@@ -61,19 +62,24 @@ def write_terms(
         rest_there, rest_back = tl.where(guided, rest_there, 0.0), tl.where(guided, rest_back, 0.0)
     if ALONE:
         rest_there, rest_back = rest_there * 0.0, rest_back * 0.0
+    clip = -hit
+    if WEIGHTED:
+        times = tl.load(counts + at, mask=inside, other=0.0)
+        there, back, clip = there * times, back * times, clip * times
+        rest_there, rest_back = rest_there * times, rest_back * times
     programs = tl.num_programs(0)
     to = parts + side * 5 * programs + tl.program_id(0)
     tl.store(to, tl.sum(tl.where(inside, there, 0.0), 0))
     tl.store(to + programs, tl.sum(tl.where(inside, back, 0.0), 0))
     tl.store(to + 2 * programs, tl.sum(tl.where(inside, rest_there, 0.0), 0))
     tl.store(to + 3 * programs, tl.sum(tl.where(inside, rest_back, 0.0), 0))
-    tl.store(to + 4 * programs, tl.sum(tl.where(inside, -hit, 0.0), 0))
+    tl.store(to + 4 * programs, tl.sum(tl.where(inside, clip, 0.0), 0))
 
 
 @triton.jit
 def write_sides(
-    total, hits, known, weights, sides, matches, log_beta, log_rest, count,
-    ALONE: tl.constexpr, KNOWN: tl.constexpr, WIDE: tl.constexpr,
+    total, hits, known, counts, weights, sides, matches, log_beta, log_rest, count,
+    ALONE: tl.constexpr, KNOWN: tl.constexpr, WEIGHTED: tl.constexpr, WIDE: tl.constexpr,
 ):  # fmt: skip
     """From weights [2, 5] of the terms: sides [2, 6, count] and matches [3, count] for `softclip_kernels.py`."""
     at = tl.program_id(0) * WIDE + tl.arange(0, WIDE)
@@ -84,6 +90,9 @@ def write_sides(
         w1, w2, w3 = tl.load(weights + 5 * side), tl.load(weights + 5 * side + 1), tl.load(weights + 5 * side + 2)
         w4, w5 = tl.load(weights + 5 * side + 3), tl.zeros((WIDE,), tl.float64) + tl.load(weights + 5 * side + 4)
         w1, w2, w3, w4 = w5 * 0 + w1, w5 * 0 + w2, w5 * 0 + w3, w5 * 0 + w4
+        if WEIGHTED:
+            times = tl.load(counts + at, mask=inside, other=0.0)
+            w1, w2, w3, w4, w5 = w1 * times, w2 * times, w3 * times, w4 * times, w5 * times
         if KNOWN:
             guided = tl.load(known + side * count + at, mask=inside, other=0) != 0
             w5 = tl.where(guided, w5, w5 + w1 + w2)

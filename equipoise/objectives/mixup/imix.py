@@ -20,6 +20,7 @@ from equipoise.data.source import IMAGE_PARTNER
 from equipoise.kernels import Scoring
 from equipoise.objectives.mixup.pixels import check_alpha, mixed_loss, mixed_pictures, share_of
 from equipoise.objectives.objective import Objective
+from equipoise.targets.weighted import pair_weights_of
 from equipoise.types import Batch, Embeddings, Loss
 
 
@@ -34,6 +35,10 @@ class IMix(Objective):
         check_alpha(self.alpha)
 
     @property
+    def weighs_pairs(self) -> bool:
+        return type(self) is IMix
+
+    @property
     def needs(self) -> tuple[str, ...]:
         return ("image", "text")
 
@@ -45,6 +50,8 @@ class IMix(Objective):
         return replace(batch, images=mixed_pictures(batch, self.alpha))
 
     def loss(self, embeddings: Embeddings, batch: Batch | None, scoring: Scoring) -> Loss:
-        lam = share_of(batch, self.alpha)
-        mixed = mixed_loss(embeddings.image, embeddings.text, lam, scoring.without_bias(), impl=self.impl)
+        lam, weights = share_of(batch, self.alpha), pair_weights_of(batch)
+        mixed = mixed_loss(
+            embeddings.image, embeddings.text, lam, scoring.without_bias(), weights=weights, impl=self.impl
+        )
         return Loss(mixed, {"mixed": mixed}, lambda: {"mix/share_pixels": lam})

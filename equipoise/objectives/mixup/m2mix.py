@@ -24,19 +24,28 @@ from equipoise.forms import CrossEntropy
 from equipoise.kernels import Scoring
 from equipoise.spaces import ScoredPoints, Space, TowardMix, geodesic_mix, hardness, override_scores
 from equipoise.targets import OneHot
+from equipoise.targets.weighted import weighted_pairs
 
 READINGS = ("pseudo_code", "released", "proof")
 
 
 def m2mix(
-    image: Tensor, text: Tensor, lam: float, scoring: Scoring, *, reading: str = READINGS[0], impl: str = "auto"
+    image: Tensor,
+    text: Tensor,
+    lam: float,
+    scoring: Scoring,
+    *,
+    reading: str = READINGS[0],
+    weights: Tensor | None = None,
+    impl: str = "auto",
 ) -> Tensor:
+    """m²-Mix; row i is of pair i alone, and counts by its weight where there are `weights` [N]."""
     positive = scoring.space.pairwise(image, text)
-    diagonal = torch.arange(len(image), device=image.device)
+    diagonal, target = torch.arange(len(image), device=image.device), weighted_pairs(OneHot(), weights)
     form, total = CrossEntropy(direction="rows"), torch.zeros((), dtype=positive.dtype, device=positive.device)
     for half in halves(image, text, lam, space=scoring.space, reading=reading).values():
         rows, cols, scorer = override_scores(half.rows, half.cols, [(diagonal, positive)], of=half.scorer)
-        total = total + scoring.contrast(rows, cols, scorer=scorer, target=OneHot(), form=form, impl=impl)
+        total = total + scoring.contrast(rows, cols, scorer=scorer, target=target, form=form, impl=impl)
     return total / 2
 
 

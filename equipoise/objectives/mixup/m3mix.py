@@ -28,6 +28,7 @@ from equipoise.objectives.objective import Objective
 from equipoise.objectives.slip import SLIP
 from equipoise.objectives.softclip import SoftCLIP
 from equipoise.settings.choice import choice
+from equipoise.targets.weighted import pair_weights_of
 from equipoise.types import Batch, Embeddings, Loss, UserError
 
 BASES: dict[str, type[Objective]] = {"clip": CLIP, "softclip": SoftCLIP, "slip": SLIP, "declip": DeCLIP}
@@ -49,6 +50,10 @@ class M3Mix(Mixing):
     @property
     def mixes(self) -> bool:
         return self.of.mixes or super().mixes
+
+    @property
+    def weighs_pairs(self) -> bool:
+        return type(self) is M3Mix and self.of.weighs_pairs
 
     @property
     def needs(self) -> tuple[str, ...]:
@@ -78,15 +83,17 @@ class M3Mix(Mixing):
             embeddings,
             batch,
             scoring,
-            mix=partial(self._term, image, text),
+            mix=partial(self._term, image, text, pair_weights_of(batch)),
             hard=lambda lam: mixed_above(*points, lam, space=space, reading=self.reading),
         )
 
-    def _term(self, image: Tensor, text: Tensor, term: str, share: float, scoring: Scoring) -> Tensor:
+    def _term(
+        self, image: Tensor, text: Tensor, weights: Tensor | None, term: str, share: float, scoring: Scoring
+    ) -> Tensor:
         mix: Callable[..., Tensor]
         if term == "m2":
             mix = partial(m2mix, reading=self.reading)
         else:
             mix = partial(vl_mix if term == "vl" else v_mix, original_negatives=self.original_negatives)
         rows, cols = (text, image) if term == "l" else (image, text)
-        return mix(rows, cols, share, scoring, impl=self.impl)
+        return mix(rows, cols, share, scoring, weights=weights, impl=self.impl)

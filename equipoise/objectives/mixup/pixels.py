@@ -23,6 +23,7 @@ from equipoise.forms import CrossEntropy
 from equipoise.kernels import Scoring
 from equipoise.objectives.mixup.schedule import drawn_share
 from equipoise.targets import Mirrored
+from equipoise.targets.weighted import weighted_matches
 from equipoise.types import Batch, StepInfo, UserError
 
 TERM = "pixels"  # whose λ is drawn
@@ -49,6 +50,9 @@ def mixed_pictures(batch: Batch, alpha: tuple[float, float]) -> Tensor:
     return lam * batch.images + (1 - lam) * batch.side[IMAGE_PARTNER]
 
 
-def mixed_loss(mixed: Tensor, text: Tensor, lam: float, scoring: Scoring, *, impl: str = "auto") -> Tensor:
-    """L_mix of points [N, d] of the whole batch."""
-    return scoring.contrast(mixed, text, target=Mirrored(lam, 1 - lam), form=CrossEntropy(), impl=impl)
+def mixed_loss(
+    mixed: Tensor, text: Tensor, lam: float, scoring: Scoring, *, weights: Tensor | None = None, impl: str = "auto"
+) -> Tensor:
+    """L_mix of points [N, d] of the whole batch; a match counts by its text's pair where there are `weights` [N]."""
+    target = weighted_matches(Mirrored(lam, 1 - lam), weights)
+    return scoring.contrast(mixed, text, target=target, form=CrossEntropy(), impl=impl)

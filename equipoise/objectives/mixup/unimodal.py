@@ -11,6 +11,10 @@ Oh et al. 2023, "Geodesic Multi-Modal Mixup for Robust Fine-Tuning", App. B (Alg
 image, text [N, d] points; one λ for both sides of VL. L-Mix is "omitted" in the pseudo-code: it is V-Mix with images
 and texts exchanged. With `original_negatives = False`, as the released code runs, all of Z is made of mixes; VL then
 has the target [i = j] + [i + j = N-1], whose rows sum to 2.
+
+Where pairs have weights w [N]: a match of V and L belongs to the pair of the side that is not mixed, and counts by its
+weight (λ w_i and (1-λ) w_{N-1-i} of row i). Row and column i of VL are made of two pairs, and count by
+λ w_i + (1-λ) w_{N-1-i}.
 """
 
 from __future__ import annotations
@@ -22,6 +26,7 @@ from equipoise.forms import CrossEntropy
 from equipoise.kernels import Scoring
 from equipoise.spaces import Space, geodesic_mix, override_scores
 from equipoise.targets import Mirrored, OneHot
+from equipoise.targets.weighted import weighted_matches, weighted_pairs
 
 
 def v_mix(
@@ -31,10 +36,12 @@ def v_mix(
     scoring: Scoring,
     *,
     original_negatives: bool = True,
+    weights: Tensor | None = None,
     impl: str = "auto",
 ) -> Tensor:
     """V-Mix; with texts first, L-Mix."""
-    form, target, space = CrossEntropy(), Mirrored(lam, 1 - lam), scoring.space
+    form, space = CrossEntropy(), scoring.space
+    target = weighted_matches(Mirrored(lam, 1 - lam), weights)
     mixed = mirror_mix(image, lam, space)
     if not original_negatives:
         return scoring.contrast(mixed, text, target=target, form=form, impl=impl)
@@ -51,15 +58,18 @@ def vl_mix(
     scoring: Scoring,
     *,
     original_negatives: bool = True,
+    weights: Tensor | None = None,
     impl: str = "auto",
 ) -> Tensor:
     form, space = CrossEntropy(), scoring.space
     images, texts = (mirror_mix(points, lam, space) for points in (image, text))
+    mixed = None if weights is None else lam * weights + (1 - lam) * weights.flip(0)
     if not original_negatives:
-        return scoring.contrast(images, texts, target=Mirrored(1.0, 1.0), form=form, impl=impl)
+        target = weighted_pairs(Mirrored(1.0, 1.0), mixed)
+        return scoring.contrast(images, texts, target=target, form=form, impl=impl)
     own = torch.arange(len(image), device=image.device)
     rows, cols, scorer = override_scores(image, text, [(own, space.pairwise(images, texts))], of=space)
-    return scoring.contrast(rows, cols, scorer=scorer, target=OneHot(), form=form, impl=impl)
+    return scoring.contrast(rows, cols, scorer=scorer, target=weighted_pairs(OneHot(), mixed), form=form, impl=impl)
 
 
 def mirror_mix(points: Tensor, lam: float, space: Space) -> Tensor:

@@ -23,6 +23,7 @@ from equipoise.objectives.mixup.m3mix import BASES
 from equipoise.objectives.mixup.pixels import check_alpha, mixed_loss, mixed_pictures, share_of
 from equipoise.objectives.objective import Objective
 from equipoise.settings.choice import choice
+from equipoise.targets.weighted import pair_weights_of
 from equipoise.types import Batch, Embeddings, Loss, UserError
 
 
@@ -39,6 +40,10 @@ class UnMix(Objective):
         check_alpha(self.alpha)
         if not self.mix_weight > 0:
             raise UserError(f"mix_weight must be above 0, not {self.mix_weight}")
+
+    @property
+    def weighs_pairs(self) -> bool:
+        return type(self) is UnMix and self.of.weighs_pairs
 
     @property
     def needs(self) -> tuple[str, ...]:
@@ -65,7 +70,7 @@ class UnMix(Objective):
 
     def loss(self, embeddings: Embeddings, batch: Batch | None, scoring: Scoring) -> Loss:
         plain = self.of.loss(embeddings, batch, scoring)
-        lam, points = share_of(batch, self.alpha), embeddings.further[IMAGE_MIXED]
-        mixed = mixed_loss(points, embeddings.text, lam, scoring.without_bias(), impl=self.impl)
+        lam, points, weights = share_of(batch, self.alpha), embeddings.further[IMAGE_MIXED], pair_weights_of(batch)
+        mixed = mixed_loss(points, embeddings.text, lam, scoring.without_bias(), weights=weights, impl=self.impl)
         total = plain.total + self.mix_weight * mixed
         return Loss(total, {**plain.terms, "mixed": mixed}, lambda: {**plain.facts(), "mix/share_pixels": lam})

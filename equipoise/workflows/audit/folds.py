@@ -104,7 +104,7 @@ def _named(place: Path, member: int) -> Path:
 
 
 def _trained(loaded: Loaded, data: HeldOutData, part: tuple[int, ...], place: Path, member: int) -> Model:
-    _require_same_fold(place, part)
+    require_same_fold(place, part)
     seed = loaded.run.seed + 1000 * member
     every = _look_every(loaded.run.training)
     training = replace(loaded.run.training, evaluate_every=every)
@@ -124,7 +124,7 @@ def _look_every(training: Training) -> int:
     return min(training.evaluate_every or training.steps, max(1, training.steps // LOOKS))
 
 
-def _require_same_fold(folder: Path, part: tuple[int, ...]) -> None:
+def require_same_fold(folder: Path, part: tuple[int, ...]) -> None:
     """A judge of other folds saw other pairs, so the numbers of the records it must not see are kept beside it."""
     digest = hashlib.sha256(" ".join(map(str, part)).encode()).hexdigest()
     note = folder / FOLD

@@ -29,6 +29,7 @@ from equipoise.workflows.clean.page import write_curators_page
 from equipoise.workflows.clean.probability import Evidence
 from equipoise.workflows.clean.proposals import Proposals
 from equipoise.workflows.clean.rounds import second_round
+from equipoise.workflows.clean.shards import require_shards, write_kept_pairs
 from equipoise.workflows.clean.truth import kinds_against_truth, measured
 from equipoise.workflows.load import load
 from equipoise.workflows.subject import find_run
@@ -63,20 +64,32 @@ class Cleaned:
 
 
 def run_clean(
-    data: str, recipe: str, overrides: Sequence[str], model: Path | None, folder: Path, show: int = SHOW
+    data: str,
+    recipe: str,
+    overrides: Sequence[str],
+    model: Path | None,
+    folder: Path,
+    show: int = SHOW,
+    shards: Path | None = None,
 ) -> int:
-    """Clean DATA, with judges of `recipe` where it is files, or with the model at a path; returns the exit status."""
+    """Clean DATA, with judges of `recipe` where it is files, or with the model at a path, and write what is kept to
+    `shards`; returns the exit status."""
     if not 0 <= show <= MOST:
         raise UserError(f"--show is {show}; ask for 0 (no page) to {MOST:,} captions")
     loaded = find_run(data, recipe, overrides)
+    if shards:
+        require_shards(loaded.run, shards)
     try:
         cleaned = clean_data(loaded, folder, load(model) if model else None, show)
+        written = write_kept_pairs(loaded.run, folder, shards) if shards else ""
     except KeyboardInterrupt:
         print("Stopped; the same command goes on where it was")
         return 128 + signal.SIGINT
     print(f"\n{cleaned.sentence}\n{folder / TABLE} says which; train on the rest with: --set keep.folder={folder}")
     if cleaned.page:
         print(f"To look at the most suspicious ones and decide by hand, open {cleaned.page}")
+    if written:
+        print(written)
     for name, value in cleaned.truth.items():
         print(f"{name.replace('_', ' ')}: {value:.3f}")
     return 0
@@ -92,7 +105,9 @@ def clean_data(loaded: Loaded, folder: Path, model: Model | None = None, show: i
     if loaded.run.keep.folder:
         raise UserError("the recipe trains on what was cleaned before (keep.folder); clean the whole: keep.folder = ''")
     require_pyarrow(folder / TABLE)  # before anything is trained
-    settings, judging = loaded.run.clean, _judging(loaded)
+    if loaded.run.clean.online:
+        raise UserError("clean.online judges pairs while a model is trained: it belongs to `equipoise train --clean`")
+    settings, judging = loaded.run.clean, judging_run(loaded)
     model = model or (load(Path(settings.model)) if settings.model else None)
     _require_cosines(settings, (model or loaded.run).space)
     audit = Audit(
@@ -126,7 +141,7 @@ def clean_data(loaded: Loaded, folder: Path, model: Model | None = None, show: i
         cleaned = Cleaned(first, right, keep, samples, measured(source, first.owners, right, keep))
         (folder / PAGE).unlink(missing_ok=True)  # it would be on other probabilities
         kinds = verdict.kinds(evidence.right(settings.per, prior=first))
-        table = _write(cleaned, evidence, kinds, source, loaded, folder)
+        table = write_table(cleaned, evidence, kinds, source, loaded, folder)
         if not show:
             return cleaned
         page = write_curators_page(folder, table, source, proposals, verdict.copies, evidence)
@@ -155,7 +170,7 @@ def _require_cosines(settings: Clean, space: Space) -> None:
         )
 
 
-def _judging(loaded: Loaded) -> Loaded:
+def judging_run(loaded: Loaded) -> Loaded:
     """The run as the judges are trained: shorter, and the same whatever is decided by them."""
     steps = loaded.run.clean.judge_steps(loaded.run.training.steps)
     training = {**loaded.table["training"], "steps": steps}
@@ -165,9 +180,10 @@ def _judging(loaded: Loaded) -> Loaded:
     return Loaded(run, table)
 
 
-def _write(
+def write_table(
     cleaned: Cleaned, evidence: Evidence, kinds: list[str], source: Source, loaded: Loaded, folder: Path
 ) -> KeepTable:
+    """The keep file of what was decided."""
     settings = loaded.run.clean
     share = settings.share or cleaned.evidence.share
     named = list(records(source))

@@ -18,11 +18,15 @@ FOLDER = "clean"
 
 
 def with_clean_pairs(loaded: Loaded, folder: Path, ranks: Ranks) -> Loaded:
-    """The run on what cleaning keeps of its pairs, which is done where it has not been; the run itself without [clean].
+    """The run on what cleaning keeps of its pairs, which is done where it has not been; the run itself without [clean]
+    and where pairs are judged while it trains (`online.py`).
 
     Its settings stay as they were asked for, and are stored first, so that the run can be resumed while it judges.
     """
     if not loaded.run.clean.enabled:
+        return loaded
+    if loaded.run.clean.online:
+        ranks.on_main(lambda: write_text(folder / CONFIG, dump(loaded.table)))
         return loaded
     place = folder / FOLDER
     if not (place / NOTE).is_file():

@@ -15,7 +15,7 @@ from some_files import encode, jpeg, picture, records, write_tar
 from equipoise.data.decode import ORIENTATION
 from equipoise.data.encoded_image import encoded
 from equipoise.data.files import Shards, Table
-from equipoise.data.files.prepare import LEFT_OUT, Prepare, prepare, resized
+from equipoise.data.files.prepare import LEFT_OUT, Prepare, entry_name, prepare, resized
 from equipoise.types import UserError
 
 pytest.importorskip("webdataset")
@@ -107,3 +107,7 @@ def test_settings_and_data_without_sense(tmp_path):
             Prepare(**options)
     with pytest.raises(UserError, match="no usable records"):
         prepare(Shards().records((str(write_tar(tmp_path / "a.tar", {"a.txt": b""})),)), tmp_path, Prepare(), print)
+
+
+def test_a_key_that_ends_like_a_picture_keeps_its_name():
+    assert [entry_name(key) for key in ("fotojpg", "in/a.b.JPG", "c.png")] == ["fotojpg", "in_a_b", "c"]

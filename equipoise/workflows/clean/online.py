@@ -1,0 +1,156 @@
+"""Cleaning while a model is trained: `[clean] online = true`, without a pass of judges over the data before it.
+
+K judges, one per fold, each trained on the other folds alone, advance beside the model, which is trained on all pairs.
+After every part of the run (`every` epochs of the model) each judge gives its evidence on its own fold, which it never
+saw; the moving average of that (`moving_evidence.py`) weighs the pairs:
+
+    wᵢ = P(right) = σ(aᵢ + log((1 - π_k) / π_k)),   with siblings as in `probability.py`
+
+Judges run ahead of the model by a part, so its first part has weights too. Pairs of which nothing is known yet count in
+full. Judges train on the pairs of their folds unweighted, so that what they read of π is that of a first round.
+
+Each judge and the model is a run of its own that stops after its part and goes on, and every part depends on stored
+numbers alone: a run that is stopped anywhere goes on to the same bits.
+"""
+
+from __future__ import annotations
+
+import signal
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from equipoise.config import Loaded, Run
+from equipoise.data.caption_shuffle import Shuffle
+from equipoise.data.keep.file import TABLE, require_pyarrow
+from equipoise.data.keep.rules import caption_weights
+from equipoise.data.keep.settings import WEIGHTS, Clean, Keep
+from equipoise.data.keep.source import KeptSource
+from equipoise.data.remap import subset
+from equipoise.data.source import Source
+from equipoise.io.atomic import clear_leftovers
+from equipoise.models.folder import step_folders, step_number
+from equipoise.models.model import Model
+from equipoise.training.distributed.ranks import Ranks
+from equipoise.training.loop import TrainResult
+from equipoise.types import UserError
+from equipoise.workflows.audit.folds import HeldOutData, folds_of, require_same_fold, training_pairs
+from equipoise.workflows.audit.judge import Judgement, judge, points_of
+from equipoise.workflows.clean.moving_evidence import averaged, evidence_of, store, stored
+from equipoise.workflows.clean.probability import Evidence
+from equipoise.workflows.clean.run import Cleaned, judging_run, write_table
+from equipoise.workflows.clean.training import FOLDER
+from equipoise.workflows.clean.truth import measured
+from equipoise.workflows.load import load
+from equipoise.workflows.start_model import Start
+from equipoise.workflows.train_model import train_run
+
+SHUFFLED = 0.2  # of a judge's check on itself
+
+
+def train_online(
+    loaded: Loaded, folder: Path, ranks: Ranks, start: Start | None = None
+) -> tuple[Loaded, Model | None, TrainResult]:
+    """Train by a recipe whose pairs are judged meanwhile; also the run as its report tells of it, with a keep file. No
+    model where it was stopped while pairs were judged."""
+    place = folder / FOLDER
+    if ranks.world > 1:
+        raise UserError(
+            "clean.online judges pairs in one process; run `equipoise clean` first, and train with its folder: "
+            "keep.folder"
+        )
+    require_pyarrow(place / TABLE)
+    clear_leftovers(place)  # of a kill
+    pairs, done = JudgedPairs(loaded, place), _steps_done(folder)
+    known = stored(place)
+    if done and not known:
+        raise UserError(f"{place} has lost its online-*.npz, without which the run cannot go on; start it anew")
+    for until in pairs.parts(done):
+        try:
+            known = pairs.judged(until, known)
+        except KeyboardInterrupt:
+            return loaded, None, TrainResult([], _steps_done(folder), 0.0, 0, signal.SIGINT)
+        model, outcome = train_run(pairs.weighed(known[1]), folder, ranks, start, until)
+        if outcome.signal:
+            break
+    if known and not outcome.signal:
+        pairs.write(known[1])
+    return Loaded(replace(loaded.run, clean=Clean(), keep=Keep(str(place))), loaded.table), model, outcome
+
+
+@dataclass(frozen=True)
+class WeighedData:
+    """The data of a run whose training pairs count by weights [M], one per caption."""
+
+    run: Run
+    counts: np.ndarray  # [N] captions of each record
+    weights: np.ndarray  # [M]
+
+    def build(self, split: str) -> Source:
+        if split != "train":
+            return self.run.data.build(split)
+        return KeptSource(training_pairs(self.run), self.counts, np.ones(len(self.weights), dtype=bool), self.weights)
+
+
+class JudgedPairs:
+    """The training pairs of one run, and the judges of its folds, which lie in `place`."""
+
+    def __init__(self, loaded: Loaded, place: Path):
+        self.loaded, self.place, self.settings = loaded, place, loaded.run.clean
+        self.judging, self.source = judging_run(loaded), training_pairs(loaded.run)
+        self.folds = folds_of(self.source, self.settings.folds, self.settings.seed, loaded.run.preprocess.size)
+
+    def parts(self, done: int) -> list[int]:
+        """The steps that parts of the run end with, from the first that is not done; the last one at least."""
+        training = self.loaded.run.training
+        each = self.settings.every * max(1, len(self.source) // training.batch_size)
+        ends = [*range(each, training.steps, each), training.steps]
+        return [end for end in ends if end > done] or ends[-1:]
+
+    def judged(self, until: int, before: tuple[int, Evidence] | None) -> tuple[int, Evidence]:
+        """The evidence that the part up to step `until` of the model is weighed by, for that step."""
+        if before and before[0] == until:
+            return before
+        own_steps, steps = self.judging.run.training.steps, self.loaded.run.training.steps
+        as_far = -(-own_steps * until // steps)
+        found = evidence_of([self._judgement(number, as_far) for number in range(len(self.folds))], self.folds)
+        evidence = averaged(found, before[1] if before else None, self.settings.momentum)
+        store(self.place, until, evidence)
+        return until, evidence
+
+    def weighed(self, evidence: Evidence) -> Loaded:
+        """The run on all pairs, by their weights."""
+        right = evidence.right(self.settings.per)
+        weights = caption_weights(right, np.ones(len(right), dtype=bool), WEIGHTS)
+        data = WeighedData(self.loaded.run, np.bincount(evidence.owners, minlength=len(evidence.fold)), weights)
+        run = replace(self.loaded.run, data=data, shuffle=Shuffle(), clean=Clean())  # type: ignore[arg-type]
+        return Loaded(run, self.loaded.table)
+
+    def write(self, evidence: Evidence) -> None:
+        """The keep file of what is known at the end."""
+        right = evidence.right(self.settings.per)
+        keep = np.ones(len(right), dtype=bool)
+        truth = measured(self.source, evidence.owners, right, keep)
+        cleaned = Cleaned(evidence, right, keep, len(self.source), truth)
+        write_table(cleaned, evidence, [], self.source, self.loaded, self.place)
+
+    def _judgement(self, number: int, until: int) -> Judgement:
+        """What a judge says of its fold after step `until` of its own."""
+        part, seed = self.folds[number], self.settings.seed
+        place = self.place / f"fold-{number + 1}-of-{len(self.folds)}-seed-{seed}"
+        require_same_fold(place, part)
+        whole = self.judging.run
+        training, data = replace(whole.training, evaluate_every=0), HeldOutData(whole, part)
+        run = replace(whole, data=data, shuffle=Shuffle(), keep=Keep(), training=training)  # type: ignore[arg-type]
+        if _steps_done(place) < until:
+            _, outcome = train_run(Loaded(run, self.judging.table), place, until=until)
+            if outcome.signal:
+                raise KeyboardInterrupt
+        model = load(step_folders(place)[-1])
+        return judge(points_of(model, subset(self.source, part)), model, seed, SHUFFLED)
+
+
+def _steps_done(folder: Path) -> int:
+    checkpoints = step_folders(folder)
+    return step_number(checkpoints[-1]) if checkpoints else 0
