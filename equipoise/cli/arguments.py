@@ -72,10 +72,6 @@ def add_seed(parser: argparse.ArgumentParser, help: str = "of what is drawn at r
     parser.add_argument("--seed", type=seed_number, default=0, help=help)
 
 
-def add_device(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--device", default="auto", help="cpu, cuda, cuda:1 (default: a GPU where there is one)")
-
-
 def add_files(parser: argparse.ArgumentParser) -> None:
     """DATA as pictures in files, for commands that read every record: all splits of a recipe unless one is named."""
     add_data(parser, FILES)

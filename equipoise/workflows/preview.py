@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from equipoise.config import load_run
+from equipoise.io.numbers import hand_over
 from equipoise.io.progress import Progress
 from equipoise.types import UserError
 
@@ -34,3 +35,4 @@ def write_data(recipe: str, overrides: Sequence[str], split: str, size: int, per
     with Progress(len(source), "writing") as progress:
         shards = write_shards(source, folder, size, per_shard, lambda done, _: progress.update(done))
     print(f"{len(source):,} pairs are in {len(shards)} shards in {folder}")
+    hand_over({"records": len(source), "shards": len(shards), "folder": str(folder)})

@@ -19,6 +19,7 @@ from equipoise.evaluation.logit_scale import logit_scale_course
 from equipoise.evaluation.results import table, write_results
 from equipoise.finetuning.comparison import Comparison
 from equipoise.io.atomic import clear_leftovers
+from equipoise.io.numbers import hand_over
 from equipoise.io.tables import make_table, print_tables
 from equipoise.models.folder import write_model
 from equipoise.models.model import Model, count_parameters
@@ -125,12 +126,14 @@ def collect_artifacts(
 
 def print_findings(findings: Mapping[str, EvalResult]) -> None:
     print_tables(*(table(one.metrics, one.chance, name.replace("_", " ")) for name, one in findings.items()))
+    hand_over({"results": {name: {"metrics": one.metrics, "chance": one.chance} for name, one in findings.items()}})
 
 
 def print_comparison(comparison: Comparison) -> None:
     """Print the numbers before and after fine-tuning, side by side."""
     from rich.console import Console
 
+    hand_over({"comparison": comparison.to_json()})
     for data in comparison.numbers:
         rows = [(name, *values) for name, values in comparison.rows(data)]
         print_tables(make_table(("metric", *comparison.columns(data)), rows, title=data))

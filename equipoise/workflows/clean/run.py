@@ -16,6 +16,7 @@ from equipoise.data.keep.records import records
 from equipoise.data.keep.rules import caption_weights, kept_captions, reason
 from equipoise.data.keep.settings import WEIGHTS, Clean
 from equipoise.data.source import Source
+from equipoise.io.numbers import hand_over
 from equipoise.models.model import Model
 from equipoise.reports.curate_page import PAGE
 from equipoise.training.checkpoint.run_folder import locked
@@ -142,7 +143,9 @@ def _write(cleaned: Cleaned, evidence: Evidence, source: Source, loaded: Loaded,
     fingerprints = np.concatenate([texts for _, texts in named])
     weight = caption_weights(cleaned.right, cleaned.keep, settings.rule)
     table = KeepTable(keys, numbers, fingerprints, cleaned.right, cleaned.keep, weight, reasons)
-    write_keep(folder, table, _note(cleaned, evidence, digest(key for key, _ in named), loaded))
+    note = _note(cleaned, evidence, digest(key for key, _ in named), loaded)
+    write_keep(folder, table, note)
+    hand_over({**{name: value for name, value in note.items() if name != "recipe"}, "folder": str(folder)})
     return table
 
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from equipoise.data.keep.readable import readable
 from equipoise.data.tokenizer import CaptionTokenizer
 from equipoise.encoders.pretrained import TimmImage, TransformersText, import_transformers, timm_preprocess
+from equipoise.io.numbers import hand_over
 from equipoise.models.compatibility import require_compatible
 from equipoise.models.folder import WEIGHTS, model_folder
 from equipoise.models.model import Model
@@ -73,6 +74,7 @@ def embed_data(
     }
     paths = embed(source, first.images, second.texts, folder, note, settings)
     print(f"The features of {len(source):,} records are in {len(paths)} files in {folder}")
+    hand_over({"records": len(source), "files": len(paths), "folder": str(folder)})
     return paths
 
 
