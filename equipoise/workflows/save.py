@@ -24,6 +24,7 @@ from equipoise.io.tables import make_table, print_tables
 from equipoise.models.folder import write_model
 from equipoise.models.model import Model, count_parameters
 from equipoise.reports.examples import gather_examples
+from equipoise.reports.figures import write_figures
 from equipoise.reports.report import Confusion, ExampleSets, write_report
 from equipoise.training.distributed.dtensors import gather_full
 from equipoise.training.distributed.ranks import Ranks
@@ -60,6 +61,7 @@ class RunArtifacts:
         write_model(self.model, folder, config, {"step": self.outcome.step, **metrics}, self.weights)
         clear_leftovers(folder / "results")  # of a kill at this very place; the run's folder is ours alone
         write_findings(folder, run, run.name, findings)
+        write_figures(folder, findings, self._facts())
         shapes = findings.get("zero_shot")
         write_report(
             folder,
