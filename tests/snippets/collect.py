@@ -92,12 +92,12 @@ def _in_block(page: str, body: str) -> Iterator[Command]:
             yield Command(page, REMARK.sub("", line.removeprefix("$ ")).rstrip(), said)
 
 
-def statements(text: str) -> Iterator[tuple[str, bool]]:
-    """The statements of a snippet, each with whether the page says that it may raise UserError."""
+def statements(text: str) -> Iterator[tuple[str, str]]:
+    """The statements of a snippet, each with the UserError that the page says it may raise."""
     lines = text.splitlines()
     for node in ast.parse(text).body:
         source = "\n".join(lines[node.lineno - 1 : node.end_lineno])
         decorators = getattr(node, "decorator_list", [])
         if decorators:
             source = "\n".join(lines[decorators[0].lineno - 1 : node.end_lineno])
-        yield source, "# UserError" in lines[(node.end_lineno or 1) - 1]
+        yield source, lines[(node.end_lineno or 1) - 1].partition("# UserError")[2]

@@ -23,6 +23,7 @@ from equipoise.data.shard_writer import write_shards
 SPELLED = {
     "{00000..00099}": "{00000..00001}",
     "{000..099}": "{000..001}",
+    '["data.root=FOLDER"]': '["data.root=photographs", "training.steps=2", "training.batch_size=8"]',
     "data.root=FOLDER": "data.root=photographs",
     "data.of.root=FOLDER": "data.of.root=cifar",
     "--out FOLDER": "--out out",
@@ -58,7 +59,7 @@ RUNS = {
 }
 # Settings of a small run; those that a recipe does not have are left out.
 SMALL: dict[str, Any] = {
-    "data.train_size": 32, "data.validation_size": 8, "data.test_size": 8, "data.shots": 2,
+    "data.train_size": 32, "data.validation_size": 8, "data.test_size": 8, "data.shots": 4,
     "data.of.validation_size": 16, "data.of.test_size": 24, "tokens.vocabulary": 600, "preprocess.size": 32,
     "image.width": 32, "image.layers": 1, "image.heads": 2, "image.patch": 16, "image.dropout": 0,
     "text.width": 32, "text.layers": 1, "text.heads": 2, "space.dim": 16, "readout.codes": 24, "regions.blocks": 1,
