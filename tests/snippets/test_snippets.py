@@ -7,6 +7,7 @@ reason: the list may only become shorter.
 from __future__ import annotations
 
 import io
+import json
 import shutil
 import sys
 import types
@@ -119,14 +120,14 @@ def typed(command: Command) -> list[str]:
     return words + (small(recipe, options.set, of_data=words[0] == "finetune") if recipe else [])
 
 
-def run(words: list[str]) -> tuple[int, str]:
-    err = io.StringIO()
-    with redirect_stdout(io.StringIO()), redirect_stderr(err):
+def run(words: list[str]) -> tuple[int, str, str]:
+    out, err = io.StringIO(), io.StringIO()
+    with redirect_stdout(out), redirect_stderr(err):
         try:
             code = main(words)
         except SystemExit as end:
             code = int(end.code or 0)
-    return code, err.getvalue()
+    return code, out.getvalue(), err.getvalue()
 
 
 @pytest.mark.parametrize("block", marked(blocks()))
@@ -144,11 +145,13 @@ def test_commands_run_as_they_are_written(block: Block, house: Path, prototype: 
         if place and place.is_dir() and not ("--resume" in words and place in written):
             shutil.rmtree(place)  # the house's own, or of a command to which this is an alternative
         written |= {place} if place else set()
-        code, err = run(words)
+        as_json = block.page == "--help" and hasattr(build_parser().parse_args(words), "json")
+        code, out, err = run([*words, "--json"] if as_json else words)
         if command.said:
             assert (code, command.said in err) == (2, True), f"{command}\n{err}"
         else:
             assert code == 0 or any(end in err for end in ENDS), f"{command}\n{words}\n{err}"
+            assert not as_json or code or len(json.loads(out)) > 1, f"{command} hands no numbers over"
 
 
 @pytest.mark.parametrize("snippet", marked(snippets()))
