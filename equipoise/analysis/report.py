@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from equipoise.io.atomic import replacing, write_text
 from equipoise.io.figures import png
+from equipoise.io.numbers import hand_over
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -28,6 +29,7 @@ class AnalysisReport:
         write_text(
             folder / f"{self.name}.json", json.dumps(record, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
         )
+        hand_over({**record, "folder": str(folder)})
         with replacing(folder / f"{self.name}.png") as temporary:
             temporary.write_bytes(png(self.figure, dpi=130))
         print(f"{self.sentence}\n\nThe picture is {folder / self.name}.png, the numbers are in {self.name}.json")

@@ -77,10 +77,6 @@ def add_epochs(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--epochs", type=float, metavar="N", help="train so many epochs, instead of training.steps")
 
 
-def add_device(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--device", default="auto", help="cpu, cuda, cuda:1 (default: a GPU where there is one)")
-
-
 def add_files(parser: argparse.ArgumentParser) -> None:
     """DATA as pictures in files, for commands that read every record: all splits of a recipe unless one is named."""
     add_data(parser, FILES)

@@ -18,6 +18,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "train a model that is there already on other data, and keep it only where it became better",
     ),
     "eval": ("equipoise.cli.eval", "evaluate a model folder"),
+    "zeroshot": ("equipoise.cli.zeroshot", "sort pictures into classes by the classes' names alone"),
+    "compare": ("equipoise.cli.compare", "runs side by side: settings that differ, numbers, curves"),
     "embed": ("equipoise.cli.embed", "write the features of data, for training in seconds"),
     "import": (
         "equipoise.cli.import_model",
@@ -58,7 +60,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     ),
     "show": ("equipoise.cli.show", "print a recipe with every setting resolved"),
     "cite": ("equipoise.cli.cite", "print the papers a recipe rests on, as BibTeX"),
-    "recipes": ("equipoise.cli.recipes", "list the built-in recipes"),
+    "recipes": ("equipoise.cli.recipes", "list the built-in recipes, paper by paper"),
+    "completion": ("equipoise.cli.completion", "print a script by which a shell completes these commands"),
     "scenes preview": ("equipoise.cli.scenes.preview", "write a contact sheet of scenes with their captions"),
     "scenes write": ("equipoise.cli.scenes.write", "write WebDataset shards with the truth in .json"),
     "data check": (

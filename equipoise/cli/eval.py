@@ -5,15 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from equipoise.cli.arguments import (
-    OWN_FILES,
-    add_data,
-    add_device,
-    add_model,
-    add_results_folder,
-    add_set,
-    add_split,
-)
+from equipoise.cli.arguments import OWN_FILES, add_data, add_model, add_results_folder, add_set, add_split
 
 EXAMPLE = "runs/demo clip-scenes --set data.shift=rotation"
 
@@ -27,7 +19,6 @@ def add(parser: argparse.ArgumentParser) -> None:
         "--before", type=Path, metavar="MODEL", help="a model folder too: what became of its accuracies, shifts and all"
     )
     add_results_folder(parser)
-    add_device(parser)
 
 
 def run(options: argparse.Namespace) -> None:

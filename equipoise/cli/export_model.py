@@ -6,7 +6,7 @@ import argparse
 
 from equipoise.cli.arguments import add_model, add_out
 
-EXAMPLE = "runs/demo --to open_clip --out exported/demo"
+EXAMPLE = "runs/demo --to transformers --out exported/demo"
 FORMATS = ("open_clip", "transformers", "onnx")  # the keys of `interop.EXPORTS`, known here without importing torch
 
 

@@ -7,7 +7,7 @@ import argparse
 from equipoise.cli.arguments import OWN_FILES, add_data, add_epochs, add_model, add_run_folder, add_set
 from equipoise.finetuning.methods import DEFAULT, METHODS
 
-EXAMPLE = "runs/demo flickr8k --method m3mix --out runs/mine"
+EXAMPLE = "runs/demo flickr8k --set data.root=FOLDER --method m3mix --out runs/mine"
 
 
 def add(parser: argparse.ArgumentParser) -> None:

@@ -9,10 +9,13 @@ from typing import Any, NoReturn, Protocol, cast
 
 from equipoise import __version__
 from equipoise.cli.commands import COMMANDS, GROUPS
+from equipoise.cli.help import Help
 from equipoise.cli.numbers import finite_number, whole_number
+from equipoise.cli.output import add_output_options
 from equipoise.cli.trust import add_trust_options
 from equipoise.cli.verify import add_verify_option
 from equipoise.io.lines import one_line
+from equipoise.settings.nearby import nearest
 
 MISTAKE = 2  # the exit status
 
@@ -32,12 +35,31 @@ class Parser(argparse.ArgumentParser):
     numbers that can be computed with."""
 
     def __init__(self, *words: Any, **named: Any) -> None:
-        super().__init__(*words, **named)
+        super().__init__(*words, **{"formatter_class": Help, **named})
         self.register("type", int, whole_number)
         self.register("type", float, finite_number)
 
+    def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
+        options, unknown = self.parse_known_args(args, namespace)
+        if unknown:
+            parser = getattr(options, "parser", self)
+            first = next((word for word in unknown if word.startswith("-")), unknown[0])
+            near = nearest(first.partition("=")[0], parser._option_string_actions)
+            parser.error(f"{first} is not understood" + (f"; did you mean {near}?" if near else ""))
+        return options
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        if action.choices is None or value in action.choices:
+            return
+        known = [str(choice) for choice in action.choices]
+        kind = str(action.metavar or "choice").lower() if isinstance(action, argparse._SubParsersAction) else "choice"
+        near = nearest(str(value), known)
+        hint = f"did you mean {near}?" if near else f"choose one of {', '.join(known)}"
+        raise argparse.ArgumentError(None if kind != "choice" else action, f'there is no {kind} "{value}"; {hint}')
+
     def error(self, message: str) -> NoReturn:
-        print(f"equipoise: {one_line(message)}; see {self.prog} --help", file=sys.stderr)
+        end = " See" if message.endswith("?") else "; see"
+        print(f"equipoise: {one_line(message)}{end} {self.prog} --help", file=sys.stderr)
         self.exit(MISTAKE)
 
 
@@ -58,9 +80,10 @@ def build_parser() -> argparse.ArgumentParser:
         example = f"example: equipoise {name} {words.EXAMPLE}".rstrip()
         command = groups[group].add_parser(last, help=summary, description=_sentence(summary), epilog=example)
         words.add(command)
+        add_output_options(command, last)
         add_trust_options(command, last)
         add_verify_option(command, last)
-        command.set_defaults(run=words.run)
+        command.set_defaults(run=words.run, parser=command)
     return parser
 
 

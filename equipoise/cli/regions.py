@@ -21,10 +21,10 @@ def add(parser: argparse.ArgumentParser) -> None:
         "--model", default="", metavar="MODEL", help="a model folder whose image tower describes the regions"
     )
     parser.add_argument("--vocabulary", default="", metavar="FILE", help="names among which the model chooses tags")
-    parser.add_argument("--most", type=int, default=10, help="regions per picture (10)")
-    parser.add_argument("--least-score", type=float, default=0.0, help="of a region that is kept (0)")
-    parser.add_argument("--per-file", type=int, default=1000, help="records per file (1000)")
-    parser.add_argument("--batch-size", type=int, default=32, help="pictures in memory at once (32)")
+    parser.add_argument("--most", type=int, default=10, help="regions per picture")
+    parser.add_argument("--least-score", type=float, default=0.0, help="of a region that is kept")
+    parser.add_argument("--per-file", type=int, default=1000, help="records per file")
+    parser.add_argument("--batch-size", type=int, default=32, help="pictures in memory at once")
 
 
 def run(options: argparse.Namespace) -> None:

@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Sequence
 from contextlib import suppress
 
+from equipoise.cli.output import printed_as_asked
 from equipoise.cli.parser import MISTAKE, build_parser
 from equipoise.cli.trust import trusted_by
 from equipoise.cli.verify import verified_by
@@ -31,7 +32,7 @@ def run(arguments: Sequence[str]) -> int:
 
 def _run(options: argparse.Namespace) -> int:
     try:
-        with trusted_by(options), verified_by(options):
+        with trusted_by(options), verified_by(options), printed_as_asked(options):
             code: int = options.run(options) or 0
         if sys.stdout is not None:
             sys.stdout.flush()  # so that a full disk or a closed pipe shows here and not at exit

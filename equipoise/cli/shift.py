@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from equipoise.cli.arguments import add_data, add_device, add_model, add_out, add_seed, add_set
+from equipoise.cli.arguments import add_data, add_model, add_out, add_seed, add_set
 
 EXAMPLE = "runs/demo clip-scenes --out runs/demo-shifted"
 GRIDS = ("paper", "official")
@@ -19,7 +19,6 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--metric", default="", help="that chooses (default: mean_recall; acc1 of class data)")
     parser.add_argument("--pairs", type=int, default=0, help="to measure the direction on (default: all)")
     add_seed(parser, "of which pairs these are")
-    add_device(parser)
     add_out(parser, "the folder of the shifted model", required=True)
 
 

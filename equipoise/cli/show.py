@@ -16,5 +16,9 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     from equipoise.config import dump, load_run
+    from equipoise.io.numbers import hand_over
 
-    print(dump(load_run(options.recipe, options.set).table), end="")
+    table = load_run(options.recipe, options.set).table
+    hand_over({"settings": table})
+    if not options.json:
+        print(dump(table), end="")

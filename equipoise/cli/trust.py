@@ -9,8 +9,8 @@ from typing import Any
 
 from equipoise.settings.trust import PIPE, Trust, trusting
 
-NO_SETTINGS = ("recipes", "import")  # commands that read no settings
-NO_DATA = ("show", "cite", "export", "cost", "temperature")  # commands that read settings and no data
+NO_SETTINGS = ("recipes", "import", "completion")  # commands that read no settings
+NO_DATA = ("show", "cite", "export", "cost", "temperature", "compare")  # commands that read settings and no data
 
 
 def add_trust_options(parser: argparse.ArgumentParser, command: str) -> None:

@@ -8,7 +8,19 @@ from contextlib import AbstractContextManager
 from equipoise.io.digests import verifying
 
 READ_MODELS = (
-    *("train", "finetune", "eval", "embed", "export", "equilibrium", "landscape", "similarities", "tokens", "codes"),
+    *(
+        "train",
+        "finetune",
+        "eval",
+        "zeroshot",
+        "embed",
+        "export",
+        "equilibrium",
+        "landscape",
+        "similarities",
+        "tokens",
+        "codes",
+    ),
     *("completeness", "vqa", "simat", "probe", "clean", "audit", "shift", "regions"),
 )
 

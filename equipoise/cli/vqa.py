@@ -24,7 +24,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     add_split(parser, "test", "of a recipe's data, to test on", ("validation", "test"))
     parser.add_argument("--answers", type=up_to(2**20), default=3129, help="to choose from, the most frequent")
     parser.add_argument("--hidden", type=up_to(2**16), default=1024, help="width of the head")
-    parser.add_argument("--epochs", type=int, default=20)
+    parser.add_argument("--epochs", type=int, default=20, help="of training the head")
     parser.add_argument("--batch-size", type=int, default=512, help="questions at once")
     parser.add_argument("--learning-rate", type=float, default=5e-3, help="at the start of its cosine")
     add_seed(parser, "of the head, the order and what is asked about scenes")

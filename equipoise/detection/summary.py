@@ -20,6 +20,7 @@ from equipoise.data.encoded_image import encoded
 from equipoise.data.files.records import Records
 from equipoise.data.files.regions import BOX, RegionFiles
 from equipoise.io.atomic import write_text
+from equipoise.io.numbers import hand_over
 
 REPORT, SHEET = "report.json", "sheet.png"
 PICTURES, SIDE, DRAWN = 12, 280, 5  # on the sheet, pixels of each, boxes on each
@@ -44,6 +45,7 @@ def summarise(records: Records, folder: Path, paths: Sequence[Path]) -> dict[str
         "frequent tags": dict(sorted(tags.items(), key=lambda item: (-item[1], item[0]))[:OFTEN]),
     }
     write_text(folder / REPORT, json.dumps(report, indent=2, ensure_ascii=False) + "\n")
+    hand_over({**report, "folder": str(folder)})
     _draw(records, regions, folder / SHEET)
     print(f"{report['regions']:,} regions of {len(keys):,} records are in {len(paths)} files in {folder}")
     for what in ("regions", "tags"):

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import NamedTuple
 
 import torch
@@ -13,6 +13,7 @@ from torch import Tensor
 
 from equipoise.data.source import LabelledSource, Source, has_features, is_labelled, names_classes
 from equipoise.evaluation.settings import Evaluation
+from equipoise.io.progress import Progress
 from equipoise.models.compatibility import require_compatible
 from equipoise.models.model import Model
 from equipoise.types import UserError
@@ -30,7 +31,7 @@ class Captions:
     features: tuple[Tensor, Tensor | None] | None = None  # [M, w], or [M, L, w] with a mask
 
     def points(self, model: Model) -> Tensor:
-        return model.encode_all(len(self.image_of_text), TEXTS_AT_ONCE, lambda batch: self._encode(model, batch))
+        return _encode_shown(model, "texts", len(self.image_of_text), TEXTS_AT_ONCE, partial(self._encode, model))
 
     def _encode(self, model: Model, batch: range) -> Tensor:
         chosen = slice(batch.start, batch.stop)
@@ -86,7 +87,21 @@ def encode_images(model: Model, source: Source, batch_size: int, limit: int | No
     """Points of every image (or the first `limit`) [N, d], encoded a batch at a time."""
     require_compatible(model, source)
     total = len(source) if limit is None else min(limit, len(source))
-    return model.encode_all(total, batch_size, lambda batch: encode_image_subset(model, source, batch, batch_size))
+    return _encode_shown(
+        model, "pictures", total, batch_size, lambda batch: encode_image_subset(model, source, batch, batch_size)
+    )
+
+
+def _encode_shown(model: Model, what: str, total: int, size: int, encode: Callable[[range], Tensor]) -> Tensor:
+    """`model.encode_all`, with a bar on a terminal."""
+    with Progress(total, what, lines=False) as progress:
+
+        def encode_and_show(batch: range) -> Tensor:
+            points = encode(batch)
+            progress.update(batch.stop)
+            return points
+
+        return model.encode_all(total, size, encode_and_show)
 
 
 def encode_image_subset(model: Model, source: Source, indices: Sequence[int], batch_size: int = 256) -> Tensor:

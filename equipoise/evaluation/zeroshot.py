@@ -13,6 +13,7 @@ Ties are broken against the model: a class is predicted only if it is strictly c
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Protocol
 
 import torch
@@ -97,19 +98,29 @@ def per_class_accuracy(counts: Tensor) -> Tensor:
 
 
 @torch.no_grad()
+def class_scores(
+    images: Tensor, prompts: Tensor, space: SpaceLike, average: str = "similarity", chunk: int = 1024
+) -> Iterator[Tensor]:
+    """The score of every class [n, C] for `chunk` images [N, d] at a time, given the points `prompts` [C, T, d]."""
+    images, prompts = at_least_float32(images), at_least_float32(prompts)
+    if average == "embedding":
+        prompts = space.project(prompts.mean(dim=1))[:, None]
+    for points in images.split(chunk):
+        scores = space.similarity(points, prompts.flatten(0, 1)).unflatten(1, prompts.shape[:2]).mean(dim=2)
+        if not torch.isfinite(scores).all():
+            raise UserError("some class scores are not finite: look for NaN in the model's weights.")
+        yield scores
+
+
+@torch.no_grad()
 def _classify(
     images: Tensor, labels: Tensor, prompts: Tensor, space: SpaceLike, average: str, chunk: int
 ) -> tuple[Tensor, Tensor]:
     """The true class's place, from 1, and the predicted class, for each image."""
     _check(images, labels, prompts, average)
-    images, prompts = at_least_float32(images), at_least_float32(prompts)
-    if average == "embedding":
-        prompts = space.project(prompts.mean(dim=1))[:, None]
     positions, predictions = [], []
-    for points, truth in zip(images.split(chunk), labels.to(images.device)[:, None].split(chunk), strict=True):
-        scores = space.similarity(points, prompts.flatten(0, 1)).unflatten(1, prompts.shape[:2]).mean(dim=2)
-        if not torch.isfinite(scores).all():
-            raise UserError("some class scores are not finite: look for NaN in the model's weights.")
+    of_chunks = class_scores(images, prompts, space, average, chunk)
+    for scores, truth in zip(of_chunks, labels.to(images.device)[:, None].split(chunk), strict=True):
         own = scores.gather(1, truth)
         rival = scores.scatter(1, truth, -torch.inf).max(dim=1, keepdim=True)
         positions.append((scores >= own).sum(dim=1))

@@ -12,9 +12,10 @@ blocks, keeps a few numbers per row and per column, and recomputes each for the 
 `impl="fused"` does the same at the speed of a GPU's matrix products, for the combinations that have kernels (see
 `backends.py`). `"auto"` takes eager while its matrices are small; beyond, fused where it can and tiled elsewhere. Where
 the target is made of tensors (a guide's points), they get their gradients too. Points that are not finite raise
-UserError on the CPU; on a GPU, which would have to be waited for, the loss is NaN. Several processes may share the work
-(`sharding/context.py`): then u and v are a shard of the batch, and the loss is that of the whole. `space` may be any
-`Scorer` (`spaces/scorer.py`).
+UserError on the CPU; on a GPU, which would have to be waited for, the loss is NaN. Points that are not of the space and
+a log_scale above ln 1000 raise UserError too (`plausible.py`), but not from `trusted_contrast`, by which training goes.
+Several processes may share the work (`sharding/context.py`): then u and v are a shard of the batch, and the loss is
+that of the whole. `space` may be any `Scorer` (`spaces/scorer.py`).
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from torch import Tensor
 from equipoise.forms import ClosedFormGrad, Form
 from equipoise.kernels.backends import Kernel, select_kernel
 from equipoise.kernels.finite import require_finite
+from equipoise.kernels.plausible import require_plausible
 from equipoise.kernels.sharding.columns import Local
 from equipoise.kernels.sharding.context import current_shards, target_of_batch
 from equipoise.kernels.sharding.shards import ShardedColumns
@@ -58,6 +60,26 @@ def contrast(
 ) -> Tensor:
     """The loss of points `rows` [N, d] against points `cols` [M, d]: a scalar, differentiable in both, log_scale and
     bias; a form that learns a bias must be given one, others take none. `tile` is the side of a tile."""
+    _check(rows, cols, space, impl)
+    require_plausible({"rows": rows, "cols": cols}, space, log_scale)
+    return trusted_contrast(
+        rows, cols, space=space, target=target, form=form, log_scale=log_scale, bias=bias, impl=impl, tile=tile
+    )
+
+
+def trusted_contrast(
+    rows: Tensor,
+    cols: Tensor,
+    *,
+    space: Scorer,
+    target: Target,
+    form: Form,
+    log_scale: Tensor | float,
+    bias: Tensor | float | None,
+    impl: str,
+    tile: int | None = None,
+) -> Tensor:
+    """`contrast` of points that are known to be the space's, at a scale that is known to be meant."""
     _check(rows, cols, space, impl)
     _check_bias(form, bias)
     exact = torch.promote_types(rows.dtype, torch.float32)  # bfloat16 would change a scale by a per cent

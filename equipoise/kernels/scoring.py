@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from torch import Tensor
 
 from equipoise.forms import Form
-from equipoise.kernels.contrast import contrast
+from equipoise.kernels.contrast import trusted_contrast
 from equipoise.spaces import Scorer, Space
 from equipoise.targets import Target
 from equipoise.types import Batch, Embeddings
@@ -34,7 +34,7 @@ class Scoring:
     ) -> Tensor:
         """The loss of rows against columns (`contrast.py`), compared by `scorer` where it is not by the space."""
         space = self.space if scorer is None else scorer
-        return contrast(
+        return trusted_contrast(
             rows, cols, space=space, target=target, form=form, log_scale=self.log_scale, bias=self.bias, impl=impl
         )
 

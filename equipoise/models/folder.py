@@ -31,6 +31,7 @@ from equipoise.io.digests import require_intact, write_digests
 from equipoise.io.json_files import read_json_table
 from equipoise.models.model import Model, count_parameters
 from equipoise.ops.finite import first_not_finite
+from equipoise.settings.nearby import meant_path
 from equipoise.settings.one_line import one_line
 from equipoise.types import UserError
 
@@ -112,7 +113,7 @@ def model_folder(path: Path) -> Path:
     for candidate in (path, path / CHECKPOINTS / BEST, *reversed(step_folders(path))):
         if (candidate / WEIGHTS).is_file() and not foreign:
             return candidate
-    hint = "" if path.is_dir() else " (there is no such folder)"
+    hint = "" if path.is_dir() else meant_path(path) or " (there is no such folder)"
     if foreign:
         hint = f", but {foreign} of another library: `equipoise import {path} --out FOLDER` makes one of it"
     raise UserError(f"no model in {path}{hint}: a model folder holds {WEIGHTS} and {CONFIG}")

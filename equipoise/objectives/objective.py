@@ -9,6 +9,7 @@ from torch import Tensor
 
 from equipoise.heads import HeadConfig
 from equipoise.kernels import Scoring
+from equipoise.kernels.plausible import require_plausible
 from equipoise.spaces import Space
 from equipoise.types import Batch, Embeddings, Loss
 
@@ -70,7 +71,9 @@ class Objective(ABC):
         space: Space,
         bias: Tensor | float | None = None,
     ) -> Loss:
-        """The loss of points of `space`, whose logits are exp(log_scale)·s, plus `bias` where one is learned."""
+        """The loss of points of `space`, whose logits are exp(log_scale)·s, plus `bias` where one is learned. Raises
+        UserError for points and scales that cannot be meant; training calls `loss`, which does not look."""
+        require_plausible({"image": embeddings.image, "text": embeddings.text}, space, log_scale)
         return self.loss(embeddings, batch, Scoring(space, log_scale, bias))
 
     @abstractmethod

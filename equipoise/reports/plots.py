@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from equipoise.io.figures import SERIES, style
+from equipoise.io.figures import SERIES, SERIES_STYLES, style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -101,6 +101,26 @@ def draw(chart: Chart, records: Sequence[Mapping[str, Any]]) -> Figure | None:
             axes.axhline(height, color=SERIES[1], linewidth=1.2, linestyle=(0, (4, 3)))
             axes.annotate(f"{label} {height:g}", (1, height), (-2, -3), xycoords=("axes fraction", "data"),
                           textcoords="offset points", ha="right", va="top", color=SERIES[1], fontsize=8.5)  # fmt: skip
+        _scale(axes, chart, lines)
+    return figure
+
+
+def draw_together(chart: Chart, runs: Mapping[str, Sequence[Mapping[str, Any]]]) -> Figure | None:
+    """The first line of the chart for each of several runs, by its label; None where no run has it."""
+    key = next(iter(chart.lines.values()))
+    lines = {label: points for label, records in runs.items() if (points := series(records, key)).size}
+    if not lines:
+        return None
+    with style():
+        from matplotlib.figure import Figure
+
+        figure = Figure(figsize=(3.7, 2.25), layout="constrained")
+        axes = figure.add_subplot()
+        for number, (label, points) in enumerate(lines.items()):
+            step, mean, _, _ = binned(points).T
+            colour, dashes = SERIES[number % len(SERIES)], SERIES_STYLES[(number // len(SERIES)) % len(SERIES_STYLES)]
+            marker = "o" if len(points) <= 20 else ""
+            axes.plot(step, mean, color=colour, linestyle=dashes, label=label, marker=marker, markersize=3.5)
         _scale(axes, chart, lines)
     return figure
 

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from equipoise.settings.layers import Layer, LayeredTable, parse, shown
+from equipoise.settings.nearby import meant_path
 from equipoise.settings.overrides import command_line
 from equipoise.types import UserError
 
@@ -105,7 +106,7 @@ def _text(file: Path) -> str:
             raise UserError(f"{file}: this is larger than {MOST_BYTES:,} bytes, which no recipe is; check the path")
         return content.decode("utf-8-sig")
     except FileNotFoundError as error:
-        raise UserError(f"{file}: there is no such file; check the path") from error
+        raise UserError(f"{file}: there is no such file{meant_path(file)}; check the path") from error
     except IsADirectoryError as error:
         raise UserError(f"{file}: this is a folder; give the path of a .toml file") from error
     except UnicodeDecodeError as error:

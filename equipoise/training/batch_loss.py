@@ -9,6 +9,7 @@ from functools import partial
 
 from torch import Tensor
 
+from equipoise.kernels import Scoring
 from equipoise.kernels.finite import NotFinitePoints
 from equipoise.kernels.sharding.context import sharded_batch
 from equipoise.kernels.sharding.gather import gather_batch, gather_points
@@ -58,7 +59,7 @@ class BatchLoss:
     def _loss(self, embeddings: Embeddings, batch: Batch) -> Loss:
         t, bias = self.model.log_scale, self.model.logit_bias
         try:
-            return self.objective(embeddings, batch, log_scale=t, space=self.model.space, bias=bias)
+            return self.objective.loss(embeddings, batch, Scoring(self.model.space, t, bias))
         except NotFinitePoints as problem:  # which row it was tells little about a model that diverged
             raise NotFinite("the loss became nan (points of the model are NaN or infinite)") from problem
 

@@ -2,14 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
 import torch
 
 from equipoise.ops.out_of_memory import lacks_memory
 from equipoise.types import UserError
 
+_CHOSEN: ContextVar[str] = ContextVar("device", default="")
+
+
+@contextmanager
+def choosing_device(name: str) -> Iterator[None]:
+    """Let every device within be the one of this name, whatever settings say; "" or "auto" chooses nothing."""
+    token = _CHOSEN.set("" if name == "auto" else name)
+    try:
+        yield
+    finally:
+        _CHOSEN.reset(token)
+
 
 def torch_device(name: str) -> torch.device:
-    """The device called `name`, where `auto` is a GPU if there is one; raises UserError if it cannot be used."""
+    """The device called `name`, or that of `choosing_device`; `auto` is a GPU if there is one. Raises UserError if it
+    cannot be used."""
+    name = _CHOSEN.get() or name
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:

@@ -21,6 +21,7 @@ from equipoise.data.files.webdataset_classes import NAMES, TEMPLATES
 from equipoise.data.tokenizer import MOST_CONTEXT, CaptionTokenizer
 from equipoise.io.atomic import write_text
 from equipoise.io.folder_lock import only_writer
+from equipoise.io.numbers import hand_over
 from equipoise.io.progress import Progress
 from equipoise.workflows.subject import FilePart
 
@@ -49,6 +50,7 @@ def check_data(
         report, sheet = out / name / "check.json", out / name / "sheet.png"
         write_text(report, json.dumps(summary, indent=2, ensure_ascii=False) + "\n")
         _print(printable(name or ", ".join(patterns)), summary)
+        hand_over({name: summary} if name else summary)
         pictures = f" and {sheet}" if _draw_sheet(records, sheet) else ""
         print(f"\nAll of it is in {report}{pictures}")
         sound = sound and not summary["unusable"]
@@ -66,6 +68,8 @@ def prepare_data(parts: Mapping[str, FilePart], folder: Path, settings: Prepare)
                 for file, lines in zip((NAMES, TEMPLATES), source.words(patterns), strict=True):
                     write_text(home / file, "\n".join(lines) + "\n")
         print(f"{len(records):,} records are in {len(shards)} shards (.tar) in {home}")
+        counts = {"records": len(records), "shards": len(shards), "folder": str(home)}
+        hand_over({name: counts} if name else counts)
         if records.faults or (home / LEFT_OUT).exists():
             print("Some could not be used: `equipoise data check` names them")
 

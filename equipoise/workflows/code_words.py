@@ -12,6 +12,7 @@ import torch
 from equipoise.analysis.codebook.usage import TextUse, read_texts, towers, use_of_texts
 from equipoise.evaluation.metrics import percent
 from equipoise.io.atomic import write_text
+from equipoise.io.numbers import hand_over
 from equipoise.models.model import Model, evaluating
 from equipoise.workflows.codes import CodebookRequest, all_captions
 from equipoise.workflows.subject import Subject
@@ -29,6 +30,7 @@ def find_words(subject: Subject, words: Sequence[str], settings: CodebookRequest
     record = {word: codes_of(model, word, texts) for word in words}
     for word, codes in record.items():
         _print(word, codes)
+    hand_over({**subject.facts(), "words": record})
     text = json.dumps({**subject.facts(), "words": record}, indent=1, ensure_ascii=False, allow_nan=False)
     write_text(folder / "words.json", text + "\n")
     print(f"\nThe numbers are in {folder / 'words.json'}")

@@ -21,6 +21,7 @@ from equipoise.analysis.codebook.usage import (
 )
 from equipoise.data.source import Pair, Source
 from equipoise.evaluation.metrics import percent
+from equipoise.io.numbers import hand_over
 from equipoise.io.progress import Progress
 from equipoise.reports.codes_page import strip, write_codes
 from equipoise.types import UserError
@@ -63,6 +64,7 @@ def show_codes(subject: Subject, settings: CodebookRequest, folder: Path, comman
              "texts_seen": texts.usage.samples, "purity": summary}  # fmt: skip
     best = {code: [item for item, _ in images.best.of(code)[: settings.images]] for code in codes}
     title = f"What the codes of {subject.path.resolve().name} stand for"
+    hand_over({"finding": conclusion, **facts, "codes": len(found), "folder": str(folder)})
     path = write_codes(folder, title, conclusion, facts, found, _strips(heat, source, best))
     print(f"{conclusion}\n\nThe page is {path}, the numbers are in codes.json")
 

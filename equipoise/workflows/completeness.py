@@ -13,6 +13,7 @@ from equipoise.evaluation.completeness import TEMPLATE, Completeness, SentencePa
 from equipoise.evaluation.completeness_scenes import scene_contrasts
 from equipoise.evaluation.metrics import percent
 from equipoise.io.atomic import write_text
+from equipoise.io.numbers import hand_over
 from equipoise.io.tables import make_table, print_tables
 from equipoise.types import UserError
 from equipoise.workflows.subject import Subject
@@ -25,6 +26,7 @@ def probe_completeness(subject: Subject, objects: Path | None, template: str, ou
     contrasts = contrasts_of(pairs, objects, template, subject.seed)
     found = completeness(contrasts, judged(subject.model(), source, contrasts))
     _print(found)
+    hand_over({**subject.facts(), "chance": 0.5, "found": [asdict(one) for one in found]})
     if out is not None:
         record = {
             **subject.facts(),

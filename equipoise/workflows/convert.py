@@ -8,6 +8,7 @@ from equipoise.config import dump
 from equipoise.encoders import ViT
 from equipoise.interop import EXPORTS, ImportRequest, training_only_parts
 from equipoise.io.atomic import replacing
+from equipoise.io.numbers import hand_over
 from equipoise.models.folder import save_model
 from equipoise.models.model import Model, count_parameters
 from equipoise.types import UserError
@@ -20,6 +21,7 @@ def import_model(path: str, out: Path, request: ImportRequest) -> None:
     model, loaded = load_foreign(path, request)
     save_model(model, out, dump(loaded.table), {})
     print(f"{out} holds the model of {path}: {_about(model)}")
+    hand_over({"folder": str(out), "parameters": count_parameters(model)})
 
 
 def export_model(path: str, format: str, out: Path) -> None:
@@ -30,6 +32,7 @@ def export_model(path: str, format: str, out: Path) -> None:
         temporary.mkdir()
         EXPORTS[format](model, temporary)
     parts = training_only_parts(model)
+    hand_over({"folder": str(out), "format": format, "parameters": count_parameters(model), "left_out": list(parts)})
     print(
         f"{out} holds the model for {format}" + (f"; left out, as training's own: {', '.join(parts)}" if parts else "")
     )

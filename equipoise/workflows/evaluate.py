@@ -11,6 +11,7 @@ from equipoise.evaluation.evaluate import evaluate
 from equipoise.evaluation.evaluator import EvalResult
 from equipoise.evaluation.robustness import Robustness, robustness
 from equipoise.io.atomic import write_text
+from equipoise.io.numbers import hand_over
 from equipoise.io.tables import print_tables
 from equipoise.models.folder import CONFIG, model_folder
 from equipoise.models.model import Model
@@ -81,8 +82,10 @@ def _report(
     run: Run, path: Path, findings: Mapping[str, EvalResult], change: Robustness | None, out: Path | None
 ) -> None:
     print_findings(findings)
+    hand_over({"model": str(path)})
     if change:
         print_tables(change.table())
+        hand_over({"change": change.numbers()})
     if out is not None:
         write_findings(out, run, str(path), findings)
         if change:

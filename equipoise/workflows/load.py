@@ -48,7 +48,7 @@ def load(
     as `trust=("my_package",)`.
 
     The files of a model folder are compared with its digests.json; `verify=False` takes them as they are."""
-    place = torch_device(str(device)) if device is not None else torch.device("cpu")
+    place = torch_device("cpu" if device is None else str(device))
     with trusting(trust), verifying(verify):
         return load_with_settings(path, place, ImportRequest(model, tokenizer, preprocess))[0]
 

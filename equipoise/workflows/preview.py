@@ -7,6 +7,7 @@ from pathlib import Path
 
 from equipoise.config import load_run
 from equipoise.io.folder_lock import only_writer
+from equipoise.io.numbers import hand_over
 from equipoise.io.progress import Progress
 from equipoise.types import UserError
 
@@ -35,3 +36,4 @@ def write_data(recipe: str, overrides: Sequence[str], split: str, size: int, per
     with only_writer(folder), Progress(len(source), "writing") as progress:
         shards = write_shards(source, folder, size, per_shard, lambda done, _: progress.update(done))
     print(f"{len(source):,} pairs are in {len(shards)} shards in {folder}")
+    hand_over({"records": len(source), "shards": len(shards), "folder": str(folder)})

@@ -27,6 +27,7 @@ from equipoise.evaluation.linear_probe import (
 )
 from equipoise.evaluation.metrics import percent
 from equipoise.evaluation.results import table, write_results
+from equipoise.io.numbers import hand_over
 from equipoise.io.progress import Progress
 from equipoise.io.tables import print_tables
 from equipoise.models.compatibility import require_compatible
@@ -136,6 +137,7 @@ def _joined(*parts: Labelled) -> Labelled:
 
 def _print(found: LinearProbe, classes: int, parts: Sequence[Labelled]) -> None:
     print_tables(table(found.metrics, probe_chance(classes), "linear probe"))
+    hand_over({"metrics": found.metrics, "chance": probe_chance(classes), "C": found.chosen, "sweep": found.sweep})
     sizes = [f"{len(part.classes):,}" for part in parts]
     print(
         f"{parts[0].features.shape[1]} features; {sizes[0]} records to train, {sizes[1]} to choose, {sizes[2]} to test"

@@ -19,10 +19,12 @@ from equipoise.evaluation.logit_scale import logit_scale_course
 from equipoise.evaluation.results import table, write_results
 from equipoise.finetuning.comparison import Comparison
 from equipoise.io.atomic import clear_leftovers
+from equipoise.io.numbers import hand_over
 from equipoise.io.tables import make_table, print_tables
 from equipoise.models.folder import write_model
 from equipoise.models.model import Model, count_parameters
 from equipoise.reports.examples import gather_examples
+from equipoise.reports.figures import write_figures
 from equipoise.reports.report import Confusion, ExampleSets, write_report
 from equipoise.training.distributed.dtensors import gather_full
 from equipoise.training.distributed.ranks import Ranks
@@ -60,6 +62,7 @@ class RunArtifacts:
         write_model(self.model, folder, config, {"step": self.outcome.step, **metrics}, self.weights)
         clear_leftovers(folder / "results")  # of a kill at this very place; the run's folder is ours alone
         write_findings(folder, run, run.name, findings)
+        write_figures(folder, findings, self._facts())
         shapes = findings.get("zero_shot")
         write_report(
             folder,
@@ -131,12 +134,14 @@ def collect_artifacts(
 
 def print_findings(findings: Mapping[str, EvalResult]) -> None:
     print_tables(*(table(one.metrics, one.chance, name.replace("_", " ")) for name, one in findings.items()))
+    hand_over({"results": {name: {"metrics": one.metrics, "chance": one.chance} for name, one in findings.items()}})
 
 
 def print_comparison(comparison: Comparison) -> None:
     """Print the numbers before and after fine-tuning, side by side."""
     from rich.console import Console
 
+    hand_over({"comparison": comparison.to_json()})
     for data in comparison.numbers:
         rows = [(name, *values) for name, values in comparison.rows(data)]
         print_tables(make_table(("metric", *comparison.columns(data)), rows, title=data))

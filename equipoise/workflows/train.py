@@ -10,6 +10,7 @@ from pathlib import Path
 from equipoise.config import Loaded, load_run, load_stored
 from equipoise.data.keep.readable import readable
 from equipoise.finetuning.comparison import Comparison, DidNotHelp
+from equipoise.io.numbers import hand_over
 from equipoise.io.tables import make_table, print_tables
 from equipoise.models.folder import CONFIG, step_folders, step_number
 from equipoise.models.model import Model
@@ -89,6 +90,7 @@ def _run_training(loaded: Loaded, folder: Path, command: str, resume: bool, rank
     with locked_run(folder) if ranks.is_main else nullcontext():
         if ranks.on_main(lambda: _is_finished(loaded, folder, resume)):
             ranks.print(f"The run in {folder} is finished; raise training.steps to train on")
+            hand_over({"folder": str(folder), "finished": True})
             require_better(ranks.on_main(lambda: read_comparison(folder)), folder)
             return 0
         start = start or ranks.on_each(lambda: start_of(loaded, folder))
@@ -123,7 +125,9 @@ def _run_training(loaded: Loaded, folder: Path, command: str, resume: bool, rank
         print_comparison(comparison) if comparison else print_findings(artifacts.findings)
         if rows := bought(folder, artifacts.metrics):
             print_tables(make_table(HEADER, rows, title="what cleaning bought"))
+            hand_over({"bought": {name: {"all pairs": before, "kept": after} for name, before, after in rows}})
     ranks.print(f"\nThe report is {folder / REPORT}; the model is {folder}")
+    hand_over({"folder": str(folder)})
     require_better(comparison, folder)
     return 0
 

@@ -55,12 +55,9 @@ def equipoise(capsys: pytest.CaptureFixture[str]) -> Call:
     ("words", "sentence"),
     [
         ((), "the following arguments are required: COMMAND; see equipoise --help"),
-        (
-            ("trian", "demo"),
-            "argument COMMAND: invalid choice: 'trian' (choose from 'demo', 'init', 'train', 'finetune', ",
-        ),
+        (("trian", "demo"), 'there is no command "trian"; did you mean train?'),
         (("train",), "nothing to train: give a recipe or files, or --resume FOLDER"),
-        (("train", "demo", "--steps", "3"), "unrecognized arguments: --steps 3; see equipoise --help"),
+        (("train", "demo", "--steps", "3"), "--steps is not understood; did you mean --set?"),
         (("train", "dmeo"), 'there is no recipe "dmeo"; give the path of a .toml file, or one of: demo, '),
         (("train", "my/recipe.toml"), "my/recipe.toml: there is no such file; check the path"),
         (("show", "demo", "--set", "seed"), "--set seed: this is not of the form key=value"),
@@ -111,8 +108,8 @@ def test_cite_prints_bibtex_and_recipes_lists_all(equipoise: Call) -> None:
     assert "@" in cited.out.lstrip()[:1]
     assert "{radford2021clip," in cited.out
     assert cited.out.count("{") == cited.out.count("}")
-    listed = equipoise("recipes").out.splitlines()
-    assert [line.split()[0] for line in listed] == list(builtin_recipes())
+    listed = [line.split()[0] for line in equipoise("recipes").out.splitlines() if line.startswith("  ")]
+    assert sorted(listed) == sorted(builtin_recipes())
 
 
 def test_preview_writes_a_picture(equipoise: Call, tmp_path: Path) -> None:

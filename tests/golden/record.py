@@ -51,7 +51,7 @@ def said(*words: str) -> str:
 
 
 def recipe_names() -> list[str]:
-    return [line.split()[0] for line in said("recipes").splitlines()]
+    return sorted(one["name"] for one in json.loads(said("recipes", "--json"))["recipes"])
 
 
 def shown() -> dict[str, str]:

@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from equipoise.forms import CrossEntropy, Divergence, Sigmoid
-from equipoise.kernels import contrast
+from equipoise.kernels import Scoring, contrast
 from equipoise.kernels.triton.infonce import fused_infonce, smoke_test
 from equipoise.kernels.triton.launch_config import Plan, Tile
 from equipoise.ops.triton_support import why_unavailable
@@ -76,9 +76,7 @@ def loss_and_grads(u: Tensor, v: Tensor, log_scale: Tensor, compute) -> list[Ten
 
 
 def eagerly(form: CrossEntropy):
-    return lambda u, v, t: contrast(
-        u, v, space=Sphere(u.shape[1]), target=OneHot(), form=form, log_scale=t, impl="eager"
-    )
+    return lambda u, v, t: Scoring(Sphere(u.shape[1]), t).contrast(u, v, target=OneHot(), form=form, impl="eager")
 
 
 def allowed(u: Tensor, v: Tensor, log_scale: Tensor, form: CrossEntropy) -> list[float]:

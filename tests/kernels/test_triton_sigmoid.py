@@ -10,7 +10,7 @@ from test_triton_infonce import CASES, DTYPES, LIBRARY, TILES, random_points
 from torch import Tensor
 
 from equipoise.forms import Sigmoid
-from equipoise.kernels import contrast
+from equipoise.kernels import Scoring, contrast
 from equipoise.kernels.triton.launch_config import Plan
 from equipoise.kernels.triton.sigmoid import fused_sigmoid
 from equipoise.spaces import Sphere
@@ -33,8 +33,7 @@ def loss_and_grads(inputs: tuple[Tensor, ...], compute) -> list[Tensor]:
 
 
 def eagerly(u: Tensor, v: Tensor, t: Tensor, b: Tensor) -> Tensor:
-    parts = {"space": Sphere(u.shape[1]), "target": OneHot(), "form": LEARNED, "log_scale": t, "bias": b}
-    return contrast(u, v, impl="eager", **parts)
+    return Scoring(Sphere(u.shape[1]), t, b).contrast(u, v, target=OneHot(), form=LEARNED, impl="eager")
 
 
 def allowed(u: Tensor, v: Tensor, t: Tensor, b: Tensor) -> list[float]:

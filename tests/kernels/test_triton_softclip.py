@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from equipoise.forms import CrossEntropy, Divergence, Form, OnHardTarget, StackedForms
-from equipoise.kernels import contrast
+from equipoise.kernels import Scoring, contrast
 from equipoise.kernels.triton.launch_config import Plan, Tile
 from equipoise.kernels.triton.softclip import PLAN, TILES, fused_softclip
 from equipoise.objectives import SoftCLIP
@@ -83,8 +83,8 @@ def losses_and_grads(points, log_scale: Tensor, compute, weights=WEIGHTS) -> lis
 
 def eagerly(form: Form, target: Softened, batch: Batch | None = None):
     def compute(points: list[Tensor], t: Tensor) -> Tensor:
-        parts = {"space": Sphere(points[0].shape[1]), "form": form, "log_scale": t, "impl": "eager"}
-        return contrast(*points[:2], target=bound(points, t, target, batch), **parts)
+        scoring = Scoring(Sphere(points[0].shape[1]), t)  # which takes points off the sphere
+        return scoring.contrast(*points[:2], target=bound(points, t, target, batch), form=form, impl="eager")
 
     return compute
 
@@ -202,7 +202,7 @@ def test_a_combination_without_a_kernel_is_a_sentence(changed, sentence):
     embeddings = Embeddings(**dict(zip(("image", "text", "regions", "tags"), points, strict=True)))
     target = parts.pop("target").bind(embeddings, batch, log_scale=1.0, space=parts["space"])
     with pytest.raises(UserError, match=sentence):
-        contrast(*points[:2], target=target, log_scale=1.0, impl="fused", **parts)
+        contrast(*map(parts["space"].project, points[:2]), target=target, log_scale=1.0, impl="fused", **parts)
 
 
 on_a_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")

@@ -92,7 +92,7 @@ def clouds(n: int, apart: bool) -> tuple[Tensor, Tensor]:
 
 def one_way(u: Tensor, v: Tensor, tau: float) -> float:
     return float(
-        eq.contrast(u, v, space=SPACE, target=eq.OneHot(), form=eq.CrossEntropy("rows"), log_scale=-math.log(tau))
+        Scoring(SPACE, -math.log(tau)).contrast(u, v, target=eq.OneHot(), form=eq.CrossEntropy("rows"))  # τ → 0
     )
 
 

@@ -30,7 +30,7 @@ WAYS = {
 class Failing(CLIP):
     how: str = field(default="refuse")
 
-    def __call__(self, *arguments: Any, **named: Any) -> Loss:
+    def loss(self, *arguments: Any, **named: Any) -> Loss:
         if next(STEPS) == 3 and os.environ["RANK"] == "1":
             WAYS[self.how]()
-        return super().__call__(*arguments, **named)
+        return super().loss(*arguments, **named)

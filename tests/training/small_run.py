@@ -110,10 +110,10 @@ class EventfulObjective:
     def prepared(self, batch: Batch) -> Batch:
         return self.objective.prepared(batch)
 
-    def __call__(self, *arguments: Any, **named: Any) -> Loss:
+    def loss(self, *arguments: Any, **named: Any) -> Loss:
         self.step += 1
         self.events.get(self.step, _nothing)()
-        return self.objective(*arguments, **named)
+        return self.objective.loss(*arguments, **named)
 
 
 @dataclass

@@ -45,8 +45,8 @@ def test_the_same_seed_gives_the_same_run_bit_for_bit(tmp_path: Path, tiny_setti
 def test_a_finished_run_leaves_model_results_and_report(finished_run: Path) -> None:
     names = {path.name for path in finished_run.iterdir()}
     assert names == {
-        "README.md", "checkpoints", "config.toml", "digests.json", "metrics.json", "metrics.jsonl", "model.safetensors",
-        "preprocess.json", "report.html", "results", "tensorboard", "tokenizer.json",
+        "README.md", "checkpoints", "config.toml", "digests.json", "figures.json", "metrics.json", "metrics.jsonl",
+        "model.safetensors", "preprocess.json", "report.html", "results", "table.md", "tensorboard", "tokenizer.json",
     }  # fmt: skip
     metrics = json.loads((finished_run / "metrics.json").read_text())
     source = load_stored(finished_run / "config.toml").run.data.build("test")

@@ -13,7 +13,9 @@ EXAMPLE = "clip-vit-b16 --class-tokens 4 16 --batch-size 1"
 def add(parser: argparse.ArgumentParser) -> None:
     add_recipe(parser)
     add_set(parser)
-    parser.add_argument("--class-tokens", type=up_to(4096), nargs="+", default=[1, 2, 4, 8, 16], metavar="M")
+    parser.add_argument(
+        "--class-tokens", type=up_to(4096), nargs="+", default=[1, 2, 4, 8, 16], metavar="M", help="to try"
+    )
     parser.add_argument("--batch-size", type=up_to(2**16), default=32, help="samples whose time is measured at once")
     add_out(parser, "the folder for picture and numbers", "lab")
 

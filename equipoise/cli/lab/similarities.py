@@ -16,7 +16,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     add_seed(parser)
     add_data(parser, "further data: a recipe or files", "--other", default="")
     parser.add_argument("--pairs", type=int, default=2000, help="drawn at most")
-    parser.add_argument("--bins", type=up_to(10_000), default=80)
+    parser.add_argument("--bins", type=up_to(10_000), default=80, help="of the histograms")
     add_out(parser, "the folder for picture and numbers", "lab")
 
 

@@ -13,7 +13,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     add_subject(parser)
     add_split(parser, "test")
     add_seed(parser)
-    parser.add_argument("--task", default="zero_shot", choices=("zero_shot", "retrieval"))
+    parser.add_argument("--task", default="zero_shot", choices=("zero_shot", "retrieval"), help="what is measured")
     parser.add_argument("--draws", type=int, default=20, help="subsets of each size")
     add_out(parser, "the folder for picture and numbers", "lab")
 

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor
 
+from equipoise.io.progress import quiet
 from equipoise.kernels.sharding.gather import gather_rows
 from equipoise.models.model import Model
 from equipoise.training.distributed.ranks import Ranks
@@ -26,7 +27,8 @@ def sharded_encoding(model: Model, ranks: Ranks, between: Between = lambda: None
     if ranks.world > 1:
         model.encode_all = ShardedEncoder(ranks, between)
     try:
-        yield
+        with quiet(ranks.world > 1):  # each would show a bar of its own
+            yield
     finally:
         model.encode_all = former
 

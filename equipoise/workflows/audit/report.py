@@ -25,6 +25,7 @@ from equipoise.data.contact_sheet import contact_sheet
 from equipoise.data.copies.find import Copy
 from equipoise.data.source import Source, has_features
 from equipoise.io.atomic import write_text
+from equipoise.io.numbers import hand_over
 from equipoise.workflows.audit.truth import measured
 
 SHEET, SHEET_SIZE = 16, 192
@@ -111,6 +112,7 @@ def write_verdict(verdict: Verdict, source: Source, folder: Path) -> None:
         _duplicates_sheet(verdict, source, folder / "duplicates.png")
     truth = measured(verdict.evidence, verdict.alike, source)
     write_text(folder / "audit.json", json.dumps(_numbers(verdict, truth), indent=2) + "\n")
+    hand_over({**_numbers(verdict, truth), "folder": str(folder)})
     print(f"\n{verdict.sentence}")
     for name, value in truth.items():
         print(f"{name.replace('_', ' ')}: {value:.3f}")

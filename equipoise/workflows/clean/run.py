@@ -18,6 +18,7 @@ from equipoise.data.keep.records import records
 from equipoise.data.keep.rules import caption_weights, kept_captions, reason
 from equipoise.data.keep.settings import WEIGHTS, Clean
 from equipoise.data.source import Source
+from equipoise.io.numbers import hand_over
 from equipoise.models.model import Model
 from equipoise.reports.curate_page import PAGE
 from equipoise.spaces import Space
@@ -198,7 +199,9 @@ def write_table(
     table = KeepTable(keys, numbers, fingerprints, cleaned.right, cleaned.keep, weight, reasons, kinds)
     note = _note(cleaned, evidence, digest(key for key, _ in named), loaded)
     note["kinds"] = {kind: kinds.count(kind) for kind in KINDS}
-    write_keep(folder, table, note | kinds_against_truth(source, cleaned.evidence.owners, kinds))
+    note |= kinds_against_truth(source, cleaned.evidence.owners, kinds)
+    write_keep(folder, table, note)
+    hand_over({**{name: value for name, value in note.items() if name != "recipe"}, "folder": str(folder)})
     return table
 
 

@@ -19,6 +19,7 @@ from equipoise.encoders.pretrained import import_transformers
 from equipoise.encoders.timm_image import TimmImage, timm_preprocess
 from equipoise.encoders.transformers_text import TransformersText
 from equipoise.io.folder_lock import only_writer
+from equipoise.io.numbers import hand_over
 from equipoise.models.compatibility import require_compatible
 from equipoise.models.folder import WEIGHTS, model_folder
 from equipoise.models.model import Model
@@ -77,6 +78,7 @@ def embed_data(
     with only_writer(folder):
         paths = embed(source, first.images, second.texts, folder, note, settings)
     print(f"The features of {len(source):,} records are in {len(paths)} files in {folder}")
+    hand_over({"records": len(source), "files": len(paths), "folder": str(folder)})
     return paths
 
 
