@@ -10,6 +10,8 @@ the captions of nearly equal m are a set of pairs like any other, so that the sh
     π(m) = argmax over π of mean log((1 - π) r + π)
 
 made to fall with m (isotonic regression), and a caption is right with probability (1 - π(m)) r / ((1 - π(m)) r + π(m)).
+Captions of pictures that are hard for the judge look wrong together too, so π(m) says where the wrong ones are and π
+how many they are: all π(m) are made smaller, by one factor of their odds, where their mean is above π.
 π(m) is level where siblings tell nothing, and P(right) then that of the caption by itself; it falls from 1 to 0 where
 they tell all. Captions that have no siblings go by π.
 """
@@ -38,8 +40,21 @@ def siblings_share(log_ratio: np.ndarray, owners: np.ndarray, share: float) -> n
     parts = np.array_split(np.argsort(mean, kind="stable"), bins)
     centres = np.array([mean[part].mean() for part in parts])
     shares = _falling(np.array([_likeliest(log_ratio[some][part]) for part in parts]))
-    found[some] = np.interp(mean, centres, shares)
+    found[some] = _with_mean(np.interp(mean, centres, shares), share)
     return found
+
+
+def _with_mean(shares: np.ndarray, wanted: float) -> np.ndarray:
+    """Shares with their odds made smaller by one factor, so that the mean is `wanted`, where it is larger."""
+    if shares.mean() <= wanted:
+        return shares
+    shares = shares.clip(max=1 - float(SHARES[1]) / 2)  # the odds of 1 would stay
+    low, high = 0.0, 1.0
+    for _ in range(60):
+        factor = (low + high) / 2
+        scaled = factor * shares / (1 - shares + factor * shares)
+        low, high = (factor, high) if scaled.mean() < wanted else (low, factor)
+    return high * shares / (1 - shares + high * shares)
 
 
 def right_with_siblings(log_ratio: np.ndarray, owners: np.ndarray, share: float) -> np.ndarray:

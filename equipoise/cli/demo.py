@@ -16,5 +16,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     from equipoise.workflows import run_recipe
+    from equipoise.workflows.train import folder_for
 
-    return run_recipe("recipe:demo-noisy", options.set, options.out, command=options.command)
+    out = options.out or folder_for("demo", None)
+    return run_recipe("recipe:demo-noisy", options.set, out, command=options.command)

@@ -55,6 +55,15 @@ def test_probabilities_are_those_that_come_true():
         assert np.mean(~wrong[near]) == pytest.approx(right[near].mean(), abs=0.12)
 
 
+def test_hard_images_are_not_called_wrong_where_nothing_is():
+    """Evidence that is low for all captions of an image tells how hard it is, not that they are wrong."""
+    right = np.zeros(len(OWNERS), dtype=bool)
+    hard = 2.5 * np.random.default_rng(2).normal(size=IMAGES)[OWNERS]
+    ratio = evidence(right, 1.5) + hard
+    assert (right_with_siblings(ratio, OWNERS, 0.0) < 0.5).mean() < 0.01
+    assert siblings_share(ratio, OWNERS, 0.02).mean() == pytest.approx(0.02, abs=1e-6)
+
+
 def test_an_only_caption_goes_by_the_share_of_all():
     ratio = np.array([2.0, -1.0, 0.5])
     assert siblings_share(ratio, np.arange(3), 0.3).tolist() == [0.3] * 3

@@ -42,7 +42,7 @@ def folder(tmp_path: Path) -> Path:
         (("eval", "m", "--spl"), {"--split"}),
         (("eval", "m", "--split", ""), {"train", "validation", "test"}),
         (("train", "demon"), {"demonstration.toml"}),
-        (("train", "dem"), {"demo", "demonstration.toml"}),
+        (("train", "dem"), {"demo", "demo-noisy", "demonstration.toml"}),
         (("train", "demo", "--out", "dem"), {"demonstration.toml"}),
         (("export", "m", "--to", "on"), {"onnx"}),
         (("completion", ""), {*SHELLS}),

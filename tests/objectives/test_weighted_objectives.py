@@ -199,6 +199,8 @@ def test_micro_batches_weigh_as_the_whole_does_and_equal_weights_change_nothing(
     assert loss == pytest.approx(whole_loss, abs=1e-12)
     for parameter, grad in whole.items():
         torch.testing.assert_close(parts[parameter], grad, rtol=0, atol=1e-12)
+    if name == "crcl":  # there a weight is a label, how far a pair is trusted
+        return
     plain, equal = (step_of(name, 0, batch)[0] for batch in (random_batch(12), weighted_batch([0.3] * 12)))
     assert equal == pytest.approx(plain, rel=1e-12)
     assert abs(whole_loss - plain) > 1e-6

@@ -26,6 +26,8 @@ def made(option):
 
 
 def makes_sense(target: str, form: str) -> bool:
+    if not made(FORMS[form]).weighable:
+        return False
     try:
         made(FORMS[form]).check(made(TARGETS[target]))
     except UserError:

@@ -168,7 +168,7 @@ def test_the_command_a_cluster_repeats(tmp_path):
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        ((), "nothing to train: give a recipe, or --resume FOLDER"),
+        ((), "nothing to train: give a recipe or files, or --resume FOLDER"),
         (("--resume",), "nothing to train"),
         (("--resume", "a", "--out", "b"), "give the run's folder once"),
         (("--resume", "nowhere"), "nowhere holds no run to resume: there is no config.toml in it"),
