@@ -13,11 +13,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from equipoise.data.preprocess import Preprocess
 from equipoise.encoders.encoder import ImageEncoder, require_single
 from equipoise.encoders.pretrained import Pretrained, import_transformers, library_config, load_all, trained_weights
 from equipoise.io.json_files import read_json_table
 from equipoise.types import Features, UserError
 
+PREPROCESSOR = "preprocessor_config.json"
 PREFIX = ("cls_token", "distillation_token", "register_tokens")  # in front of the patches, one or several each
 
 
@@ -83,9 +85,29 @@ def _prefix(model: nn.Module) -> int:
     return sum(token.shape[1] for token in found if isinstance(token, Tensor))
 
 
+def image_preprocess(folder: Path) -> tuple[Preprocess, int]:
+    """Preprocessing of a folder's images, and their shorter side before the centre crop."""
+    file, colours = folder / PREPROCESSOR, _colours(folder)
+    sizes = read_json_table(file) if file.is_file() else {}
+    shorter, crop = (_side(sizes.get(name)) for name in ("size", "crop_size"))
+    size = crop or shorter
+    if colours is None or not size:
+        raise UserError(
+            f"{file}: this does not say image_mean, image_std and the size of images; give a folder that has it"
+        )
+    return Preprocess(size, *colours), max(shorter or size, size)
+
+
+def _side(said: Any) -> int:
+    """Pixels on a side, written as a number or as a table; 0 where it is neither."""
+    if isinstance(said, dict):
+        said = said.get("shortest_edge") or said.get("height")
+    return said if isinstance(said, int) and 0 < said <= 2**13 else 0
+
+
 def _colours(folder: Path) -> tuple[tuple[float, ...], tuple[float, ...]] | None:
     """Mean and standard deviation of the pixels that its weights were trained with, where the folder says so."""
-    file = folder / "preprocessor_config.json"
+    file = folder / PREPROCESSOR
     if not file.is_file():
         return None
     said = read_json_table(file)

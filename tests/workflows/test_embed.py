@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
+from safetensors.torch import load_file
 
 from equipoise.cli import main
 from equipoise.config import dump, load_run
@@ -22,6 +23,7 @@ from equipoise.types import UserError
 from equipoise.workflows import build_model, load
 from equipoise.workflows.embed.encoders import EmbedRequest, embed_data
 from equipoise.workflows.embed.write import Embedding, ImageSide, TextSide, embed
+from equipoise.workflows.subject import find_source
 
 SMALL = ["data.train_size=23", "data.validation_size=9", "data.test_size=9", "preprocess.size=16", "image.patch=8"]
 SETTINGS = Embedding(per_shard=8, batch_size=3)
@@ -243,7 +245,6 @@ def test_sentence_encoder_of_pip_gives_the_vectors_it_is_known_for(transformers,
     tar = write_tar(tmp_path / "a.tar", {"cat": picture(), "kitten": picture(), "engine": picture()})
     wish = EmbedRequest(f"sentence-transformers:{folder}")
     (path,) = embed_data(wish, str(tar), [], "test", tmp_path / "out", SETTINGS)
-    from safetensors.torch import load_file
     from transformers import AutoModel, AutoTokenizer
 
     texts = [f"a picture of {key}" for key in ("cat", "kitten", "engine")]
@@ -272,6 +273,25 @@ def test_two_encoders_by_name(timm, transformers, tmp_path):
         embed_data(
             EmbedRequest("timm:test_vit", "timm:test_vit", wish.weights), str(tar), [], "test", tmp_path / "x", SETTINGS
         )
+
+
+def test_an_image_model_of_transformers(transformers, tmp_path, capsys):
+    torch.manual_seed(0)
+    config = transformers.ResNetConfig(embedding_size=8, hidden_sizes=[8, 16], depths=[1, 1], layer_type="basic")
+    model = transformers.ResNetModel(config).eval()
+    model.save_pretrained(tmp_path / "resnet")
+    tar = write_tar(tmp_path / "a.tar", {"a": picture(), "b": picture()})
+    words = ["embed", f"transformers:{tmp_path / 'resnet'}", str(tar), "--out", str(tmp_path / "out")]
+    assert main(words) == 2
+    assert "preprocessor_config.json: this does not say" in capsys.readouterr().err
+    said = {"image_mean": [0.5] * 3, "image_std": [0.25] * 3, "size": {"shortest_edge": 40}, "crop_size": 32}
+    (tmp_path / "resnet" / "preprocessor_config.json").write_text(json.dumps(said))
+    assert main(words) == 0
+    found = load_file(tmp_path / "out" / "00000.safetensors")["image"]
+    pixels = find_source(str(tar), [], "test")[0].images([0, 1], 40)[..., 4:36, 4:36].float() / 255
+    with torch.no_grad():
+        expected = model((pixels - 0.5) / 0.25).pooler_output.flatten(1)
+    torch.testing.assert_close(found, expected, atol=1e-4, rtol=1e-4)
 
 
 def picture() -> bytes:

@@ -2,7 +2,8 @@
 
 runs/mine                         a model folder: points, or class tokens before the readout
 timm:NAME                         an image model of timm, its weights from a file or, where asked, the hub
-transformers:FOLDER               a text model, mean over tokens or what a sentence-transformers folder says
+transformers:FOLDER               a text model, mean over tokens or what a sentence-transformers folder says; or an
+                                  image model, its class token or the mean over places
 sentence-transformers:FOLDER      the same
 """
 
@@ -17,6 +18,7 @@ from equipoise.data.keep.readable import readable
 from equipoise.data.tokenizer import CaptionTokenizer
 from equipoise.encoders.pretrained import import_transformers
 from equipoise.encoders.timm_image import TimmImage, timm_preprocess
+from equipoise.encoders.transformers_image import TransformersImage, image_preprocess
 from equipoise.encoders.transformers_text import TransformersText
 from equipoise.io.folder_lock import only_writer
 from equipoise.io.numbers import hand_over
@@ -116,14 +118,23 @@ def _transformers(name: str, request: EmbedRequest) -> Sides:
         if not request.pretrained:
             raise UserError(f"{name}: there is no such folder; correct it, or give --pretrained to fetch that name")
         folder = Path(_fetched(name))
-    room = getattr(
-        transformers.AutoConfig.from_pretrained(folder, trust_remote_code=False), "max_position_embeddings", LONGEST
-    )
+    config = transformers.AutoConfig.from_pretrained(folder, trust_remote_code=False)
+    digest = digest_of(*sorted(folder.glob("*.safetensors")))
+    if not hasattr(config, "vocab_size"):
+        return Sides(_image_side(folder), None, digest)
+    room = getattr(config, "max_position_embeddings", LONGEST)
     tokens = CaptionTokenizer.load(folder, min(room, LONGEST))
     encoder = TransformersText.Config(str(folder), pretrained=True).build(tokens.size, tokens.context)
     encoder.load_pretrained()
     texts = TextSide(encoder.to(torch_device("auto")), tokens)
-    return Sides(None, texts, digest_of(*sorted(folder.glob("*.safetensors"))))
+    return Sides(None, texts, digest)
+
+
+def _image_side(folder: Path) -> ImageSide:
+    preprocess, resized = image_preprocess(folder)
+    encoder = TransformersImage.Config(str(folder), pretrained=True).build(preprocess.size)
+    encoder.load_pretrained()
+    return ImageSide(encoder.to(torch_device("auto")), preprocess, resized=resized)
 
 
 def _fetched(name: str) -> str:
