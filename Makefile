@@ -1,4 +1,4 @@
-# make demo   train a small CLIP on noisy scenes and write its report (5 minutes on two cores)
+# make demo   read, clean and train on scenes of which 40% have wrong captions (5 minutes on two cores)
 # make test   the tests: under 8 minutes on two cores
 # make lint   lint and types: a minute and a half
 # make test-all     both, with the slow tests: every recipe, kills, several processes
@@ -81,7 +81,7 @@ locked:
 
 $(VENV)/.equipoise: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(PIP) --editable '.[tensorboard,shards]'
+	$(PIP) --editable '.[tensorboard,shards,parquet]'
 	touch $@
 
 $(VENV)/.equipoise-test: $(VENV)/.equipoise

@@ -95,7 +95,7 @@ def image_preprocess(folder: Path) -> tuple[Preprocess, int]:
         raise UserError(
             f"{file}: this does not say image_mean, image_std and the size of images; give a folder that has it"
         )
-    return Preprocess(size, *colours), max(shorter or size, size)
+    return Preprocess(size, *colours), max(shorter or size, size)  # type: ignore[arg-type]
 
 
 def _side(said: Any) -> int:

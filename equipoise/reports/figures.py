@@ -25,17 +25,28 @@ QUOTED = {  # evaluation and metric -> words
 }
 
 
-def write_figures(folder: Path, findings: Mapping[str, EvalResult], facts: Mapping[str, str]) -> None:
-    """Write both files of a run that has been evaluated."""
-    figures = {**facts, "figures": list(_rows(findings))}
+def write_figures(
+    folder: Path, findings: Mapping[str, EvalResult], facts: Mapping[str, str], all_pairs: Mapping[str, float]
+) -> None:
+    """Write both files of a run that has been evaluated; beside its numbers those of a run on all pairs, if any."""
+    rows = [
+        row | ({"all_pairs": all_pairs[name]} if (name := f"{row['evaluation']}/{row['metric']}") in all_pairs else {})
+        for row in _rows(findings)
+    ]
+    figures = {**facts, "figures": rows}
     write_text(folder / FIGURES, json.dumps(figures, indent=2, ensure_ascii=False) + "\n")
     write_text(folder / TABLE, markdown(figures))
 
 
 def markdown(figures: Mapping[str, Any]) -> str:
     """The table of figures.json in Markdown."""
-    lines = ["| on held-out data | model | chance |", "|---|---:|---:|"]
-    lines += [f"| {row['what']} | {percent(row['model'])} | {percent(row['chance'])} |" for row in figures["figures"]]
+    columns = {"model": "model", "chance": "chance"}
+    if any("all_pairs" in row for row in figures["figures"]):
+        columns = {"all_pairs": "trained on all pairs", "model": "**on what was kept**", "chance": "chance"}
+    lines = [f"| on held-out data | {' | '.join(columns.values())} |", "|---|" + "---:|" * len(columns)]
+    for row in figures["figures"]:
+        cells = [percent(row[name]) if name in row else "" for name in columns]
+        lines.append(f"| {row['what']} | {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
 
@@ -44,4 +55,5 @@ def _rows(findings: Mapping[str, EvalResult]) -> Iterator[dict[str, Any]]:
         found = findings.get(evaluation)
         if found and metric in found.metrics and metric in found.chance:
             what = words.format(len(found.classes))
-            yield {"what": what, "metric": metric, "model": found.metrics[metric], "chance": found.chance[metric]}
+            numbers = {"model": found.metrics[metric], "chance": found.chance[metric]}
+            yield {"what": what, "evaluation": evaluation, "metric": metric, **numbers}

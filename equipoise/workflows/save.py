@@ -30,7 +30,7 @@ from equipoise.training.distributed.dtensors import gather_full
 from equipoise.training.distributed.ranks import Ranks
 from equipoise.training.distributed.sharded_encoding import sharded_encoding
 from equipoise.training.loop import TrainResult
-from equipoise.workflows.clean.baseline import bought
+from equipoise.workflows.clean.baseline import bought, on_all
 from equipoise.workflows.clean.summary import cleaning_section
 from equipoise.workflows.finetune_select import SelectedWeights, write_comparison
 
@@ -62,7 +62,7 @@ class RunArtifacts:
         write_model(self.model, folder, config, {"step": self.outcome.step, **metrics}, self.weights)
         clear_leftovers(folder / "results")  # of a kill at this very place; the run's folder is ours alone
         write_findings(folder, run, run.name, findings)
-        write_figures(folder, findings, self._facts())
+        write_figures(folder, findings, self._facts(), on_all(folder))
         shapes = findings.get("zero_shot")
         write_report(
             folder,

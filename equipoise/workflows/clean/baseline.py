@@ -24,12 +24,15 @@ def on_all_pairs(loaded: Loaded) -> Loaded | None:
     return Loaded(replace(loaded.run, clean=Clean()), {**loaded.table, "clean": vars(Clean())})
 
 
+def on_all(folder: Path) -> dict[str, float]:
+    """What was measured of the run on all pairs beside that in `folder`; nothing where there is none."""
+    file = folder / BASELINE / "metrics.json"
+    return read_json_table(file) if file.is_file() else {}
+
+
 def bought(folder: Path, metrics: Mapping[str, float]) -> list[tuple[str, str, str]]:
     """The main numbers of the run on all pairs in `folder` and of the one on what was kept; none without the former."""
-    file = folder / BASELINE / "metrics.json"
-    if not file.is_file():
-        return []
-    before = read_json_table(file)
+    before = on_all(folder)
     both: dict[str, str] = {}  # the first protocol that has a number says it
     for name in metrics:
         if name in before and name.rpartition("/")[2] in HEADLINES:
