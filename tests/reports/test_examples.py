@@ -1,12 +1,18 @@
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import torch
 
 from equipoise.config import load_run
 from equipoise.data.scenes import Scenes
+from equipoise.data.source import Source
+from equipoise.evaluation.encoding import Encoded
+from equipoise.evaluation.settings import Evaluation
 from equipoise.models.model import Model
 from equipoise.reports.examples import PICTURE_SIZE, gather_examples
+from equipoise.reports.held_out import HeldOut
 from equipoise.reports.report import ExampleSets, ImageQuery, TextQuery
 
 
@@ -37,9 +43,13 @@ def source(size: int, *settings: str) -> Scenes:
     return load_run("demo", [f"data.test_size={size}", *settings]).run.data.build("test")
 
 
+def examples_of(model: Model, data: Source, count: int = 4, **settings: Any) -> ExampleSets:
+    return gather_examples(HeldOut(Encoded(model, data, Evaluation(**settings))), count)
+
+
 def test_the_best_are_successes_and_the_worst_are_failures() -> None:
     data = source(12)
-    examples = gather_examples(Knowing(data, mistaken=(3, 8)), data, count=2)
+    examples = examples_of(Knowing(data, mistaken=(3, 8)), data, count=2)
     assert len(examples.best_texts) == len(examples.best_images) == 2
     best: list[TextQuery | ImageQuery] = [*examples.best_texts, *examples.best_images]
     worst: list[TextQuery | ImageQuery] = [*examples.worst_texts, *examples.worst_images]
@@ -59,7 +69,7 @@ def test_what_is_shown_is_what_was_found(model: Model) -> None:
     texts = [data.pair(index).captions[0] for index in range(12)]
     similarity = model.similarity(points, model.encode_text(texts))
     truth = data.relevance(range(12), texts)
-    examples = gather_examples(model, data, count=12)
+    examples = examples_of(model, data, count=12)
     for query in examples.worst_texts:
         column = texts.index(query.text)
         found = similarity[:, column].argsort(descending=True)[:5].tolist()
@@ -78,7 +88,7 @@ def test_what_is_shown_is_what_was_found(model: Model) -> None:
 
 
 def test_a_single_pair_is_shown_too(model: Model) -> None:
-    examples = gather_examples(model, source(1))
+    examples = examples_of(model, source(1))
     assert isinstance(examples, ExampleSets)
     assert [query.correct for query in examples.best_texts] == [[True]]
     assert [query.labelled for query in examples.worst_images] == [[True]]

@@ -51,10 +51,10 @@ class Page(HTMLParser):
 
 def report(folder, **changes):
     query = TextQuery(
-        EVIL, [PICTURE] * 5, [True, False, True, False, False], [0.9, 0.8, 0.7, 0.6, 0.5], [True] + [False] * 4
+        EVIL, [PICTURE] * 5, [True, False, True, False, False], [0.9, 0.8, 0.7, 0.6, 0.5], [True] + [False] * 4, 1, 9
     )
     described = ImageQuery(
-        PICTURE, ["a fish", EVIL, "a star"], [True, False, False], [0.9, 0.8, 0.7], [False, False, True]
+        PICTURE, ["a fish", EVIL, "a star"], [True, False, False], [0.9, 0.8, 0.7], [False, False, True], 2, 9
     )
     given = {
         "title": EVIL,
