@@ -52,7 +52,7 @@ def require_map(method: str) -> None:
     """Raise UserError where the method's package is missing, before a run has begun."""
     if method == "umap" and find_spec("umap") is None:
         raise UserError(
-            "evaluation.map is umap, which needs umap-learn; pip install 'equipoise[umap]', or set evaluation.map to pca"
+            "evaluation.map is umap, which needs umap-learn; pip install 'equipoise[umap]', or leave it at pca"
         )
 
 

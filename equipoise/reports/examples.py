@@ -5,7 +5,7 @@ A query's place is that of its first match in the ranking, ties against the mode
     worst   the largest place; of equal ones that whose match is farthest behind the closest non-match
     best    the smallest place; of equal ones that whose match is farthest ahead of it
 
-What is equal in both stays in the order of the data.
+What is equal in both stays in the order of the data; a caption that comes again is asked once.
 """
 
 from __future__ import annotations
@@ -55,6 +55,8 @@ def _extremes(data: HeldOut, by_text: bool, count: int) -> tuple[list[_Ranked], 
         own, rival = (scores.masked_fill(hidden, -torch.inf).amax(dim=1) for hidden in (~matching, matching))
         found = zip(numbers, first_position(scores, matching).tolist(), (own - rival).tolist(), strict=True)
         queries += [_Ranked(*one) for one in found if one[1]]
+    if by_text:
+        queries = list({data.captions.texts[query.number]: query for query in reversed(queries)}.values())[::-1]
     best = sorted(queries, key=lambda query: (query.place, -query.margin))
     worst = sorted(queries, key=lambda query: (-query.place, query.margin))
     return best[:count], worst[:count]

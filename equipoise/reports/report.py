@@ -111,8 +111,8 @@ def write_report(
     `facts` are shown as they come (command, recipe, seed, ...); `metrics` are the records of metrics.jsonl, whose
     "logit_scale" is exp(t) and whose largest allowed value is `clamp`; `course` says how it went;
     `results` and `chance` hold numbers by the evaluation's name; `robustness` is of a model that another one became,
-    `comparison` that of a run that fine-tunes; `cleaning` is a sentence and rows on the pairs that were dropped; `space`
-    are charts of how the points lie (`space_charts.py`).
+    `comparison` that of a run that fine-tunes; `cleaning` is a sentence and rows on the pairs that were dropped;
+    `space` are charts of how the points lie (`space_charts.py`).
     """
     text = page(
         REPORT,
