@@ -51,7 +51,7 @@ def similarity_histogram(data: HeldOut, images: int = IMAGES) -> Histogram | Non
             counts[kind] += np.histogram(values.double().numpy(), edges)[0]
     if not counts.sum(axis=1).all():
         return None
-    return Histogram(edges, *counts, len(chosen), len(data.images))
+    return Histogram(edges, counts[0], counts[1], len(chosen), len(data.images))
 
 
 def draw_histogram(histogram: Histogram) -> Figure:

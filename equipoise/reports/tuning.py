@@ -46,12 +46,19 @@ def section(comparison: Comparison) -> dict[str, Any]:
 
     several = len(comparison.shares) > 1
     return {
-        "sentence": comparison.sentence(),
-        "left_out": comparison.left_out,
+        "words": _words(comparison),
         "tables": [(data, comparison.columns(data), comparison.rows(data)) for data in comparison.numbers],
         "curve": Markup(svg(draw_curve(comparison), f"Curve: {CURVE}")) if several else None,
         "title": CURVE,
     }
+
+
+def _words(comparison: Comparison) -> str:
+    """What the columns are, and what was not measured."""
+    kept = f" Kept, and in this folder, is α = {comparison.chosen:g} of the way between them."
+    told = "Start is the model as it was, tuned is where training ended." + kept
+    left_out = comparison.left_out
+    return f"{told} {left_out[0].upper()}{left_out[1:].rstrip('.')}." if left_out else told
 
 
 def draw_curve(comparison: Comparison) -> Figure:

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from equipoise.training.logging.writer import keep_id, run_id
+from equipoise.training.logging.run_ids import keep_id, run_id
 
 EXPERIMENT = "equipoise"
 LONGEST = 500  # characters of a parameter, in MLflow's oldest limit

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from equipoise.training.logging.writer import keep_id, new_id, run_id
+from equipoise.training.logging.run_ids import keep_id, new_id, run_id
 
 PROJECT, STEP = "equipoise", "step"
 
@@ -34,7 +34,7 @@ class WandbWriter:
             project=os.environ.get("WANDB_PROJECT", PROJECT),
             name=folder.resolve().name,
             id=name,
-            resume="allow" if _mode() == "online" else None,  # offline, runs of one id are joined when they are sent
+            resume="allow",  # when files of one id are sent, each goes on where the one before it ended
             mode=_mode(),
             config=dict(settings),
             allow_val_change=True,

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import secrets
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
-from equipoise.io.atomic import write_text
 from equipoise.types import UserError
 
 LOGGERS = ("tensorboard", "wandb", "mlflow")
-RUN_ID = "run-id"  # file within a logger's folder
 
 
 class Writer(Protocol):
@@ -84,25 +81,6 @@ def _opened(name: str, folder: Path, step: int, settings: Mapping[str, Any]) -> 
             f"{name} cannot take the metrics of the run in {folder}: {first_line(error)}; mend that, or leave {name} "
             "out of training.loggers"
         ) from error
-
-
-def run_id(folder: Path) -> str | None:
-    """The id under which a logger knows the run, stored in its folder; None before there is one."""
-    path = folder / RUN_ID
-    if not path.is_file():
-        return None
-    found = path.read_text(encoding="utf-8", errors="replace").strip()
-    if not (found.isascii() and found.isalnum()):
-        raise UserError(f"{path} holds no id of a run; bring it back as it was, or remove it to log as a new run")
-    return found
-
-
-def new_id() -> str:
-    return secrets.token_hex(8)  # not of the generators that a run draws from
-
-
-def keep_id(folder: Path, found: str) -> None:
-    write_text(folder / RUN_ID, found + "\n")
 
 
 def first_line(error: Exception) -> str:
