@@ -184,7 +184,7 @@ class Refusing:
 
     def write(self, step: int, values: Mapping[str, float]) -> None:
         if self.taken:
-            raise RuntimeError("connection refused.\nTraceback")
+            raise ConnectionError("connection refused.\nTraceback")
         self.taken.append(step)
 
     def close(self) -> None: ...

@@ -19,7 +19,7 @@ class Writer(Protocol):
 
 
 class LastingWriter:
-    """A writer whose failure ends nothing: metrics.jsonl has all that it would have had. Disk errors are raised."""
+    """A writer whose failure ends nothing: metrics.jsonl has all that it would have had."""
 
     def __init__(self, name: str, writer: Writer):
         self.name, self._writer = name, writer
@@ -30,9 +30,7 @@ class LastingWriter:
             return
         try:
             self._writer.write(step, values)
-        except OSError:
-            raise
-        except Exception as error:  # of another package's own kinds
+        except Exception as error:  # of the package's own kinds; a lost connection is an OSError, and no full disk
             self._tell(error)
 
     def close(self) -> None:
@@ -74,7 +72,7 @@ def _opened(name: str, folder: Path, step: int, settings: Mapping[str, Any]) -> 
         raise UserError(
             f"training.loggers names {name}, which is not installed; pip install 'equipoise[{name}]', or leave it out"
         ) from error
-    except (OSError, UserError):
+    except UserError:
         raise
     except Exception as error:
         raise UserError(
