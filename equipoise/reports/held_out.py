@@ -31,10 +31,14 @@ class HeldOut:
     def blocks(self, by_text: bool, chosen: Sequence[int] | None = None) -> Iterator[tuple[list[int], Tensor, Tensor]]:
         """Queries, their similarities to all candidates, and which of these match: [rows, candidates] each. The queries
         are texts, or images; all of them, or the `chosen`."""
-        numbers = list(range(len(self.owners if by_text else self.images)) if chosen is None else chosen)
-        images, texts = (self.images, self.texts[numbers]) if by_text else (self.images[numbers], self.texts)
+        images, texts = self.images, self.texts
+        numbers: Sequence[int] = range(len(texts if by_text else images))
+        if chosen is not None:
+            numbers = chosen
+            images, texts = (images, texts[[*chosen]]) if by_text else (images[[*chosen]], texts)
         for rows, scores in score_blocks(images, texts, self.model.similarity, by_text, self._chunk):
-            yield numbers[rows], scores.cpu(), self.matching(numbers[rows], by_text)
+            some = list(numbers[rows])
+            yield some, scores, self.matching(some, by_text).to(scores.device)
 
     def matching(self, numbers: Sequence[int], by_text: bool) -> Tensor:
         """Bool [queries, candidates]: which candidates match these texts, or images."""

@@ -6,6 +6,7 @@ number, for non-matches outnumber matches by far. Similarities exist some rows a
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 IMAGES = 1000  # compared with all captions, at most
-BINS = 60
+FEWEST_BINS, MOST_BINS = 12, 60
 
 
 @dataclass(frozen=True)
@@ -43,15 +44,23 @@ class Histogram:
 def similarity_histogram(data: HeldOut, images: int = IMAGES) -> Histogram | None:
     """None where there are no matches, or nothing but matches."""
     chosen = evenly(len(data.images), images)
-    ends = np.array([[float(end) for end in scores.aminmax()] for _, scores, _ in data.blocks(False, chosen)])
-    edges = np.histogram_bin_edges((ends[:, 0].min(), ends[:, 1].max()), BINS)
-    counts = np.zeros((2, BINS), dtype=np.int64)
+    ends, matches = [], 0
+    for _, scores, matching in data.blocks(False, chosen):
+        ends += [float(end) for end in scores.aminmax()]
+        matches += int(matching.sum())
+    edges = np.histogram_bin_edges((min(ends), max(ends)), bins(matches))
+    counts = np.zeros((2, len(edges) - 1), dtype=np.int64)
     for _, scores, matching in data.blocks(False, chosen):
         for kind, values in enumerate((scores[matching], scores[~matching])):
-            counts[kind] += np.histogram(values.double().numpy(), edges)[0]
+            counts[kind] += np.histogram(values.double().cpu().numpy(), edges)[0]
     if not counts.sum(axis=1).all():
         return None
     return Histogram(edges, counts[0], counts[1], len(chosen), len(data.images))
+
+
+def bins(matches: int) -> int:
+    """As many as the rarer kind can fill, by Rice's rule: 2 n^(1/3)."""
+    return min(MOST_BINS, max(FEWEST_BINS, math.ceil(2 * matches ** (1 / 3))))
 
 
 def draw_histogram(histogram: Histogram) -> Figure:

@@ -16,7 +16,7 @@ from equipoise.evaluation.settings import Evaluation
 from equipoise.models.model import Model
 from equipoise.reports.embedding_map import PAIRS, Sample, make_map, principal_coordinates, require_map, sample_pairs
 from equipoise.reports.held_out import HeldOut, evenly, held_out
-from equipoise.reports.similarities import BINS, similarity_histogram
+from equipoise.reports.similarities import bins, similarity_histogram
 from equipoise.reports.space_charts import gather_space
 from equipoise.spaces import Euclidean, ProductSphere, Space, Sphere, TokenSets
 from equipoise.types import UserError
@@ -51,10 +51,14 @@ def test_the_histogram_counts_every_pair_of_its_sample(model: Model, images: int
     assert histogram.edges[[0, -1]] == pytest.approx([min(everything), max(everything)], abs=1e-6)
     for counts, kind in ((histogram.matches, True), (histogram.others, False)):
         assert counts.sum() == len(values[kind])
-        middle = np.histogram(values[kind], histogram.edges + np.linspace(-1e-6, 1e-6, BINS + 1))[0]
+        middle = np.histogram(values[kind], histogram.edges + np.linspace(-1e-6, 1e-6, len(histogram.edges)))[0]
         assert np.abs(counts - middle).sum() <= 2  # of pairs at an edge, by rounding
     assert (histogram.images, histogram.of) == (min(images, 20), 20)
     assert ("of its 20 images" in histogram.sample) == (images < 20)
+
+
+def test_bins_are_as_many_as_matches_can_fill() -> None:
+    assert [bins(matches) for matches in (0, 8, 1000, 8000, 10**9)] == [12, 12, 20, 40, 60]
 
 
 def test_a_sample_is_spread_over_all_and_the_same_each_time() -> None:
