@@ -50,8 +50,8 @@ class Matches:
         self.image_of_text, self.images = image_of_text, images
         self._copies = _Pairs(image_of_text, copies) if copies else None
 
-    def block(self, rows: slice, by_text: bool) -> Tensor:
-        """Bool [rows, candidates]; rows are texts, or images."""
+    def block(self, rows: slice | Tensor, by_text: bool) -> Tensor:
+        """Bool [rows, candidates]; rows, a slice or numbers, are texts, or images."""
         if self._copies:
             return self._copies.block(rows, by_text)
         numbers = torch.arange(self.images, device=self.image_of_text.device)
@@ -76,7 +76,7 @@ class _Pairs:
         owners = self.pictures[image_of_text]
         self.pairs = torch.stack([owners, self.captions], dim=1).unique(dim=0)  # [P, 2]
 
-    def block(self, rows: slice, by_text: bool) -> Tensor:
+    def block(self, rows: slice | Tensor, by_text: bool) -> Tensor:
         asked, others = (self.captions, self.pictures) if by_text else (self.pictures, self.captions)
         own, found = (self.pairs[:, 1], self.pairs[:, 0]) if by_text else (self.pairs[:, 0], self.pairs[:, 1])
         distinct, place = asked[rows].unique(return_inverse=True)

@@ -22,8 +22,18 @@ QUICK_OF_CLASSES = ("zero_shot",)  # the same, of images that have classes and n
 
 def evaluate(model: Model, source: Source, settings: Evaluation) -> dict[str, EvalResult]:
     """Results by name, of all evaluations that apply to the source."""
+    return evaluate_encoded(to_encode(model, source, settings))
+
+
+def to_encode(model: Model, source: Source, settings: Evaluation) -> Encoded:
+    """The source as `evaluate` sees it: what a model can read, and the features that are asked for."""
     model = with_code_features(model) if settings.features == "weights" else model
-    return _run(tuple(EVALUATIONS), Encoded(model, readable(source, model.tokens), settings))
+    return Encoded(model, readable(source, model.tokens), settings)
+
+
+def evaluate_encoded(encoded: Encoded) -> dict[str, EvalResult]:
+    """As `evaluate`, of points that others may use too."""
+    return _run(tuple(EVALUATIONS), encoded)
 
 
 def validate(model: Model, source: Source, settings: Evaluation) -> dict[str, float]:

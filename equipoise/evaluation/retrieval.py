@@ -137,8 +137,7 @@ def retrieval(
     for direction in DIRECTIONS:
         by_text = direction == "text_to_image"
         first, precise = [], []
-        for rows in _slices(*((len(texts), len(images)) if by_text else (len(images), len(texts))), chunk):
-            scores = similarity(images, texts[rows]).T if by_text else similarity(images[rows], texts)
+        for rows, scores in score_blocks(images, texts, similarity, by_text, chunk):
             _check_finite(scores)
             first.append(first_position(scores, matches.block(rows, by_text)))
             if relevance is not None:
@@ -147,6 +146,15 @@ def retrieval(
         if precise:
             numbers |= _precisions(direction, torch.cat(precise))
     return numbers | sums(numbers)
+
+
+def score_blocks(
+    images: Tensor, texts: Tensor, similarity: Similarity, by_text: bool, chunk: int = 1024
+) -> Iterator[tuple[slice, Tensor]]:
+    """Queries, and their similarities to all candidates [queries, candidates]: some rows at a time. The queries are
+    texts, or images."""
+    for rows in _slices(*((len(texts), len(images)) if by_text else (len(images), len(texts))), chunk):
+        yield rows, similarity(images, texts[rows]).T if by_text else similarity(images[rows], texts)
 
 
 def retrieval_chance(

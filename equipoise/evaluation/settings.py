@@ -9,6 +9,7 @@ from equipoise.types import UserError
 FEATURES = ("points", "weights")
 COPIES = ("matches", "misses")
 AVERAGES = ("similarity", "embedding")
+MAPS = ("pca", "umap")
 
 
 @dataclass(frozen=True)
@@ -17,6 +18,7 @@ class Evaluation:
     captions: int = 1  # captions of each image that take part in `retrieval`; 0 takes all
     copies: str = "matches"  # what equal pictures and captions are to each other in `retrieval`; misses: labels alone
     average: str = "similarity"  # zero-shot: average similarities over prompts, or their embeddings
+    map: str = "pca"  # of the embedding, in the report of a run: or umap, where umap-learn is installed
     batch_size: int = 256  # images encoded at once
     chunk: int = 1024  # queries ranked at once
 
@@ -27,6 +29,8 @@ class Evaluation:
             raise UserError(f"average must be one of {', '.join(AVERAGES)}, not {self.average!r}")
         if self.copies not in COPIES:
             raise UserError(f"copies must be one of {', '.join(COPIES)}, not {self.copies!r}")
+        if self.map not in MAPS:
+            raise UserError(f"map must be one of {', '.join(MAPS)}, not {self.map!r}")
         for name, least in (("captions", 0), ("batch_size", 1), ("chunk", 1)):
             if getattr(self, name) < least:
                 raise UserError(f"{name} must be at least {least}, not {getattr(self, name)}")
@@ -36,4 +40,5 @@ class Evaluation:
         """References of all evaluations."""
         from equipoise.evaluation import EVALUATIONS  # deferred: evaluations read these settings
 
-        return tuple(key for evaluation in EVALUATIONS.values() for key in evaluation.cites)
+        drawn = ("mcinnes2018umap",) if self.map == "umap" else ()
+        return (*(key for evaluation in EVALUATIONS.values() for key in evaluation.cites), *drawn)

@@ -1,4 +1,12 @@
-"""Example retrievals to look at: the queries a model answers best and worst, both ways."""
+"""Example retrievals to look at: the queries a model answers best and worst, both ways, of the whole test set.
+
+A query's place is that of its first match in the ranking, ties against the model (`evaluation/retrieval.py`).
+
+    worst   the largest place; of equal ones that whose match is farthest behind the closest non-match
+    best    the smallest place; of equal ones that whose match is farthest ahead of it
+
+What is equal in both stays in the order of the data; a caption that comes again is asked once.
+"""
 
 from __future__ import annotations
 
@@ -8,88 +16,90 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from equipoise.data.remap import subset
-from equipoise.data.source import Source, has_features, is_judged
-from equipoise.evaluation.copies import Matches, find_copies
-from equipoise.evaluation.encoding import Captions, captions, encode_images, has_captions
-from equipoise.models.model import Model
+from equipoise.data.source import has_features
+from equipoise.evaluation.retrieval import first_position
+from equipoise.reports.held_out import HeldOut
 from equipoise.reports.report import ExampleSets, ImageQuery, TextQuery
 
 SHOWN_IMAGES, SHOWN_TEXTS = 5, 3
-LARGEST_POOL = 1000  # images ranked for examples; a sample is enough to look at
 PICTURE_SIZE = 128
 
 
 @dataclass(frozen=True)
-class _Pool:
-    """What is ranked: similarities [N, N] of images and their first captions, and the truth about them."""
+class _Ranked:
+    """A query: its number, the place of its first match, and by how much that is closer than every non-match."""
 
-    texts: list[str]
-    similarity: Tensor
-    relevant: np.ndarray  # [N, N] bool
-    same: Tensor  # [N, N] bool, an image and its own caption, or copies of them
-    pictures: Source
-
-    def picture(self, index: int) -> np.ndarray:
-        return self.pictures.images([index], PICTURE_SIZE)[0].permute(1, 2, 0).cpu().numpy()
+    number: int
+    place: int
+    margin: float
 
 
-def gather_examples(model: Model, source: Source, count: int = 4) -> ExampleSets:
-    """`count` queries of each kind, from at most `LARGEST_POOL` images and their first captions; none of data
-    that cannot be looked at, or whose captions are names of classes, the same for many."""
-    if has_features(source) or not has_captions(source):
+def gather_examples(data: HeldOut, count: int = 4) -> ExampleSets:
+    """`count` queries of each kind; none of data that cannot be looked at."""
+    if has_features(data.source):
         return ExampleSets()
-    pool = _pool(model, source)
-    texts, images = _by_success(pool.similarity.T, pool.same.T), _by_success(pool.similarity, pool.same)
+    (best_texts, worst_texts), (best_images, worst_images) = (_extremes(data, way, count) for way in (True, False))
     return ExampleSets(
-        best_texts=[_text_query(pool, number) for number in texts[:count]],
-        worst_texts=[_text_query(pool, number) for number in texts[-count:][::-1]],
-        best_images=[_image_query(pool, number) for number in images[:count]],
-        worst_images=[_image_query(pool, number) for number in images[-count:][::-1]],
+        best_texts=[_text_query(data, query) for query in best_texts],
+        worst_texts=[_text_query(data, query) for query in worst_texts],
+        best_images=[_image_query(data, query) for query in best_images],
+        worst_images=[_image_query(data, query) for query in worst_images],
     )
 
 
-def _pool(model: Model, source: Source) -> _Pool:
-    size = min(len(source), LARGEST_POOL)
-    texts = Captions(captions(source, 1).texts[:size], torch.arange(size))
-    points = encode_images(model, source, batch_size=256, limit=size)
-    similarity = model.similarity(points, texts.points(model)).cpu()
-    copies = find_copies(subset(source, range(size)), texts)
-    same = Matches(torch.arange(size), size, copies).block(slice(0, size), by_text=False)
-    relevant = source.relevance(range(size), texts.texts) if is_judged(source) else same.numpy()
-    return _Pool(texts.texts, similarity, relevant, same, source)
+@torch.no_grad()
+def _extremes(data: HeldOut, by_text: bool, count: int) -> tuple[list[_Ranked], list[_Ranked]]:
+    """The best and the worst queries; one without a match is neither."""
+    queries: list[_Ranked] = []
+    for numbers, scores, matching in data.blocks(by_text):
+        own, rival = (scores.masked_fill(hidden, -torch.inf).amax(dim=1) for hidden in (~matching, matching))
+        found = zip(numbers, first_position(scores, matching).tolist(), (own - rival).tolist(), strict=True)
+        queries += [_Ranked(*one) for one in found if one[1]]
+    if by_text:
+        queries = list({data.captions.texts[query.number]: query for query in reversed(queries)}.values())[::-1]
+    best = sorted(queries, key=lambda query: (query.place, -query.margin))
+    worst = sorted(queries, key=lambda query: (-query.place, query.margin))
+    return best[:count], worst[:count]
 
 
-def _by_success(scores: Tensor, same: Tensor) -> list[int]:
-    """Queries (rows, whose own answer is on the diagonal) from the clearest success to the clearest failure."""
-    own = scores.diagonal()
-    rival = scores.masked_fill(same, -torch.inf).amax(dim=1)
-    return (own - rival).argsort(descending=True).tolist()
-
-
-def _text_query(pool: _Pool, number: int) -> TextQuery:
-    values, found = _nearest(pool.similarity[:, number], SHOWN_IMAGES)
+def _text_query(data: HeldOut, query: _Ranked) -> TextQuery:
+    found, similarity, correct = _nearest(data, query.number, SHOWN_IMAGES, by_text=True)
     return TextQuery(
-        text=pool.texts[number],
-        images=[pool.picture(index) for index in found],
-        correct=pool.relevant[found, number].tolist(),
-        similarity=values,
-        labelled=[index == number for index in found],
+        text=data.captions.texts[query.number],
+        images=[_picture(data, index) for index in found],
+        correct=correct,
+        similarity=similarity,
+        labelled=(data.owners[query.number] == torch.tensor(found)).tolist(),
+        place=query.place,
+        among=len(data.images),
     )
 
 
-def _image_query(pool: _Pool, number: int) -> ImageQuery:
-    values, found = _nearest(pool.similarity[number], SHOWN_TEXTS)
+def _image_query(data: HeldOut, query: _Ranked) -> ImageQuery:
+    found, similarity, correct = _nearest(data, query.number, SHOWN_TEXTS, by_text=False)
     return ImageQuery(
-        image=pool.picture(number),
-        texts=[pool.texts[index] for index in found],
-        correct=pool.relevant[number, found].tolist(),
-        similarity=values,
-        labelled=[index == number for index in found],
+        image=_picture(data, query.number),
+        texts=[data.captions.texts[index] for index in found],
+        correct=correct,
+        similarity=similarity,
+        labelled=(data.owners[found] == query.number).tolist(),
+        place=query.place,
+        among=len(data.texts),
     )
 
 
-def _nearest(scores: Tensor, count: int) -> tuple[list[float], list[int]]:
-    """The highest scores and where they are."""
-    values, found = scores.topk(min(count, len(scores)))
-    return values.tolist(), found.tolist()
+def _nearest(data: HeldOut, number: int, count: int, by_text: bool) -> tuple[list[int], list[float], list[bool]]:
+    """The closest candidates of a query, their similarities and whether they match."""
+    ((_, scores, matching),) = data.blocks(by_text, [number])
+    order = _by_similarity(scores[0], matching[0])[:count]
+    return order.tolist(), scores[0, order].tolist(), matching[0, order].tolist()
+
+
+def _by_similarity(scores: Tensor, matching: Tensor) -> Tensor:
+    """Candidates, the closest first; of equal ones those that do not match come first, as in the ranking."""
+    misses_first = matching.int().argsort(stable=True)
+    return misses_first[scores[misses_first].argsort(descending=True, stable=True)]
+
+
+def _picture(data: HeldOut, index: int) -> np.ndarray:
+    return data.source.images([index], PICTURE_SIZE)[0].permute(1, 2, 0).cpu().numpy()

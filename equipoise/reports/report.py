@@ -23,7 +23,7 @@ from equipoise.io.atomic import write_text
 from equipoise.io.figures import svg
 from equipoise.reports import plots
 from equipoise.reports.page import page
-from equipoise.reports.tuning import section
+from equipoise.reports.tuning import numbers_before, section, tuned_title, tuned_verdict
 
 REPORT = "report.html"
 HEADLINES = ("text_to_image_R@1", "image_to_text_R@1", "text_to_image_mAP@R", "acc1")
@@ -40,6 +40,8 @@ class TextQuery:
     correct: Sequence[bool]  # whether the image truly matches
     similarity: Sequence[float]
     labelled: Sequence[bool]  # whether it is the text's own image
+    place: int  # of the first match in the ranking, from 1
+    among: int  # images ranked
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,8 @@ class ImageQuery:
     correct: Sequence[bool]
     similarity: Sequence[float]
     labelled: Sequence[bool]
+    place: int
+    among: int  # texts ranked
 
 
 @dataclass(frozen=True)
@@ -100,25 +104,29 @@ def write_report(
     robustness: Robustness | None = None,
     comparison: Comparison | None = None,
     cleaning: Mapping[str, Any] | None = None,
+    space: Sequence[Mapping[str, Any]] = (),
 ) -> Path:
     """Write `report.html` into `folder`.
 
     `facts` are shown as they come (command, recipe, seed, ...); `metrics` are the records of metrics.jsonl, whose
     "logit_scale" is exp(t) and whose largest allowed value is `clamp`; `course` says how it went;
     `results` and `chance` hold numbers by the evaluation's name; `robustness` is of a model that another one became,
-    `comparison` that of a run that fine-tunes; `cleaning` is a sentence and rows on the pairs that were dropped.
+    `comparison` that of a run that fine-tunes; `cleaning` is a sentence and rows on the pairs that were dropped;
+    `space` are charts of how the points lie (`space_charts.py`).
     """
     text = page(
         REPORT,
-        title=title,
-        facts=facts,
+        title=tuned_title(comparison) if comparison else title,
+        kind="fine-tuning" if comparison else "run",
+        facts={"run": title, **facts} if comparison else facts,
         recipe=table_toml,
-        verdict=verdict(results, chance),
-        headlines=headlines(results, chance),
+        verdict=tuned_verdict(comparison) if comparison else verdict(results, chance),
+        headlines=headlines(results, chance, numbers_before(comparison) if comparison else {}),
         curves=curves(metrics, clamp, course),
         evaluations={name: grouped(numbers, chance.get(name, {})) for name, numbers in results.items()},
         glossary=glossary(results),
         examples=examples,
+        space=space,
         tuning=section(comparison) if comparison else None,
         cleaning=cleaning,
         confusion=confusion,
@@ -159,16 +167,19 @@ def _is_above(value: float, guess: float, queries: float | None) -> bool:
     return value > guess + 3 * math.sqrt(guess * (1 - guess) / (queries or 1 / guess))
 
 
-def headlines(results: Mapping[str, Numbers], chance: Mapping[str, Numbers]) -> list[dict[str, str]]:
-    """The few numbers to see first, each from the first evaluation that has it."""
+def headlines(
+    results: Mapping[str, Numbers], chance: Mapping[str, Numbers], before: Numbers | None = None
+) -> list[dict[str, str]]:
+    """The few numbers to see first, each from the first evaluation that has it; `before` are those of a start model."""
     tiles = []
     for key in HEADLINES:
         name = next((name for name, numbers in results.items() if key in numbers), None)
         if name is not None:
             known, guess = metric(key), chance.get(name, {}).get(key)
             label = f"{known.short}, {known.direction}" if known.direction else f"zero-shot {known.short}"
-            beside = "" if guess is None else percent(guess)
-            tiles.append({"label": label, "value": percent(results[name][key]), "chance": beside, "of": name})
+            former = f"before {percent(before[key])}" if before and key in before else ""
+            beside = ", ".join(filter(None, (former, "" if guess is None else f"chance {percent(guess)}")))
+            tiles.append({"label": label, "value": percent(results[name][key]), "beside": beside, "of": name})
     return tiles
 
 

@@ -70,7 +70,7 @@ def train(
     _require_same_data(position, len(batches.source), folder)
     _restore_count(batches, position, folder, ranks)
     with (
-        MetricsLog(folder, position.records, position.step) if ranks.is_main else NullLogger() as log,
+        _log(folder, position, settings, config) if ranks.is_main else NullLogger() as log,
         Progress(settings.steps, already=position.step) if ranks.is_main else NullLogger() as progress,
         SignalHandler(ranks) as interrupt,
         sharded_encoding(model, ranks, between=interrupt.give_up_together),
@@ -92,6 +92,10 @@ def train(
     if state.average and not interrupt and run.until == settings.steps:
         state.average.put_into(model)
     return TrainResult(log.records, position.step, run.clock.seconds(), _epoch(batches, settings), interrupt.signal)
+
+
+def _log(folder: Path, position: RunProgress, settings: Training, config: str) -> MetricsLog:
+    return MetricsLog(folder, position.records, position.step, settings.loggers, config)
 
 
 def _epoch(batches: Batches, settings: Training) -> int:

@@ -11,6 +11,7 @@ import torch
 from equipoise.settings.bounds import SECONDS, bounded, within
 from equipoise.training.device import torch_device
 from equipoise.training.freezing import TRAINS
+from equipoise.training.logging.writer import LOGGERS
 from equipoise.training.probe_phase import ProbePhase
 from equipoise.types import MOMENTUM, UserError
 
@@ -18,6 +19,7 @@ PRECISIONS = ("auto", "float32", "bf16")
 PARALLELS = ("ddp", "fsdp")
 EVERYTHING, DIVIDED = "everything", ("gathered", "ring")
 EXCHANGES = ("auto", *DIVIDED, EVERYTHING)
+ONE_OF = {"precision": PRECISIONS, "parallel": PARALLELS, "trains": TRAINS, "exchange": EXCHANGES}
 LEAST = {
     **dict.fromkeys(("steps", "batch_size", "log_every", "keep_last"), 1),
     **dict.fromkeys(("learning_rate", "final_learning_rate", "weight_decay", "epsilon", "clip_norm"), 0),
@@ -56,6 +58,7 @@ class Training:
     keep_last: int = 2  # checkpoints, besides the best
     best: str = "mean_recall"  # the validation metric that chooses the best checkpoint
     log_every: int = 10
+    loggers: tuple[str, ...] = ("tensorboard",)  # besides metrics.jsonl: tensorboard, wandb, mlflow
     workers: int = bounded(0, 0, 1024)  # processes that make batches ahead; 0 leaves it to a thread
     loader_timeout: float = within(SECONDS, 600.0)  # seconds without a batch that end the run; 0 waits for ever
     rank_timeout: float = within(SECONDS, 1800.0)  # seconds that a process waits for the others
@@ -66,14 +69,11 @@ class Training:
                 raise UserError(f"{name} must be at least {least}, not {getattr(self, name)}")
         if self.batch_size == 1:
             raise UserError("batch_size 1 leaves nothing to contrast with (the loss is always 0); use at least 2")
-        if self.precision not in PRECISIONS:
-            raise UserError(f"precision must be one of {', '.join(PRECISIONS)}, not {self.precision!r}")
-        if self.parallel not in PARALLELS:
-            raise UserError(f"parallel must be one of {', '.join(PARALLELS)}, not {self.parallel!r}")
-        if self.trains not in TRAINS:
-            raise UserError(f"trains must be one of {', '.join(TRAINS)}, not {self.trains!r}")
-        if self.exchange not in EXCHANGES:
-            raise UserError(f"exchange must be one of {', '.join(EXCHANGES)}, not {self.exchange!r}")
+        for name, allowed in ONE_OF.items():
+            if getattr(self, name) not in allowed:
+                raise UserError(f"{name} must be one of {', '.join(allowed)}, not {getattr(self, name)!r}")
+        if not set(self.loggers) <= set(LOGGERS) or len(set(self.loggers)) < len(self.loggers):
+            raise UserError(f"loggers must be some of {', '.join(LOGGERS)}, each once, not {list(self.loggers)}")
         if not 0 <= self.ema < 1:
             raise UserError(f"ema must be in [0, 1), not {self.ema}")
         if not all(0 <= beta < 1 for beta in self.betas):

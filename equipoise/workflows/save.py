@@ -13,7 +13,7 @@ from equipoise.citations import bibliography
 from equipoise.config import Loaded, Run, dump
 from equipoise.data.source import Source
 from equipoise.evaluation import EVALUATIONS
-from equipoise.evaluation.evaluate import evaluate
+from equipoise.evaluation.evaluate import evaluate_encoded, to_encode
 from equipoise.evaluation.evaluator import EvalResult
 from equipoise.evaluation.logit_scale import logit_scale_course
 from equipoise.evaluation.results import table, write_results
@@ -25,7 +25,9 @@ from equipoise.models.folder import write_model
 from equipoise.models.model import Model, count_parameters
 from equipoise.reports.examples import gather_examples
 from equipoise.reports.figures import write_figures
+from equipoise.reports.held_out import held_out
 from equipoise.reports.report import Confusion, ExampleSets, write_report
+from equipoise.reports.space_charts import SpaceData, gather_space
 from equipoise.training.distributed.dtensors import gather_full
 from equipoise.training.distributed.ranks import Ranks
 from equipoise.training.distributed.sharded_encoding import sharded_encoding
@@ -46,6 +48,7 @@ class RunArtifacts:
     command: str
     weights: Mapping[str, torch.Tensor]
     examples: ExampleSets
+    space: SpaceData
     captions_cut: int
     processes: int
     comparison: Comparison | None = None  # of a run that fine-tunes
@@ -73,6 +76,7 @@ class RunArtifacts:
             results={name: finding.metrics for name, finding in findings.items()},
             chance={name: finding.chance for name, finding in findings.items()},
             examples=self.examples,
+            space=self.space.charts(),
             bibliography=bibliography(run),
             confusion=Confusion(shapes.confusion, shapes.classes) if shapes and shapes.confusion is not None else None,
             clamp=self.model.temperature.max_scale,
@@ -115,9 +119,13 @@ def collect_artifacts(
 ) -> RunArtifacts:
     """Evaluate the trained model on `source`, on all ranks together; or take the weights that fine-tuning selected."""
     loaded, model = (selected.loaded, selected.model) if selected else (loaded, model)
+    settings = loaded.run.evaluation
     with sharded_encoding(model, ranks):
-        findings = selected.findings if selected else evaluate(model, source, loaded.run.evaluation)
-        examples = gather_examples(model, source)
+        encoded = to_encode(model, source, settings)
+        findings = selected.findings if selected else evaluate_encoded(encoded)
+        shown = held_out(encoded)
+        examples = gather_examples(shown) if shown else ExampleSets()
+        space = gather_space(shown, settings.map) if shown else SpaceData()
     return RunArtifacts(
         loaded,
         model,
@@ -126,6 +134,7 @@ def collect_artifacts(
         command=command,
         weights=gather_full(model.state_dict(), ranks),
         examples=examples,
+        space=space,
         captions_cut=ranks.total(model.tokens.truncated),
         processes=ranks.world,
         comparison=selected.comparison if selected else None,

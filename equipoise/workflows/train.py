@@ -14,6 +14,7 @@ from equipoise.io.numbers import hand_over
 from equipoise.io.tables import make_table, print_tables
 from equipoise.models.folder import CONFIG, step_folders, step_number
 from equipoise.models.model import Model
+from equipoise.reports.embedding_map import require_map
 from equipoise.reports.report import REPORT
 from equipoise.settings.recipe import read_recipe
 from equipoise.training.checkpoint.run_folder import holds_run, locked_run, require_new, require_same
@@ -86,6 +87,7 @@ def run_training(
 
 def _run_training(loaded: Loaded, folder: Path, command: str, resume: bool, ranks: Ranks, start: Start | None) -> int:
     set_timeout(ranks, loaded.run.training.rank_timeout)
+    require_map(loaded.run.evaluation.map)
     selected = None
     with locked_run(folder) if ranks.is_main else nullcontext():
         if ranks.on_main(lambda: _is_finished(loaded, folder, resume)):

@@ -2,12 +2,14 @@
 
 import base64
 import io
+import re
 from html.parser import HTMLParser
 
 import numpy as np
 import pytest
 from PIL import Image
 
+from equipoise.finetuning.comparison import Comparison
 from equipoise.reports.report import Confusion, ExampleSets, ImageQuery, TextQuery, verdict, write_report
 from equipoise.types import UserError
 
@@ -51,10 +53,10 @@ class Page(HTMLParser):
 
 def report(folder, **changes):
     query = TextQuery(
-        EVIL, [PICTURE] * 5, [True, False, True, False, False], [0.9, 0.8, 0.7, 0.6, 0.5], [True] + [False] * 4
+        EVIL, [PICTURE] * 5, [True, False, True, False, False], [0.9, 0.8, 0.7, 0.6, 0.5], [True] + [False] * 4, 1, 9
     )
     described = ImageQuery(
-        PICTURE, ["a fish", EVIL, "a star"], [True, False, False], [0.9, 0.8, 0.7], [False, False, True]
+        PICTURE, ["a fish", EVIL, "a star"], [True, False, False], [0.9, 0.8, 0.7], [False, False, True], 2, 9
     )
     given = {
         "title": EVIL,
@@ -147,6 +149,35 @@ def test_the_verdict_is_honest():
     assert say(0.003).startswith("It has not learned yet")  # three lucky queries of a thousand
     assert say(0.006).startswith("It learned")
     assert "guess" not in verdict({"test": {"text_to_image_R@1": 0.5}}, {})
+
+
+def comparison(**changes):
+    numbers = {
+        "validation": {"start": {"mean_recall": 0.2}, "tuned": {"mean_recall": 0.5}},
+        "test": {"start": {"text_to_image_R@1": 0.125}, "tuned": {"text_to_image_R@1": 0.75}},
+    }
+    given = {"start": "runs/first", "method": "lora", "metric": "mean_recall", "before": 0.2, "shares": (1.0,),
+             "scores": (0.5,), "numbers": numbers, "left_out": "the start was trained on the same"}  # fmt: skip
+    return Comparison(**(given | changes))
+
+
+def test_fine_tuning_is_titled_by_what_was_done_with_before_and_after_first(tmp_path):
+    results = {"retrieval": {"text_to_image_R@1": 0.75}}
+    _, page = report(tmp_path, title="lora", results=results, chance={}, comparison=comparison())
+    assert "first, fine-tuned by lora" in page.text
+    assert "was 20.0% before and is 50.0% after" in page.text
+    assert "75.0% before 12.5%" in page.text  # in its tile
+    assert "The start was trained on the same." in page.text
+    text = (tmp_path / "report.html").read_text()
+    headings = re.findall("<h2>(.*?)</h2>", text)
+    assert headings[0] == "Before and after"
+    assert "What it finds" in headings
+
+
+def test_fine_tuning_that_did_not_help_says_so_first(tmp_path):
+    _, page = report(tmp_path, comparison=comparison(scores=(0.1,)))
+    assert "It did not help: mean recall on validation data was 20.0% before and 10.0% after" in page.text
+    assert "α = 0 " in page.text
 
 
 def test_an_unwritable_folder_is_named(tmp_path):

@@ -56,7 +56,9 @@ def test_what_a_run_leaves(tmp_path, finished_run):
     assert kept["retrieval/mean_recall"] == told["numbers"]["test"]["chosen"]["mean_recall"]
     assert kept["finetuning/share"] == told["chosen"]
     report = (out / "report.html").read_text(encoding="utf-8")
-    assert "What fine-tuning changed" in report
+    title = f"<h1>{finished_run.name}, fine-tuned by m3mix</h1>"
+    order = (title, "It helped", "before ", "<h2>Before and after</h2>", "<h2>What it finds</h2>")
+    assert [report.index(words) for words in order] == sorted(report.index(words) for words in order)
     assert 'aria-label="Curve: Between start and end"' in report
     assert "wortsman2022robust" in report
     assert read_metrics(out / "metrics.jsonl")[0]["step"] == 0

@@ -143,7 +143,7 @@ def test_ctrl_c_after_training_says_where_the_model_is(
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("equipoise.workflows.save.evaluate", interrupted)
+    monkeypatch.setattr("equipoise.workflows.save.evaluate_encoded", interrupted)
     folder = tmp_path / "run"
     assert run_recipe("demo", tiny_settings, folder, "") == 130
     sentence = f"Stopped after step 2, before the report; go on with: equipoise train --resume {folder}\n"

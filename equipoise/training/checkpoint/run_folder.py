@@ -26,6 +26,8 @@ MAY_CHANGE = (  # the first makes the run longer; none of the others touches a n
     "data.join",  # runs from before it was there; other records than the run's raise UserError in any case
     *(f"training.{name}" for name in ("checkpoint_every", "checkpoint_minutes", "keep_last")),
     *(f"training.{name}" for name in ("workers", "loader_timeout", "rank_timeout")),
+    "training.loggers",
+    "evaluation.map",
     *MEMORY,
 )
 

@@ -1,1 +1,1 @@
-"""Metrics, throughput and TensorBoard."""
+"""Metrics, throughput, and loggers: TensorBoard, Weights & Biases, MLflow."""

@@ -1,9 +1,10 @@
-"""The log of a run: one JSON object per line in `metrics.jsonl`, and TensorBoard where it is installed."""
+"""The log of a run: one JSON object per line in `metrics.jsonl`, and the loggers of a recipe besides."""
 
 from __future__ import annotations
 
 import json
 import os
+import tomllib
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager, suppress
@@ -12,7 +13,7 @@ from types import TracebackType
 from typing import Any
 
 from equipoise.io.atomic import write_text
-from equipoise.training.logging.tensorboard import TensorBoardWriter
+from equipoise.training.logging.writer import open_writers
 from equipoise.types import UserError
 
 METRICS_FILE = "metrics.jsonl"
@@ -21,17 +22,25 @@ BEFORE = {"temperature": "logit_scale", "mix/temperature": "mix/logit_scale"}  #
 
 
 class MetricsLog:
-    """The log of a run that starts, or resumes after `step` with the first `kept` records of its file."""
+    """The log of a run that starts, or resumes after `step` with the first `kept` records of its file; `loggers` take
+    the same records (`writer.py`), and the run's settings, `config`, as TOML."""
 
-    def __init__(self, folder: Path, kept: int = 0, step: int = 0):
+    def __init__(
+        self,
+        folder: Path,
+        kept: int = 0,
+        step: int = 0,
+        loggers: tuple[str, ...] = ("tensorboard",),
+        config: str = "",
+    ):
         self.path = folder / METRICS_FILE
         self.records = self._cut_back(kept)
         self._files = ExitStack()
         with self._disk_errors_for_users():
             self._file = self._files.enter_context(self.path.open("a", encoding="utf-8"))
-            self._board = _tensorboard(folder, step)
-        if self._board:
-            self._files.enter_context(closing(self._board))
+            self._writers = open_writers(loggers, folder, step, tomllib.loads(config))
+        for writer in self._writers:
+            self._files.enter_context(closing(writer))
 
     def __enter__(self) -> MetricsLog:
         return self
@@ -46,8 +55,8 @@ class MetricsLog:
         with self._disk_errors_for_users():
             self._file.write(_line(record))
             self._file.flush()
-            if self._board:
-                self._board.write(step, values)
+            for writer in self._writers:
+                writer.write(step, values)
 
     def sync(self) -> None:
         """Bring what was written onto the disk, so that a checkpoint may count on it."""
@@ -136,11 +145,3 @@ def _renamed(record: dict[str, float]) -> dict[str, float]:
 
 def _line(record: Mapping[str, float]) -> str:
     return json.dumps(record) + "\n"
-
-
-def _tensorboard(folder: Path, step: int) -> TensorBoardWriter | None:
-    """A writer that goes on after `step`: what a killed run showed later than that disappears."""
-    try:
-        return TensorBoardWriter(folder / "tensorboard", step)
-    except ImportError:
-        return None  # an extra: `pip install equipoise[tensorboard]`; metrics.jsonl has everything
