@@ -16,10 +16,11 @@ from pathlib import Path
 from equipoise.interop.checkpoint import read_checkpoint
 from equipoise.interop.foreign_model import ForeignModel, ImportRequest
 from equipoise.interop.hub import HUB, download
-from equipoise.interop.infer_config import QUICK, inferred_config, is_openai, likely_name, named_config
+from equipoise.interop.infer_config import inferred_config, is_openai
 from equipoise.interop.key_mapping import StateDict
 from equipoise.interop.open_clip import config as open_clip_config
 from equipoise.interop.open_clip import keys as open_clip_keys
+from equipoise.interop.open_clip.names import QUICK, likely_name, named_config
 from equipoise.interop.plain_clip import PlainCLIP
 from equipoise.interop.strict_fields import Fields
 from equipoise.interop.tokenizer import find_tokenizer, require_tokenizer_fits
