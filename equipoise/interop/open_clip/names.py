@@ -14,7 +14,7 @@ from equipoise.types import UserError
 
 HEAD = 64  # width of a head, where the config does not say
 QUICK = "-quickgelu"
-WORLD = {"hf_tokenizer_name": "facebook/xlm-v-base", "pool_type": "eos", "eos_id": 2, "vocab_size": 901629}
+WORLD: Fields = {"hf_tokenizer_name": "facebook/xlm-v-base", "pool_type": "eos", "eos_id": 2, "vocab_size": 901629}
 VIT_H: Fields = {"layers": 32, "width": 1280, "head_width": 80}
 VIT_G: Fields = {"layers": 48, "width": 1664, "head_width": 104, "mlp_ratio": 4.9231}
 
