@@ -40,8 +40,9 @@ def export_model(path: str, format: str, out: Path) -> None:
 
 def _about(model: Model) -> str:
     image, prepared, t = model.image_encoder, model.preprocess, float(model.logit_scale.detach().exp())
-    cut = isinstance(image, (ViT, SiglipImage))
-    kind = f"{image.config.patch} px patches, {image.config.activation}" if cut else "ResNet"
+    kind = "ResNet"
+    if isinstance(image, (ViT, SiglipImage)):
+        kind = f"{image.config.patch} px patches, {image.config.activation}"
     mean, std = (", ".join(f"{x:.4g}" for x in numbers) for numbers in (prepared.mean, prepared.std))
     return (
         f"{count_parameters(model):,} parameters; images {prepared.size} px, mean ({mean}), std ({std}), {kind}; texts "

@@ -208,5 +208,5 @@ def test_squashed_pictures_are_those_of_pillow_from_files_tensors_and_sources():
     assert torch.equal(encoded(file.getvalue(), "a picture").square(prepared.side), wanted)
     assert not torch.equal(encoded(file.getvalue(), "a picture").square(prepared.size), wanted)
     assert Preprocess.from_json(prepared.to_json()) == prepared
-    with pytest.raises(UserError, match="preprocess.resize is 'longest'"):
+    with pytest.raises(UserError, match=r"preprocess\.resize is 'longest'"):
         Preprocess(resize="longest")
