@@ -4,9 +4,9 @@
     text.onnx     input_ids and attention_mask [N, L], as tokenizer.json gives  ->  text_embeds [N, d]
 
 Inputs and outputs have the names that exports of other CLIPs have. Every model whose towers are ours can be written, in
-any space, if it is read out at class tokens: a code book's sparsemax takes as many steps as the data need, which no
-graph can. The programs are run by onnxruntime, where that is installed, and compared with the model itself on random
-input before they are handed over.
+any space and with any readout: a code book's sparsemax, which takes as many steps as the data need, is written as a
+sort. The programs are run by onnxruntime, where that is installed, and compared with the model itself on random input
+before they are handed over.
 """
 
 from __future__ import annotations
@@ -78,9 +78,6 @@ def write_onnx(model: Model, folder: Path) -> None:
 
 def _require_graph(model: Model) -> None:
     """Raise UserError for a model that cannot be written as one graph."""
-    if model.image_readout.reads_tokens:
-        readout = type(model.image_readout).__name__
-        raise UserError(f"ONNX is written of models read out at class tokens, but the readout is a {readout}")
     for encoder, kinds in ((model.image_encoder, IMAGE_TOWERS), (model.text_encoder, TEXT_TOWERS)):
         if not isinstance(encoder, kinds):
             known = ", ".join(kind.__name__ for kind in kinds)
