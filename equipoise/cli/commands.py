@@ -26,6 +26,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "make a model folder of weights that open_clip, OpenAI or transformers published",
     ),
     "export": ("equipoise.cli.export_model", "write a model for open_clip, for transformers or as ONNX"),
+    "push": ("equipoise.cli.push", "upload a model folder to the Hugging Face hub, with its card"),
+    "pull": ("equipoise.cli.pull", "fetch a model folder from the hub, and compare it with its digests"),
     "lab equilibrium": ("equipoise.cli.lab.equilibrium", "where alignment balances uniformity, over the logit scale"),
     "lab temperature": ("equipoise.cli.lab.temperature", "how the logit scale of runs moved, and when it converged"),
     "lab landscape": (

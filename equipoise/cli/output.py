@@ -10,7 +10,10 @@ from contextlib import ExitStack, contextmanager, redirect_stdout
 from typing import Any
 
 NO_NUMBERS = ("cite", "completion", "preview")  # commands that print no numbers
-NO_MODEL = (*NO_NUMBERS, "recipes", "show", "import", "export", "write", "check", "prepare", "temperature", "compare")
+NO_MODEL = (
+    *(*NO_NUMBERS, "recipes", "show", "import", "export", "push", "pull"),
+    *("write", "check", "prepare", "temperature", "compare"),
+)
 
 
 def add_output_options(parser: argparse.ArgumentParser, command: str) -> None:

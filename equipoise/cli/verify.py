@@ -15,6 +15,8 @@ READ_MODELS = (
         "zeroshot",
         "embed",
         "export",
+        "push",
+        "pull",
         "equilibrium",
         "landscape",
         "similarities",

@@ -21,7 +21,7 @@ from torch import Tensor
 from equipoise.data import jpeg
 from equipoise.data.bad_records import BadRecord
 from equipoise.data.decode import ORIENTATION, check_pixels, read_pixels, reason_of
-from equipoise.data.preprocess import centre_box
+from equipoise.data.preprocess import evaluation_box
 from equipoise.types import UserError
 
 FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF")  # not what Pillow would run another program for
@@ -76,8 +76,8 @@ class EncodedImage:
         return crops
 
     def square(self, size: int) -> Tensor:
-        """uint8 [3, size, size]: CLIP's evaluation crop, exactly as `Preprocess.for_evaluation` makes it of a file."""
-        picture = self.resized(centre_box(self.height, self.width, size), (size, size))
+        """uint8 [3, size, size]: the evaluation crop, exactly as `Preprocess.for_evaluation` makes it of a file."""
+        picture = self.resized(evaluation_box(self.height, self.width, size), (size, size))
         return torch.from_numpy(np.array(picture)).permute(2, 0, 1)
 
     def resized(self, box: Box, sides: tuple[int, int]) -> Image.Image:

@@ -23,13 +23,18 @@ from equipoise.settings.layers import shown
 from equipoise.settings.values import Mismatch, convert
 from equipoise.types import UserError
 
-__all__ = ["OPENAI_MEAN", "OPENAI_STD", "Preprocess", "random_crops", "read_image"]
+__all__ = ["OPENAI_MEAN", "OPENAI_STD", "Preprocess", "Squashed", "random_crops", "read_image"]
 
 OPENAI_MEAN = (0.48145466, 0.4578275, 0.40821073)
 OPENAI_STD = (0.26862954, 0.26130258, 0.27577711)
-FIXED = {"mode": "RGB", "interpolation": "bicubic", "resize_mode": "shortest"}  # what open_clip may vary and we do not
-OPEN_CLIP_FIELDS = ("size", *FIXED, "fill_color", "mean", "std")  # nothing is ever filled when the shorter side leads
+FIXED = {"mode": "RGB", "interpolation": "bicubic"}  # what open_clip may vary and we do not
+RESIZE = ("shortest", "squash")
+OPEN_CLIP_FIELDS = ("size", *FIXED, "resize_mode", "fill_color", "mean", "std")  # nothing is ever filled by either
 CROP_TRIES = 10  # as in torchvision; after that the largest centred crop is taken
+
+
+class Squashed(int):
+    """A size to which both sides of a picture are resized, whatever its ratio."""
 
 
 @dataclass(frozen=True)
@@ -39,17 +44,25 @@ class Preprocess:
     size: int = bounded(224, 1, 2**14)
     mean: tuple[float, float, float] = bounded(OPENAI_MEAN, -1e3, 1e3)
     std: tuple[float, float, float] = bounded(OPENAI_STD, 1e-3, 1e3)
+    resize: str = "shortest"  # for evaluation: shorter side, then the centre; squash: both sides, as SigLIP has it
     crop_scale: tuple[float, float] = (0.8, 1.0)  # training crop: share of the image's area
     crop_ratio: tuple[float, float] = (3 / 4, 4 / 3)  # training crop: width over height, before it is made square
 
     def __post_init__(self) -> None:
         if self.size < 1:
             raise UserError(f"preprocess.size is {self.size}; give the image side in pixels, at least 1.")
+        if self.resize not in RESIZE:
+            raise UserError(f"preprocess.resize is {self.resize!r}; choose one of {', '.join(RESIZE)}.")
         if min(self.std) <= 0:
             raise UserError(f"preprocess.std is {self.std}; every channel needs a positive standard deviation.")
         for name, (low, high), limit in (("scale", self.crop_scale, 1.0), ("ratio", self.crop_ratio, math.inf)):
             if not 0 < low <= high <= limit:
                 raise UserError(f"preprocess.crop_{name} is ({low}, {high}); give 0 < low <= high <= {limit}.")
+
+    @property
+    def side(self) -> int:
+        """The size, as sources of pictures are asked for it: a `Squashed` one where both sides are resized."""
+        return Squashed(self.size) if self.resize == "squash" else self.size
 
     def for_training(self, images: Tensor, generator: torch.Generator) -> Tensor:
         """uint8 [N, 3, H, W] -> [N, 3, size, size] on the same device: a random crop of each, by `generator`."""
@@ -74,7 +87,8 @@ class Preprocess:
         return (change((images * std + mean).clamp_(0, 1)) - mean) / std
 
     def for_evaluation(self, images: Tensor | Picture | Sequence[Picture]) -> Tensor:
-        """uint8 [N, 3, H, W], or pictures and paths -> [N, 3, size, size]: shorter side resized, centre cropped."""
+        """uint8 [N, 3, H, W], or pictures and paths -> [N, 3, size, size]: shorter side resized, centre cropped; or
+        both sides resized, where `resize` is squash."""
         if isinstance(images, Tensor):
             return self._normalise(self._centre(_checked(images)))
         pictures = [images] if isinstance(images, Picture) else images
@@ -85,7 +99,7 @@ class Preprocess:
 
     def to_json(self) -> dict[str, Any]:
         """The `preprocess_cfg` of an open_clip_config.json. The training crop is the run's, not the model's."""
-        return {"size": self.size, **FIXED, "mean": list(self.mean), "std": list(self.std)}
+        return {"size": self.size, **FIXED, "resize_mode": self.resize, "mean": list(self.mean), "std": list(self.std)}
 
     @classmethod
     def from_json(cls, fields: Mapping[str, Any]) -> Preprocess:
@@ -95,24 +109,30 @@ class Preprocess:
                 raise UserError(f"preprocess_cfg: {name!r} is unknown; the fields are {', '.join(OPEN_CLIP_FIELDS)}.")
             if name in FIXED and value != FIXED[name]:
                 raise UserError(f"preprocess_cfg: {name} is {value!r}, but only {FIXED[name]!r} is supported.")
+        resize = fields.get("resize_mode", cls.resize)
+        if resize not in RESIZE:
+            raise UserError(
+                f"preprocess_cfg: resize_mode is {resize!r}, but only {' or '.join(map(repr, RESIZE))} is supported."
+            )
         size = fields.get("size", cls.size)
         if isinstance(size, list | tuple):
             if len(size) != 2 or size[0] != size[1]:
                 raise UserError(f"preprocess_cfg: size is {size}, but only square images are supported.")
             size = size[0]
         read = {name: fields.get(name, default) for name, default in (("mean", OPENAI_MEAN), ("std", OPENAI_STD))}
-        return cls(**{name: _number(cls, name, value) for name, value in {"size": size, **read}.items()})
+        numbers = {name: _number(cls, name, value) for name, value in {"size": size, **read}.items()}
+        return cls(**numbers, resize=resize)
 
     def _centre(self, images: Tensor) -> Tensor:
         height, width = images.shape[-2:]
         if height == width == self.size:
             return images.float()
-        box = torch.tensor(centre_box(height, width, self.size), device=images.device)
+        box = torch.tensor(evaluation_box(height, width, self.side), device=images.device)
         return resample(images.float(), box.expand(len(images), 4), self.size)
 
     def _centre_pillow(self, image: Image.Image) -> Image.Image:
         # one resize of the box alone: a long thin image never becomes a huge one on the way
-        box = centre_box(image.height, image.width, self.size)
+        box = evaluation_box(image.height, image.width, self.side)
         return image.resize((self.size, self.size), Image.Resampling.BICUBIC, box=box)
 
     def _normalise(self, images: Tensor) -> Tensor:
@@ -139,6 +159,11 @@ def _checked(images: Tensor) -> Tensor:
         what = f"{images.dtype} of shape {list(images.shape)}"
         raise UserError(f"Images are {what}, but must be uint8 of shape [N, 3, H, W] with values from 0 to 255.")
     return images
+
+
+def evaluation_box(height: int, width: int, size: int) -> tuple[float, float, float, float]:
+    """The part of the image that becomes [size, size]: all of it where the size is `Squashed`, else the centre."""
+    return (0.0, 0.0, float(width), float(height)) if isinstance(size, Squashed) else centre_box(height, width, size)
 
 
 def centre_box(height: int, width: int, size: int) -> tuple[float, float, float, float]:

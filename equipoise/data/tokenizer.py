@@ -3,6 +3,9 @@
 A tokenizer is learned from the captions at hand or read from files, and is saved with the model as one
 `tokenizer.json` that holds everything, the context too: `tokenizers` alone reads it and gives the same ids.
 
+SigLIP's texts have an end token alone and are padded to the context: a tokenizer.json that adds one token, behind the
+text, and has padding of a fixed length is read so.
+
 No caption is lost in silence: one that is too long is cut and counted (or raises UserError, if `strict`), an empty one
 is an error. Special tokens spelled out in a caption are plain text, so no caption can pretend to end early.
 """
@@ -73,21 +76,33 @@ class CaptionTokenizer:
                 )
             return replace(self, context=room) if further else self
 
-    def __init__(self, tokenizer: Tokenizer, context: int = CLIP_CONTEXT):
-        from equipoise.data.tokenizer_training import start_and_end
+    def __init__(self, tokenizer: Tokenizer, context: int = CLIP_CONTEXT, fill: int | None = None):
+        """`fill` is the token that fills the context of texts that have no start token."""
+        from equipoise.data.tokenizer_training import only_end, start_and_end
 
         if not 3 <= context <= MOST_CONTEXT:
             raise UserError(
                 f"tokens.context is {context}; it must hold a start token, an end token and one between, and at most "
                 f"{MOST_CONTEXT:,}."
             )
+        padding = tokenizer.padding or {}
         tokenizer.no_truncation()
         tokenizer.no_padding()
+        end = only_end(tokenizer)
+        if fill is None and padding.get("length") and end is not None:
+            fill = padding["pad_id"]
         tokenizer.encode_special_tokens = True  # as plain text: a caption must not be able to write an end token
         self.context = context
         self.truncated = 0  # captions cut so far
-        self.start, self.end = start_and_end(tokenizer)
-        self.pad = _first_known(tokenizer, PADS) or 0
+        self.fill = fill
+        self.start: int | None = None
+        if fill is None:
+            self.start, self.end = start_and_end(tokenizer)
+        elif end is None:
+            raise UserError("The tokenizer must put one token behind a text and none before it, as SigLIP's does.")
+        else:
+            self.end = end
+        self.pad = (_first_known(tokenizer, PADS) or 0) if fill is None else fill
         self.mask_id = _first_known(tokenizer, MASKS)
         self.size = max(tokenizer.get_vocab().values()) + 1
         self._tokenizer = tokenizer
@@ -122,19 +137,20 @@ class CaptionTokenizer:
 
     def within(self, context: int) -> CaptionTokenizer:
         """A tokenizer with another context, otherwise the same."""
-        return CaptionTokenizer(self._tokenizer, context)
+        return CaptionTokenizer(self._tokenizer, context, self.fill)
 
     def with_mask(self) -> CaptionTokenizer:
         """A tokenizer with a mask token, behind all others where there was none."""
         if self.mask_id is None:
             self._tokenizer.add_special_tokens([MASKS[-1]])
-        return CaptionTokenizer(self._tokenizer, self.context)
+        return CaptionTokenizer(self._tokenizer, self.context, self.fill)
 
     def save(self, folder: str | Path) -> None:
         """Writes `tokenizer.json` into the folder; `CaptionTokenizer.load(folder)` gives the same ids."""
         whole = type(self._tokenizer).from_str(self._tokenizer.to_str())
         whole.enable_truncation(self.context)
-        whole.enable_padding(pad_id=self.pad, pad_token=whole.id_to_token(self.pad))
+        fixed = None if self.fill is None else self.context
+        whole.enable_padding(pad_id=self.pad, pad_token=whole.id_to_token(self.pad), length=fixed)
         write_text(Path(folder) / "tokenizer.json", whole.to_str(pretty=True))
 
     def description(self) -> dict[str, Any]:
@@ -143,7 +159,7 @@ class CaptionTokenizer:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """How it travels to another process, where `tokenizers` would forget that special tokens are plain text."""
-        return _from_text, (self._tokenizer.to_str(), self.context)
+        return _from_text, (self._tokenizer.to_str(), self.context, self.fill)
 
     def __call__(
         self,
@@ -178,7 +194,7 @@ class CaptionTokenizer:
         """For each caption, the word that each of its tokens is part of, in small letters; None for the start, the end
         and signs that are no words."""
         return [
-            [None, *_words(encoding, caption)[: self.context - 2], None]
+            [*[None] * (self.start is not None), *_words(encoding, caption)[: self.room], None]
             for encoding, caption in zip(
                 self._tokenizer.encode_batch(captions, add_special_tokens=False), captions, strict=True
             )
@@ -188,9 +204,18 @@ class CaptionTokenizer:
         """The ids of one caption between start and end, cut to the context."""
         if not pieces:
             raise UserError(f"{name} is {caption!r}, which has no words; give it some or leave the pair out.")
-        if len(pieces) + 2 > self.context:
-            self._note_cut(len(pieces) + 2, caption, name, strict)
-        return [self.start, *pieces[: self.context - 2], self.end]
+        if len(pieces) > self.room:
+            self._note_cut(len(pieces) + self.context - self.room, caption, name, strict)
+        return [*self._before, *pieces[: self.room], self.end]
+
+    @property
+    def room(self) -> int:
+        """The most pieces of a caption."""
+        return self.context - 1 - len(self._before)
+
+    @property
+    def _before(self) -> tuple[int, ...]:
+        return () if self.start is None else (self.start,)
 
     def _note_cut(self, length: int, caption: str, name: str, strict: bool) -> None:
         fault = f"{name} ({caption[:40]!r}...) has {length} tokens, but the context is {self.context}"
@@ -238,10 +263,10 @@ def _words(encoding: Encoding, caption: str) -> list[str | None]:
     return [words[word] for word in encoding.word_ids]
 
 
-def _from_text(tokenizer: str, context: int) -> CaptionTokenizer:
+def _from_text(tokenizer: str, context: int, fill: int | None = None) -> CaptionTokenizer:
     from tokenizers import Tokenizer
 
-    return CaptionTokenizer(Tokenizer.from_str(tokenizer), context)
+    return CaptionTokenizer(Tokenizer.from_str(tokenizer), context, fill)
 
 
 def _names(captions: Sequence[str], keys: Sequence[str] | None) -> list[str]:

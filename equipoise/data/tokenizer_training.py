@@ -13,6 +13,8 @@ This module needs `tokenizers`; `tokenizer.py` imports it when the first tokeniz
 from __future__ import annotations
 
 import json
+import re
+import string
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import repeat
@@ -90,6 +92,21 @@ def bert_tokenizer(pieces: dict[str, int]) -> Tokenizer:
     tokenizer.add_special_tokens([special for special in BERT_SPECIALS if special in pieces])
     wrap(tokenizer, CLASS, SEPARATOR)
     return tokenizer
+
+
+def canonicalise(tokenizer: Tokenizer) -> None:
+    """Lets the tokenizer drop case, punctuation and doubled spaces first, as SigLIP's texts were prepared."""
+    marks = "[" + re.escape(string.punctuation.replace("_", "")) + "]"
+    steps = [normalizers.Replace("_", " "), normalizers.Replace(Regex(marks), ""), normalizers.Lowercase()]
+    steps += [normalizers.Replace(Regex(r"\s+"), " "), normalizers.Strip()]
+    own = [] if tokenizer.normalizer is None else [tokenizer.normalizer]
+    tokenizer.normalizer = normalizers.Sequence([*steps, *own])
+
+
+def only_end(tokenizer: Tokenizer) -> int | None:
+    """The id put after every text, where that is all that is added to it."""
+    added, text = tokenizer.encode("").ids, tokenizer.encode("a").ids
+    return added[0] if len(added) == 1 and text[-1:] == added else None
 
 
 def start_and_end(tokenizer: Tokenizer) -> tuple[int, int]:

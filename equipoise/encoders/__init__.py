@@ -8,6 +8,8 @@ from typing import Protocol
 from equipoise.encoders.encoder import ImageEncoder, TextEncoder
 from equipoise.encoders.precomputed import PrecomputedImage, PrecomputedText
 from equipoise.encoders.resnet import ResNet
+from equipoise.encoders.siglip_image import SiglipImage
+from equipoise.encoders.siglip_text import SiglipText
 from equipoise.encoders.swin import Swin
 from equipoise.encoders.text import TextTransformer
 from equipoise.encoders.timm_image import TimmImage
@@ -42,6 +44,8 @@ IMAGE_ENCODERS: dict[str, ImageConfig | type[ImageConfig]] = {
     "swin-nano": Swin.Config(patch=4, width=32, layers=(2, 2), heads=(2, 4), window=4),
     "swin-t": Swin.Config(patch=4, width=96, layers=(2, 2, 6, 2), heads=(3, 6, 12, 24), window=7),
     "swin-b": Swin.Config(patch=4, width=128, layers=(2, 2, 18, 2), heads=(4, 8, 16, 32), window=7),
+    "siglip-nano": SiglipImage.Config(patch=8, width=64, layers=3, heads=2),
+    "siglip-b16": SiglipImage.Config(patch=16, width=768, layers=12, heads=12),
     "precomputed": PrecomputedImage.Config,
     "timm": TimmImage.Config,
     "transformers": TransformersImage.Config,
@@ -57,8 +61,21 @@ TEXT_ENCODERS: dict[str, TextConfig | type[TextConfig]] = {
     "bert-nano": TextTransformer.Config(causal=False, width=64, layers=2, heads=2),
     "bert-micro": TextTransformer.Config(causal=False, width=128, layers=4, heads=4),
     "bert-b": TextTransformer.Config(causal=False, width=512, layers=12, heads=8),
+    "siglip-nano": SiglipText.Config(width=64, layers=2, heads=2),
+    "siglip-b": SiglipText.Config(width=768, layers=12, heads=12),
     "precomputed": PrecomputedText.Config,
     "transformers": TransformersText.Config,
 }
 
-__all__ = ["IMAGE_ENCODERS", "TEXT_ENCODERS", "ImageConfig", "ResNet", "Swin", "TextConfig", "TextTransformer", "ViT"]
+__all__ = [
+    "IMAGE_ENCODERS",
+    "TEXT_ENCODERS",
+    "ImageConfig",
+    "ResNet",
+    "SiglipImage",
+    "SiglipText",
+    "Swin",
+    "TextConfig",
+    "TextTransformer",
+    "ViT",
+]

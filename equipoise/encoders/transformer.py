@@ -17,6 +17,8 @@ from torch.utils.checkpoint import checkpoint
 from equipoise.encoders.packing import Layout
 from equipoise.types import UserError
 
+EPSILON = 1e-5  # of LayerNorms, as torch has it
+
 
 def _quick_gelu(x: Tensor) -> Tensor:
     """OpenAI's approximation of GELU; weights trained with it need it."""
@@ -64,8 +66,12 @@ class BareAttention(nn.Module):
 
     def read(self, x: Tensor, layout: Layout) -> Tensor:
         """The rows of `forward` that are read out [N, m, w]: their queries alone, against all keys and values."""
+        return self.query(layout.read(x), x, layout)
+
+    def query(self, queries: Tensor, x: Tensor, layout: Layout) -> Tensor:
+        """Attention of other tokens [N, m, w] to those of x, [N, m, w]."""
         width, weight, bias = self.qkv.in_features, self.qkv.weight, self.qkv.bias
-        q = F.linear(layout.read(x), weight[:width], bias[:width]).unflatten(-1, (self.heads, -1))
+        q = F.linear(queries, weight[:width], bias[:width]).unflatten(-1, (self.heads, -1))
         kv = F.linear(x, weight[width:], bias[width:]).unflatten(-1, (2, self.heads, -1))
         return layout.attend_to_read(q, kv).flatten(-2)
 
@@ -78,17 +84,17 @@ class Attention(BareAttention):
     def forward(self, x: Tensor, layout: Layout) -> Tensor:
         return self.out(super().forward(x, layout))
 
-    def read(self, x: Tensor, layout: Layout) -> Tensor:
-        return self.out(super().read(x, layout))
+    def query(self, queries: Tensor, x: Tensor, layout: Layout) -> Tensor:
+        return self.out(super().query(queries, x, layout))
 
 
 class TransformerBlock(nn.Module):
-    def __init__(self, width: int, heads: int, mlp_ratio: float, act: str):
+    def __init__(self, width: int, heads: int, mlp_ratio: float, act: str, eps: float = EPSILON):
         super().__init__()
         hidden = int(width * mlp_ratio)
-        self.ln_1 = nn.LayerNorm(width)
+        self.ln_1 = nn.LayerNorm(width, eps)
         self.attention = Attention(width, heads)
-        self.ln_2 = nn.LayerNorm(width)
+        self.ln_2 = nn.LayerNorm(width, eps)
         self.mlp_in = nn.Linear(width, hidden)
         self.mlp_out = nn.Linear(hidden, width)
         self.act = activation(act)
@@ -107,10 +113,18 @@ class Transformer(nn.Module):
     With `classes_only` it returns only the tokens that are read out [N, m, w]: the last block computes no others.
     """
 
-    def __init__(self, width: int, layers: int, heads: int, mlp_ratio: float = 4.0, act: str = "gelu"):
+    def __init__(
+        self,
+        width: int,
+        layers: int,
+        heads: int,
+        mlp_ratio: float = 4.0,
+        act: str = "gelu",
+        eps: float = EPSILON,
+    ):
         super().__init__()
         self.recompute = False
-        self.blocks = nn.ModuleList(TransformerBlock(width, heads, mlp_ratio, act) for _ in range(layers))
+        self.blocks = nn.ModuleList(TransformerBlock(width, heads, mlp_ratio, act, eps) for _ in range(layers))
         self._initialise(width, layers)
 
     def _initialise(self, width: int, layers: int) -> None:

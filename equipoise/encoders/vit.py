@@ -68,7 +68,7 @@ class ViT(ImageEncoder):
 
     def _embed_patches(self, images: Tensor) -> Tensor:
         """Apply the convolution of stride `patch` as one matrix product: twice as fast on a CPU, the same numbers."""
-        return F.linear(_cut(images, self.config.patch), self.patches.weight.flatten(1))
+        return F.linear(cut_patches(images, self.config.patch), self.patches.weight.flatten(1))
 
     def blocks(self) -> nn.ModuleList:
         return self.transformer.blocks
@@ -111,7 +111,7 @@ class ViT(ImageEncoder):
         return Features(classes=self.ln_post(layout.read(x)), tokens=layout.unpack(x)[:, self.classes :], mask=mask)
 
 
-def _cut(images: Tensor, patch: int) -> Tensor:
+def cut_patches(images: Tensor, patch: int) -> Tensor:
     """Images [N, 3, H, W] to patches [N, P, 3·patch²], row by row, each laid out as a convolution's weight is."""
     n, channels, height, width = images.shape
     grid = images.view(n, channels, height // patch, patch, width // patch, patch)

@@ -109,7 +109,7 @@ def encode_image_subset(model: Model, source: Source, indices: Sequence[int], ba
     if has_features(source):
         features, mask = source.image_features(indices)
         return model.encode_image(features, batch_size, mask)
-    return model.encode_image(source.images(indices, model.preprocess.size, model.device), batch_size)
+    return model.encode_image(source.images(indices, model.preprocess.side, model.device), batch_size)
 
 
 def captions(source: Source, per_image: int) -> Captions:

@@ -1,4 +1,4 @@
-"""Configs from weights alone: sizes from the shapes of tensors, and open_clip's names of such models.
+"""Configs from weights alone: sizes from the shapes of tensors.
 
 Two things no tensor says. The number of heads: CLIP's are 64 wide. The activation: OpenAI's weights, known by the
 entries their files have beside the weights, were trained with QuickGELU; for other weights it must be given, for a
@@ -9,42 +9,14 @@ from __future__ import annotations
 
 import math
 import re
-from typing import Any
 
 from equipoise.interop.key_mapping import StateDict
 from equipoise.interop.open_clip.keys import CLASS
+from equipoise.interop.open_clip.names import HEAD
 from equipoise.interop.strict_fields import Fields
 from equipoise.types import UserError
 
-HEAD = 64
-QUICK = "-quickgelu"
 OPENAI = ("input_resolution", "context_length", "vocab_size")
-# embedding, image size, layers, width and patch of the image tower, width of the text tower
-NAMED: dict[str, tuple[int, int, int | list[int], int, int | None, int]] = {
-    "ViT-B-32": (512, 224, 12, 768, 32, 512),
-    "ViT-B-16": (512, 224, 12, 768, 16, 512),
-    "ViT-L-14": (768, 224, 24, 1024, 14, 768),
-    "ViT-L-14-336": (768, 336, 24, 1024, 14, 768),
-    "RN50": (1024, 224, [3, 4, 6, 3], 64, None, 512),
-    "RN101": (512, 224, [3, 4, 23, 3], 64, None, 512),
-}
-
-
-def named_config(name: str) -> Fields:
-    """The `model_cfg` that open_clip has under this name."""
-    base = name.removesuffix(QUICK)
-    if base not in NAMED:
-        known = ", ".join(NAMED)
-        raise UserError(
-            f"--model {name} is unknown; give one of {known}, each also with {QUICK}, or a .json file of open_clip"
-        )
-    dim, size, layers, width, patch, words = NAMED[base]
-    return {
-        "embed_dim": dim,
-        "quick_gelu": name.endswith(QUICK),
-        "vision_cfg": {"image_size": size, "layers": layers, "width": width, "patch_size": patch},
-        "text_cfg": {"context_length": 77, "vocab_size": 49408, "width": words, "heads": words // HEAD, "layers": 12},
-    }
 
 
 def is_openai(state: StateDict) -> bool:
@@ -60,11 +32,6 @@ def inferred_config(state: StateDict, where: str) -> Fields:
         raise UserError(f"{where}: {error.args[0]} is missing, without which this is no CLIP") from None
     except (IndexError, ValueError, ZeroDivisionError):
         raise UserError(f"{where}: its tensors have not the shapes of a CLIP's; name the model with --model") from None
-
-
-def likely_name(config: Fields) -> str:
-    """open_clip's name for a model of these sizes, or nothing."""
-    return next((name for name in NAMED if _sizes(named_config(name)) == _sizes(config)), "")
 
 
 def _inferred(state: StateDict) -> Fields:
@@ -98,8 +65,3 @@ def _resnet(state: StateDict) -> Fields:
 def _count(state: StateDict, pattern: str) -> int:
     numbers = [int(match[1]) for key in state if (match := re.match(pattern, key))]
     return max(numbers, default=-1) + 1
-
-
-def _sizes(config: Fields) -> list[Any]:
-    sizes = [config["embed_dim"], *config["vision_cfg"].values()]
-    return [*sizes, *(config["text_cfg"][name] for name in ("width", "layers", "context_length", "vocab_size"))]

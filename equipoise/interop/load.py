@@ -1,7 +1,7 @@
 """Reading models of other libraries: an open_clip folder, a transformers folder, or weights alone.
 
     open_clip_config.json    settings and preprocessing of open_clip, weights and perhaps a tokenizer beside it
-    config.json              of transformers' CLIPModel, with preprocessor_config.json and a tokenizer
+    config.json              of transformers' CLIPModel or SiglipModel, with preprocessor_config.json and a tokenizer
     a file                   weights; the settings are those of --model, or what OpenAI's own files say
     hf-hub:ORG/NAME          one of the folders, fetched first
 
@@ -12,23 +12,33 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import TypeVar
 
+from equipoise.data.tokenizer import CaptionTokenizer
 from equipoise.interop.checkpoint import read_checkpoint
 from equipoise.interop.foreign_model import ForeignModel, ImportRequest
 from equipoise.interop.hub import HUB, download
-from equipoise.interop.infer_config import QUICK, inferred_config, is_openai, likely_name, named_config
-from equipoise.interop.key_mapping import StateDict
+from equipoise.interop.infer_config import inferred_config, is_openai
+from equipoise.interop.key_mapping import KeyMap, StateDict
 from equipoise.interop.open_clip import config as open_clip_config
 from equipoise.interop.open_clip import keys as open_clip_keys
+from equipoise.interop.open_clip import siglip as open_clip_siglip
+from equipoise.interop.open_clip import siglip_keys as open_clip_siglip_keys
+from equipoise.interop.open_clip.names import QUICK, likely_name, named_config
+from equipoise.interop.open_clip.siglip_names import SIGLIP_NAMES, named_siglip
 from equipoise.interop.plain_clip import PlainCLIP
+from equipoise.interop.plain_siglip import PlainSigLIP
 from equipoise.interop.strict_fields import Fields
-from equipoise.interop.tokenizer import find_tokenizer, require_tokenizer_fits
+from equipoise.interop.tokenizer import find_siglip_tokenizer, find_tokenizer, require_tokenizer_fits
 from equipoise.interop.transformers import config as transformers_config
 from equipoise.interop.transformers import keys as transformers_keys
+from equipoise.interop.transformers import siglip as transformers_siglip
+from equipoise.interop.transformers import siglip_keys as transformers_siglip_keys
 from equipoise.io.json_files import read_json_table
 from equipoise.models.folder import CONFIG
 from equipoise.types import UserError
 
+Plain = TypeVar("Plain", PlainCLIP, PlainSigLIP)
 OPEN_CLIP, TRANSFORMERS, IMAGES, PROCESSOR = (
     "open_clip_config.json",
     "config.json",
@@ -73,7 +83,10 @@ def read_foreign(path: str | Path, request: ImportRequest | None = None) -> Fore
 def _open_clip(folder: Path, weights: Path, request: ImportRequest) -> ForeignModel:
     if request.model:
         raise UserError(f"{folder / OPEN_CLIP} says what the model is; leave out --model {request.model}")
-    plain, text = open_clip_config.read_config(read_json_table(folder / OPEN_CLIP), str(folder / OPEN_CLIP))
+    config = read_json_table(folder / OPEN_CLIP)
+    if open_clip_siglip.is_siglip(config):
+        return _open_clip_siglip(config, folder, weights, _state(weights, ()), request)
+    plain, text = open_clip_config.read_config(config, str(folder / OPEN_CLIP))
     plain = _prepared(plain, request)
     tokenizer = find_tokenizer(folder, request.tokenizer, plain.context, is_clip=not text.has_own_tokenizer)
     require_tokenizer_fits(tokenizer, plain.vocabulary, text.end, str(folder))
@@ -81,13 +94,46 @@ def _open_clip(folder: Path, weights: Path, request: ImportRequest) -> ForeignMo
     return ForeignModel(str(weights), plain, tokenizer, open_clip_keys.key_map_for(plain.image), state)
 
 
+def _open_clip_siglip(
+    config: Fields, folder: Path | None, weights: Path, state: StateDict, request: ImportRequest
+) -> ForeignModel:
+    where = str(folder / OPEN_CLIP) if folder else request.model
+    plain, canonical = open_clip_siglip.read_config(config, where)
+    tokenizer = find_siglip_tokenizer(folder, request.tokenizer, plain.context, canonical)
+    return _siglip(plain, tokenizer, weights, open_clip_siglip_keys.KEY_MAP, state, request)
+
+
+def _transformers_siglip(config: Fields, folder: Path, request: ImportRequest) -> ForeignModel:
+    images = None if request.preprocess else _images(folder)
+    plain = transformers_siglip.read_config(config, images, str(folder))
+    tokenizer = find_siglip_tokenizer(folder, request.tokenizer, plain.context, canonical=False)
+    weights = _weights(folder, TRANSFORMERS_WEIGHTS)
+    state = _state(weights, transformers_keys.NOT_WEIGHTS)
+    return _siglip(plain, tokenizer, weights, transformers_siglip_keys.KEY_MAP, state, request)
+
+
+def _siglip(
+    plain: PlainSigLIP,
+    tokenizer: CaptionTokenizer,
+    weights: Path,
+    key_map: KeyMap,
+    state: StateDict,
+    request: ImportRequest,
+) -> ForeignModel:
+    require_tokenizer_fits(tokenizer, plain.vocabulary, None, str(weights.parent))
+    plain = replace(_prepared(plain, request), text=replace(plain.text, pad=tokenizer.pad))
+    return ForeignModel(str(weights), plain, tokenizer, key_map, state)
+
+
 def _transformers(folder: Path, request: ImportRequest) -> ForeignModel:
     if request.model:
         raise UserError(f"{folder / TRANSFORMERS} says what the model is; leave out --model {request.model}")
     config = read_json_table(folder / TRANSFORMERS)
     kind = config.get("model_type", "nothing")
+    if kind == "siglip":
+        return _transformers_siglip(config, folder, request)
     if kind != "clip":
-        raise UserError(f"{folder / TRANSFORMERS}: this is a model of type {kind}, but only clip can be read")
+        raise UserError(f"{folder / TRANSFORMERS}: this is a model of type {kind}, but only clip or siglip can be read")
     plain, end = transformers_config.read_config(config, None if request.preprocess else _images(folder), str(folder))
     plain = _prepared(plain, request)
     tokenizer = find_tokenizer(folder, request.tokenizer, plain.context, is_clip=False)
@@ -106,6 +152,8 @@ def _file(path: Path, request: ImportRequest) -> ForeignModel:
     if path.suffix not in WEIGHTS:
         raise UserError(f"{path}: weights are in a file that ends in {', '.join(WEIGHTS)}; give one, or a folder")
     state = read_checkpoint(path)
+    if request.model in SIGLIP_NAMES or open_clip_siglip_keys.LATENT in state:
+        return _open_clip_siglip(_siglip_config_of(request.model, path), None, path, state, request)
     key_map = open_clip_keys.infer_key_map(state, str(path))
     config = _config_of(state, request.model, path)
     plain, text = open_clip_config.read_config(config, request.model or str(path))
@@ -116,6 +164,18 @@ def _file(path: Path, request: ImportRequest) -> ForeignModel:
     require_tokenizer_fits(tokenizer, plain.vocabulary, text.end, str(path))
     weights = {key: tensor for key, tensor in state.items() if key not in open_clip_keys.NOT_WEIGHTS}
     return ForeignModel(str(path), plain, tokenizer, key_map, weights)
+
+
+def _siglip_config_of(model: str, path: Path) -> Fields:
+    if model in SIGLIP_NAMES:
+        return named_siglip(model)
+    config = read_json_table(Path(model)) if model.endswith(".json") else {}
+    if not open_clip_siglip.is_siglip(config):
+        raise UserError(
+            f"{path} holds a SigLIP's weights, which do not say how they were trained; give --model NAME, one of "
+            f"{', '.join(SIGLIP_NAMES)}"
+        )
+    return config
 
 
 def _config_of(state: StateDict, model: str, path: Path) -> Fields:
@@ -137,7 +197,7 @@ def _config_of(state: StateDict, model: str, path: Path) -> Fields:
     return config
 
 
-def _prepared(plain: PlainCLIP, request: ImportRequest) -> PlainCLIP:
+def _prepared(plain: Plain, request: ImportRequest) -> Plain:
     if not request.preprocess:
         return plain
     fields = read_json_table(Path(request.preprocess))

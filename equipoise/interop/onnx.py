@@ -4,9 +4,9 @@
     text.onnx     input_ids and attention_mask [N, L], as tokenizer.json gives  ->  text_embeds [N, d]
 
 Inputs and outputs have the names that exports of other CLIPs have. Every model whose towers are ours can be written, in
-any space, if it is read out at class tokens: a code book's sparsemax takes as many steps as the data need, which no
-graph can. The programs are run by onnxruntime, where that is installed, and compared with the model itself on random
-input before they are handed over.
+any space and with any readout: a code book's sparsemax, which takes as many steps as the data need, is written as a
+sort. The programs are run by onnxruntime, where that is installed, and compared with the model itself on random input
+before they are handed over.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from equipoise.encoders import ResNet, Swin, TextTransformer, ViT
+from equipoise.encoders import ResNet, SiglipImage, SiglipText, Swin, TextTransformer, ViT
 from equipoise.encoders.packing import Padded
 from equipoise.io.atomic import write_text
 from equipoise.models.folder import PREPROCESS
@@ -32,6 +32,7 @@ OPSET = 17
 TOLERANCE = 1e-4
 IMAGES, TEXTS = ("pixel_values",), ("input_ids", "attention_mask")
 OUTPUTS = {"image.onnx": "image_embeds", "text.onnx": "text_embeds"}
+IMAGE_TOWERS, TEXT_TOWERS = (ViT, ResNet, Swin, SiglipImage), (TextTransformer, SiglipText)
 SAMPLES = 3  # of a check; one is traced with two
 
 
@@ -77,10 +78,7 @@ def write_onnx(model: Model, folder: Path) -> None:
 
 def _require_graph(model: Model) -> None:
     """Raise UserError for a model that cannot be written as one graph."""
-    if model.image_readout.reads_tokens:
-        readout = type(model.image_readout).__name__
-        raise UserError(f"ONNX is written of models read out at class tokens, but the readout is a {readout}")
-    for encoder, kinds in ((model.image_encoder, (ViT, ResNet, Swin)), (model.text_encoder, (TextTransformer,))):
+    for encoder, kinds in ((model.image_encoder, IMAGE_TOWERS), (model.text_encoder, TEXT_TOWERS)):
         if not isinstance(encoder, kinds):
             known = ", ".join(kind.__name__ for kind in kinds)
             raise UserError(f"ONNX is written of {known}, not of a {type(encoder).__name__}; choose another tower")
@@ -104,7 +102,9 @@ def _texts(model: Model, count: int) -> tuple[Tensor, ...]:
     width = max(3, tokenizer.context - count)
     lengths = torch.randint(3, width + 1, (count,), generator=generator)
     ids = torch.randint(tokenizer.size, (count, width), generator=generator)
-    ids[:, 0], ids[torch.arange(count), lengths - 1] = tokenizer.start, tokenizer.end
+    if tokenizer.start is not None:
+        ids[:, 0] = tokenizer.start
+    ids[torch.arange(count), lengths - 1] = tokenizer.end
     mask = torch.arange(width) < lengths[:, None]
     return ids.where(mask, torch.tensor(tokenizer.pad)), mask.long()
 
@@ -113,7 +113,9 @@ def _texts(model: Model, count: int) -> tuple[Tensor, ...]:
 def _padded(model: Model) -> Iterator[None]:
     """Context in which texts keep their padding: shapes of a graph cannot depend on the data."""
     encoder = model.text_encoder
-    assert isinstance(encoder, TextTransformer)
+    if not isinstance(encoder, TextTransformer):  # SigLIP's has them padded always
+        yield
+        return
     encoder.lay_out = Padded.of
     try:
         yield

@@ -45,6 +45,9 @@ class PlainCLIP:
             f"its text tower is a {type(text).__name__}": type(text) is not TextTransformer,
             "its text tower is not causal": type(text) is TextTransformer and not text.config.causal,
             f"its readout is a {type(readout).__name__}": type(readout) is not ClassToken,
+            "its images pass no linear map": getattr(readout, "projection", model) is None,
+            "the map of its texts has a bias": getattr(model.text_readout, "bias", None) is not None,
+            "its texts have no start token": getattr(model.tokenizer, "start", model) is None,
             "it has no tokenizer": isinstance(model.tokenizer, NoTokenizer),
             "its points are shifted": model.shift is not None,
             "its towers have prompts": model.prompts is not None,
@@ -73,30 +76,31 @@ class PlainCLIP:
         return {
             "name": name,
             "tokens": {"kind": "file", "file": "tokenizer.json", "context": self.context},
-            "preprocess": {name: value for name, value in self.preprocess.to_json().items() if name in PREPROCESS},
-            "image": _chosen(
+            "preprocess": preprocess_settings(self.preprocess),
+            "image": chosen(
                 self.image, IMAGE_ENCODERS, "vit-b32" if isinstance(self.image, ViT.Config) else "resnet-50"
             ),
-            "text": _chosen(self.text, TEXT_ENCODERS, "causal-b"),
+            "text": chosen(self.text, TEXT_ENCODERS, "causal-b"),
             "readout": {"name": "class_token", "image_bias": self.image_bias},
             "space": {"name": "sphere", "dim": self.dim},
-            "temperature": _logit_scale(state),
+            "temperature": logit_scale(state),
             "objective": {"name": "clip"} if self.bias is None else {"name": "clip", "form": form},
         }
 
 
-PREPROCESS = ("size", "mean", "std")
+def preprocess_settings(preprocess: Preprocess) -> dict[str, Any]:
+    return {"size": preprocess.size, "mean": list(preprocess.mean), "std": list(preprocess.std)} | (
+        {"resize": preprocess.resize} if preprocess.resize != Preprocess.resize else {}
+    )
 
 
-def _chosen(
-    config: ViT.Config | ResNet.Config | TextTransformer.Config, presets: Mapping[str, Any], fallback: str
-) -> dict[str, Any]:
+def chosen(config: Any, presets: Mapping[str, Any], fallback: str) -> dict[str, Any]:
     """Settings of an encoder under the name of the preset they equal, else under that of the `fallback` preset."""
     values = {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(config).items()}
     return {"name": next((name for name, preset in presets.items() if preset == config), fallback), **values}
 
 
-def _logit_scale(state: StateDict) -> dict[str, float]:
+def logit_scale(state: StateDict) -> dict[str, float]:
     log_scale = state.get("logit_scale")
     if log_scale is None or log_scale.numel() != 1:
         return {}  # an error when the weights are loaded

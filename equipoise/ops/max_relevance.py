@@ -30,6 +30,11 @@ def pooled_relevance(queries: Tensor, mask: Tensor, codes: Tensor) -> Tensor:
     return _Pooled.apply(queries, mask, codes, max_relevance_fused.usable(queries))  # type: ignore[no-untyped-call]
 
 
+def pooled_relevance_at_once(queries: Tensor, mask: Tensor, codes: Tensor) -> Tensor:
+    """The same with all scores [N, P, C] in memory, in one step: for graphs that are exported."""
+    return (queries @ codes.T).masked_fill(~mask[..., None], -torch.inf).amax(1)
+
+
 class _Pooled(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, queries: Tensor, mask: Tensor, codes: Tensor, fused: bool) -> Tensor:

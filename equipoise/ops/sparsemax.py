@@ -35,6 +35,19 @@ def sparsemax(scores: Tensor, dim: int = -1) -> Tensor:
     return shares.movedim(-1, dim) if scores.ndim else shares[0]
 
 
+def sparsemax_by_sorting(scores: Tensor) -> Tensor:
+    """The same over the last dimension as the paper has it (Algorithm 1), in as many steps whatever the scores: for
+    graphs that are exported."""
+    below = scores - scores.amax(-1, keepdim=True)
+    ranked = below.sort(-1, descending=True).values
+    sums = ranked.cumsum(-1)
+    ranks = torch.arange(1, scores.shape[-1] + 1, dtype=scores.dtype, device=scores.device)
+    inside = 1 + ranks * ranked > sums
+    count = inside.to(scores.dtype).sum(-1, keepdim=True)
+    total = (ranked * inside.to(scores.dtype)).sum(-1, keepdim=True)
+    return (below - (total - 1) / count).clamp(min=0)
+
+
 class _Sparsemax(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, scores: Tensor) -> Tensor:

@@ -4,7 +4,8 @@
 
     vector = class @ projection                         class [N, 1, w], projection [w, d], no bias
 
-CLIP's ResNets alone have a bias [d] on the image side; `image_bias` is for their weights. On a product of spheres the
+CLIP's ResNets alone have a bias [d] on the image side; `image_bias` is for their weights. SigLIP has a bias on the
+text side (`text_bias`) and no map on the image side (`image_projection = false`). On a product of spheres the
 vector is cut into m parts: PS(n, m).
 
 `class_tokens`: Sun & Li 2024, "Analyzing the Impact of Learnable Softmax Temperature in Contrastive Visual-Textual
@@ -38,23 +39,33 @@ class ClassToken(Readout):
         cites: ClassVar[tuple[str, ...]] = ("radford2021clip",)
 
         image_bias: bool = False
+        image_projection: bool = True  # False: the image tower's feature is the vector, as SigLIP's is
+        text_bias: bool = False  # as SigLIP has it
 
         def class_tokens(self, space: Space) -> int:
             return 1
 
         def build(self, width: int, space: Space, tower: str) -> ClassToken:
-            return ClassToken(width, space.dim, bias=self.image_bias and tower == "image")
+            if tower == "text":
+                return ClassToken(width, space.dim, self.text_bias)
+            if not self.image_projection and width != space.dim:
+                raise UserError(
+                    f"without readout.image_projection images have {width} dimensions, but the space has {space.dim}; "
+                    f"set space.dim to {width}, or readout.image_projection to true"
+                )
+            return ClassToken(width, space.dim, self.image_bias, self.image_projection)
 
         def shared(self, space: Space) -> None:
             return None
 
-    def __init__(self, width: int, dim: int, bias: bool = False):
+    def __init__(self, width: int, dim: int, bias: bool = False, projection: bool = True):
         super().__init__()
-        self.projection = nn.Parameter(width**-0.5 * torch.randn(width, dim))
+        self.projection = nn.Parameter(width**-0.5 * torch.randn(width, dim)) if projection else None
         self.bias = nn.Parameter(torch.zeros(dim)) if bias else None
 
     def forward(self, features: Features, shared: Shared | None = None) -> Tensor:
-        vectors = features.classes[:, 0] @ self.projection
+        vectors = features.classes[:, 0]
+        vectors = vectors if self.projection is None else vectors @ self.projection
         return vectors if self.bias is None else vectors + self.bias
 
 

@@ -25,8 +25,8 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from equipoise.ops.max_relevance import pooled_relevance
-from equipoise.ops.sparsemax import sparsemax
+from equipoise.ops.max_relevance import pooled_relevance, pooled_relevance_at_once
+from equipoise.ops.sparsemax import sparsemax, sparsemax_by_sorting
 from equipoise.readouts.codebook_state import CodeBook
 from equipoise.readouts.readout import Readout, Shared
 from equipoise.settings.bounds import bounded
@@ -107,8 +107,9 @@ class CodeBookReadout(Readout):
 
     def shares(self, relevance: Tensor) -> Tensor:
         """Shares of codes [N, C] by relevance [N, C], in full precision: a share is a small difference of scores."""
+        project = sparsemax_by_sorting if torch.jit.is_tracing() else sparsemax  # a graph has no loops
         with torch.autocast(relevance.device.type, enabled=False):
-            return sparsemax(relevance) if self.config.activation == "sparsemax" else relevance.softmax(-1)
+            return project(relevance) if self.config.activation == "sparsemax" else relevance.softmax(-1)
 
     def relevance(self, features: Features, book: CodeBook) -> Tensor:
         """Relevance of each code to each sample [N, C], pooled over its tokens."""
@@ -126,7 +127,8 @@ class CodeBookReadout(Readout):
         if self.config.pooling == "mean":  # of products, which is the product with the mean
             real = mask[..., None].to(queries.dtype)
             return (queries * real).sum(1) / real.sum(1) @ codes.T
-        relevance = pooled_relevance(queries, mask, codes)
+        pooled = pooled_relevance_at_once if torch.jit.is_tracing() else pooled_relevance
+        relevance = pooled(queries, mask, codes)
         return relevance.clamp(min=0) if self.config.padding == "zero" and self.tower == "text" else relevance
 
 

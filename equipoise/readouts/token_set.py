@@ -13,6 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -57,4 +58,7 @@ class TokenSet(Readout):
                 "set space.m to as many"
             )
         vectors = self.projection(tokens) * mask[..., None]
+        if torch.jit.is_tracing():  # the width of a graph's texts is not known: fill up, then cut
+            empty = vectors.new_zeros(vectors.shape[0], self.most, vectors.shape[2])
+            return torch.cat([vectors, empty], dim=1)[:, : self.most].flatten(1)
         return F.pad(vectors, (0, 0, 0, self.most - tokens.shape[1])).flatten(1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from equipoise.workflows.convert import export_model, import_model
 from equipoise.workflows.evaluate import evaluate_folder
 from equipoise.workflows.finetune import finetune
+from equipoise.workflows.hub import pull_model, push_model
 from equipoise.workflows.load import build_model, load, load_foreign
 from equipoise.workflows.preview import preview, write_data
 from equipoise.workflows.shift import shift_model
@@ -20,6 +21,8 @@ __all__ = [
     "load",
     "load_foreign",
     "preview",
+    "pull_model",
+    "push_model",
     "resume_folder",
     "run_recipe",
     "shift_model",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from equipoise.config import dump
-from equipoise.encoders import ViT
+from equipoise.encoders import SiglipImage, ViT
 from equipoise.interop import EXPORTS, ImportRequest, training_only_parts
 from equipoise.io.atomic import replacing
 from equipoise.io.numbers import hand_over
@@ -40,7 +40,9 @@ def export_model(path: str, format: str, out: Path) -> None:
 
 def _about(model: Model) -> str:
     image, prepared, t = model.image_encoder, model.preprocess, float(model.logit_scale.detach().exp())
-    kind = f"{image.config.patch} px patches, {image.config.activation}" if isinstance(image, ViT) else "ResNet"
+    kind = "ResNet"
+    if isinstance(image, (ViT, SiglipImage)):
+        kind = f"{image.config.patch} px patches, {image.config.activation}"
     mean, std = (", ".join(f"{x:.4g}" for x in numbers) for numbers in (prepared.mean, prepared.std))
     return (
         f"{count_parameters(model):,} parameters; images {prepared.size} px, mean ({mean}), std ({std}), {kind}; texts "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import math
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 import torch
 from PIL import Image
 
+from equipoise.data.encoded_image import encoded
 from equipoise.data.preprocess import OPENAI_MEAN, OPENAI_STD, Preprocess, random_crops
 from equipoise.types import UserError
 
@@ -161,7 +163,7 @@ def test_open_clip_reads_what_we_write(open_clip):
     ("fields", "fault"),
     [
         ({"interpolation": "bilinear"}, "interpolation is 'bilinear'"),
-        ({"resize_mode": "squash"}, "resize_mode is 'squash'"),
+        ({"resize_mode": "longest"}, "resize_mode is 'longest'"),
         ({"size": [64, 32]}, "square"),
         ({"siez": 64}, "'siez' is unknown"),
     ],
@@ -191,3 +193,20 @@ def test_a_long_thin_picture_is_never_blown_up_whole():
     out = Preprocess(size=224).for_evaluation(Image.new("RGB", (200_000, 1), "red"))
     assert out.shape == (1, 3, 224, 224)
     assert math.isclose(out[0, 0, 0, 0], (1 - OPENAI_MEAN[0]) / OPENAI_STD[0], rel_tol=1e-5)
+
+
+def test_squashed_pictures_are_those_of_pillow_from_files_tensors_and_sources():
+    """Both sides are resized, and a source that is asked for a squashed side gives the same pixels."""
+    picture = Image.fromarray(np.random.default_rng(0).integers(0, 256, (40, 70, 3), dtype=np.uint8))
+    prepared = Preprocess(16, (0.5,) * 3, (0.5,) * 3, resize="squash")
+    wanted = torch.from_numpy(np.array(picture.resize((16, 16), Image.Resampling.BICUBIC))).permute(2, 0, 1)
+    assert torch.equal(prepared.for_evaluation([picture])[0], (wanted.float() - 127.5) / 127.5)
+    whole = torch.from_numpy(np.array(picture)).permute(2, 0, 1)[None]
+    torch.testing.assert_close(prepared.for_evaluation(whole)[0], (wanted.float() - 127.5) / 127.5, atol=0.02, rtol=0)
+    file = io.BytesIO()
+    picture.save(file, "PNG")
+    assert torch.equal(encoded(file.getvalue(), "a picture").square(prepared.side), wanted)
+    assert not torch.equal(encoded(file.getvalue(), "a picture").square(prepared.size), wanted)
+    assert Preprocess.from_json(prepared.to_json()) == prepared
+    with pytest.raises(UserError, match=r"preprocess\.resize is 'longest'"):
+        Preprocess(resize="longest")

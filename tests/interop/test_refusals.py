@@ -97,7 +97,7 @@ def test_what_transformers_cannot_hold_open_clip_may(open_clip, small, tmp_path:
         ({"embed_dim": None}, "embed_dim must be a whole number from 1 on, not None"),
         ({"text_cfg": None}, "text_cfg must be a table of settings, not None"),
         ({"preprocess_cfg": {"interpolation": "bilinear"}}, "interpolation is 'bilinear', but only 'bicubic'"),
-        ({"preprocess_cfg": {"resize_mode": "squash"}}, "resize_mode is 'squash', but only 'shortest'"),
+        ({"preprocess_cfg": {"resize_mode": "longest"}}, "resize_mode is 'longest', but only 'shortest'"),
         ({"preprocess_cfg": {"size": 64}}, "images are prepared at 64 px, but the image tower sees 32 px"),
         ({"preprocess_cfg": {"mean": [0.5]}}, "mean"),
     ],

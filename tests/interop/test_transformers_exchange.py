@@ -103,7 +103,7 @@ def test_images_may_be_described_in_the_processors_own_file(theirs: Path):
 @pytest.mark.parametrize(
     ("file", "change", "sentence"),
     [
-        ("config.json", {"model_type": "siglip"}, "this is a model of type siglip, but only clip can be read"),
+        ("config.json", {"model_type": "blip"}, "this is a model of type blip, but only clip or siglip can be read"),
         ("config.json", {"projectoin_dim": 12}, "the key 'projectoin_dim' is unknown; did you mean \"projection_dim\""),
         ("config.json", {"projection_dim": "12"}, "projection_dim is '12', but must be a whole number"),
         ("config.json", {"text_config": {"hidden_act": "silu"}}, "hidden_act is 'silu', but only quick_gelu"),

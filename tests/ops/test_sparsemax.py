@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import equipoise as eq
-from equipoise.ops.sparsemax import sparsemax
+from equipoise.ops.sparsemax import sparsemax, sparsemax_by_sorting
 
 
 def aloud(scores: list[float]) -> list[float]:
@@ -97,3 +97,15 @@ def test_gradients_of_first_and_second_order(spread):
     assert torch.autograd.gradcheck(sparsemax, scores)
     assert torch.autograd.gradgradcheck(sparsemax, scores)
     assert torch.autograd.gradcheck(lambda x: sparsemax(x, 0), scores)
+
+
+def test_by_sorting_it_is_the_same():
+    """The form of exported graphs, on few and many codes, ties and huge scores."""
+    make = torch.Generator().manual_seed(0)
+    for scores in (
+        torch.randn(5, 3, generator=make).double(),
+        0.01 * torch.randn(4, 500, generator=make).double(),
+        1e6 * torch.randn(3, 40, generator=make).double(),
+        torch.zeros(2, 7).double(),
+    ):
+        torch.testing.assert_close(sparsemax_by_sorting(scores), sparsemax(scores), atol=1e-9, rtol=0)

@@ -42,7 +42,7 @@ class Heat:
         model, parts = self.model, []
         with evaluating(model):
             for start in range(0, len(indices), IMAGES):
-                pixels = source.images(indices[start : start + IMAGES], model.preprocess.size, model.device)
+                pixels = source.images(indices[start : start + IMAGES], model.preprocess.side, model.device)
                 features: Features = self.encoder(model.image_encoder.prepare(pixels, model.preprocess))
                 parts.append(self.tower.queries(features)[0])
         queries = torch.cat(parts)

@@ -95,7 +95,7 @@ def use_of_images(model: Model, source: Source, k: int, labels: Tensor | None = 
     usage, first = Usage(Best(len(tower.book.codes), k), labels), dict[bytes, int]()
     with evaluating(model), Progress(len(source), "pictures") as progress:
         for batch in _parts(len(source), IMAGES):
-            pixels = source.images(batch, model.preprocess.size, model.device)
+            pixels = source.images(batch, model.preprocess.side, model.device)
             digests = [blake2b(picture.tobytes(), digest_size=16).digest() for picture in pixels.cpu().numpy()]
             items = [first.setdefault(digest, index) for digest, index in zip(digests, batch, strict=True)]
             relevance = tower.relevance(_read_pixels(model, pixels))

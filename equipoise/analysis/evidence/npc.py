@@ -102,7 +102,7 @@ def _images(model: Model, source: Source, records: list[int]) -> Tensor:
     if has_features(source):
         features, mask = source.image_features(records)
     else:
-        features, mask = source.images(records, model.preprocess.size, model.device), None
+        features, mask = source.images(records, model.preprocess.side, model.device), None
     prepared = model.image_encoder.prepare(features, model.preprocess).to(model.device)
     return model.image_points(prepared, None if mask is None else mask.to(model.device))
 

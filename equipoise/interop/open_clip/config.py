@@ -46,7 +46,7 @@ def read_config(config: Fields, where: str) -> tuple[PlainCLIP, TokenizerFields]
             layers=text["layers"],
             heads=text["heads"],
             mlp_ratio=text["mlp_ratio"],
-            activation=_activation(model["quick_gelu"], text["act_kwargs"], f"{where}: text_cfg"),
+            activation=activation_of(model["quick_gelu"], text["act_kwargs"], f"{where}: text_cfg"),
         ),
         positive_int(model["embed_dim"], f"{where}: embed_dim"),
         text["vocab_size"],
@@ -86,12 +86,17 @@ def write_config(plain: PlainCLIP, end: int, own_tokenizer: str) -> Fields:
     if isinstance(image, ViT.Config):
         vision |= {"layers": image.layers, "width": image.width, "patch_size": image.patch}
         vision |= {"head_width": image.width // image.heads, "mlp_ratio": image.mlp_ratio}
-        vision |= {"patch_dropout": image.patch_dropout, **_act_kwargs(image.activation)}
+        vision |= {"patch_dropout": image.patch_dropout, **written_activation(image.activation)}
     else:
         vision |= {"layers": list(image.layers), "width": image.width, "patch_size": None}
         vision |= {"head_width": 32 * image.width // image.heads}
     words: Fields = {"context_length": plain.context, "vocab_size": plain.vocabulary, "width": text.width}
-    words |= {"heads": text.heads, "layers": text.layers, "mlp_ratio": text.mlp_ratio, **_act_kwargs(text.activation)}
+    words |= {
+        "heads": text.heads,
+        "layers": text.layers,
+        "mlp_ratio": text.mlp_ratio,
+        **written_activation(text.activation),
+    }
     words |= {"hf_tokenizer_name": own_tokenizer} if own_tokenizer else {}
     words |= {} if end == highest else {"pool_type": "eos", "eos_id": end}
     model: Fields = {"embed_dim": plain.dim, "quick_gelu": quick, "vision_cfg": vision, "text_cfg": words}
@@ -115,12 +120,12 @@ def _image(vision: Fields, quick: bool, where: str) -> ViT.Config | ResNet.Confi
         layers=12 if layers is None else layers,
         heads=width // head,
         mlp_ratio=vision["mlp_ratio"],
-        activation=_activation(quick, vision["act_kwargs"], where),
+        activation=activation_of(quick, vision["act_kwargs"], where),
         patch_dropout=vision["patch_dropout"],
     )
 
 
-def _activation(quick: bool, options: Any, where: str) -> str:
+def activation_of(quick: bool, options: Any, where: str) -> str:
     if not options:
         return "quick_gelu" if quick else "gelu"
     if not quick and options in ({"approximate": "tanh"}, {"approximate": "none"}):
@@ -128,5 +133,5 @@ def _activation(quick: bool, options: Any, where: str) -> str:
     raise UserError(f"{where}: act_kwargs is {options!r}, which can be read only as {{'approximate': 'tanh'}}")
 
 
-def _act_kwargs(activation: str) -> Fields:
+def written_activation(activation: str) -> Fields:
     return {"act_kwargs": {"approximate": "tanh"}} if activation == "gelu_tanh" else {}

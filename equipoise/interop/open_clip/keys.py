@@ -24,13 +24,14 @@ BLOCK = (
 )
 
 
-def _blocks(ours: str, theirs: str) -> Iterator[tuple[str, str]]:
-    for our_part, their_part in BLOCK:
+def blocks(ours: str, theirs: str, parts: tuple[tuple[str, str], ...] = BLOCK) -> Iterator[tuple[str, str]]:
+    """Keys of a tower's blocks, which stand below `theirs` there."""
+    for our_part, their_part in parts:
         for kind in BOTH:
-            yield f"{ours}.transformer.blocks.*.{our_part}{kind}", f"{theirs}transformer.resblocks.*.{their_part}{kind}"
+            yield f"{ours}.transformer.blocks.*.{our_part}{kind}", f"{theirs}.*.{their_part}{kind}"
 
 
-def _norm(ours: str, theirs: str, kinds: tuple[str, ...] = BOTH) -> Iterator[tuple[str, str]]:
+def norm(ours: str, theirs: str, kinds: tuple[str, ...] = BOTH) -> Iterator[tuple[str, str]]:
     return ((f"{ours}.{kind}", f"{theirs}.{kind}") for kind in kinds)
 
 
@@ -39,15 +40,15 @@ def _stages() -> Iterator[tuple[str, str]]:
         ours, theirs = f"image_encoder.stages.layer{stage}.*", f"visual.layer{stage}.*"
         for number in range(1, 4):
             yield f"{ours}.conv{number}.weight", f"{theirs}.conv{number}.weight"
-            yield from _norm(f"{ours}.bn{number}", f"{theirs}.bn{number}", STATISTICS)
+            yield from norm(f"{ours}.bn{number}", f"{theirs}.bn{number}", STATISTICS)
         yield f"{ours}.shortcut.1.weight", f"{theirs}.downsample.0.weight"  # theirs does not count the mean before it
-        yield from _norm(f"{ours}.shortcut.2", f"{theirs}.downsample.1", STATISTICS)
+        yield from norm(f"{ours}.shortcut.2", f"{theirs}.downsample.1", STATISTICS)
 
 
 def _stem() -> Iterator[tuple[str, str]]:
     for number in range(1, 4):
         yield f"image_encoder.stem.conv{number}.weight", f"visual.conv{number}.weight"
-        yield from _norm(f"image_encoder.stem.bn{number}", f"visual.bn{number}", STATISTICS)
+        yield from norm(f"image_encoder.stem.bn{number}", f"visual.bn{number}", STATISTICS)
 
 
 TEXT: KeyMap = renamed(
@@ -56,8 +57,8 @@ TEXT: KeyMap = renamed(
     ("text_readout.projection", "text_projection"),
     ("logit_scale", "logit_scale"),
     ("logit_bias", "logit_bias"),
-    *_norm("text_encoder.ln_final", "ln_final"),
-    *_blocks("text_encoder", ""),
+    *norm("text_encoder.ln_final", "ln_final"),
+    *blocks("text_encoder", "transformer.resblocks"),
 )
 VIT: KeyMap = {
     **TEXT,
@@ -66,9 +67,9 @@ VIT: KeyMap = {
         ("image_encoder.patches.weight", "visual.conv1.weight"),
         ("image_encoder.positions", "visual.positional_embedding"),
         ("image_readout.projection", "visual.proj"),
-        *_norm("image_encoder.ln_pre", "visual.ln_pre"),
-        *_norm("image_encoder.ln_post", "visual.ln_post"),
-        *_blocks("image_encoder", "visual."),
+        *norm("image_encoder.ln_pre", "visual.ln_pre"),
+        *norm("image_encoder.ln_post", "visual.ln_post"),
+        *blocks("image_encoder", "visual.transformer.resblocks"),
     ),
 }
 RESNET: KeyMap = {

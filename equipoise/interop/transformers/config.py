@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from equipoise.data.preprocess import Preprocess
-from equipoise.encoders import ResNet, TextTransformer, ViT
+from equipoise.encoders import ResNet, SiglipImage, SiglipText, TextTransformer, ViT
 from equipoise.interop.plain_clip import PlainCLIP
 from equipoise.interop.strict_fields import Fields, positive_int, read_fields, square_side
 from equipoise.interop.transformers import fields
@@ -31,8 +31,8 @@ def read_config(config: Fields, images: Fields | None, where: str) -> tuple[Plai
     )
     size = square_side(vision["image_size"] or 224, f"{where}: image_size")
     plain = PlainCLIP(
-        ViT.Config(patch=square_side(vision["patch_size"] or 32, f"{where}: patch_size"), **_shared(vision, where)),
-        TextTransformer.Config(**_shared(text, where)),
+        ViT.Config(patch=square_side(vision["patch_size"] or 32, f"{where}: patch_size"), **tower_sizes(vision, where)),
+        TextTransformer.Config(**tower_sizes(text, where)),
         model["projection_dim"],
         text["vocab_size"],
         text["max_position_embeddings"],
@@ -44,7 +44,7 @@ def read_config(config: Fields, images: Fields | None, where: str) -> tuple[Plai
 def read_images(images: Fields, size: int, where: str) -> Preprocess:
     where = f"{where}: preprocessor_config.json"
     images = read_fields(images, where, fields.IMAGES, fields.IMAGES_ONLY, fields.IMAGES_UNUSED)
-    resized, cropped = _edge(images["size"], "shortest_edge"), _edge(images["crop_size"], "height", "width")
+    resized, cropped = one_edge(images["size"], "shortest_edge"), one_edge(images["crop_size"], "height", "width")
     if (resized, cropped) != (size, size):
         raise UserError(
             f"{where}: size is {images['size']!r} and crop_size {images['crop_size']!r}, but the image tower sees "
@@ -65,13 +65,17 @@ def write_config(plain: PlainCLIP, start: int, end: int, pad: int) -> tuple[Fiel
         raise UserError(
             "transformers has no words for this model: its CLIP has no logit_bias; export it --to open_clip"
         )
+    if plain.preprocess.resize != Preprocess.resize:
+        raise UserError(
+            "transformers has no words for this model: its CLIP keeps the ratio of images; export it --to open_clip"
+        )
     if end == HIGHEST and plain.vocabulary - 1 != HIGHEST:
         raise UserError(f"transformers takes an end token of {HIGHEST} for the highest id; export it --to open_clip")
-    words: Fields = {"model_type": "clip_text_model", "vocab_size": plain.vocabulary, **_written(text)}
+    words: Fields = {"model_type": "clip_text_model", "vocab_size": plain.vocabulary, **written_sizes(text)}
     words |= {"max_position_embeddings": plain.context, "projection_dim": plain.dim}
     words |= {"bos_token_id": start, "eos_token_id": end, "pad_token_id": pad}
     pictures: Fields = {"model_type": "clip_vision_model", "num_channels": 3, "patch_size": image.patch}
-    pictures |= {"image_size": plain.preprocess.size, "projection_dim": plain.dim, **_written(image)}
+    pictures |= {"image_size": plain.preprocess.size, "projection_dim": plain.dim, **written_sizes(image)}
     config: Fields = {"architectures": ["CLIPModel"], "model_type": "clip", "projection_dim": plain.dim}
     config |= {"dtype": "float32", "text_config": words, "vision_config": pictures}
     size = plain.preprocess.size
@@ -85,7 +89,7 @@ def _tower(model: Fields, name: str) -> Fields:
     return model[f"{name}_dict"] or model[name] or {}
 
 
-def _shared(tower: Fields, where: str) -> dict[str, Any]:
+def tower_sizes(tower: Fields, where: str) -> dict[str, Any]:
     """Settings that both towers have."""
     width, hidden = tower["hidden_size"], tower["intermediate_size"]
     if tower["hidden_act"] not in ACTIVATIONS:
@@ -103,7 +107,7 @@ def _shared(tower: Fields, where: str) -> dict[str, Any]:
     }
 
 
-def _written(tower: ViT.Config | TextTransformer.Config) -> Fields:
+def written_sizes(tower: ViT.Config | TextTransformer.Config | SiglipImage.Config | SiglipText.Config) -> Fields:
     acts = {ours: theirs for theirs, ours in ACTIVATIONS.items()}
     return {
         "hidden_size": tower.width,
@@ -116,7 +120,7 @@ def _written(tower: ViT.Config | TextTransformer.Config) -> Fields:
     }
 
 
-def _edge(size: Any, *names: str) -> Any:
+def one_edge(size: Any, *names: str) -> Any:
     """The one number of a size: its shorter side, or that of a square; None where it is neither."""
     if not isinstance(size, dict):
         return size

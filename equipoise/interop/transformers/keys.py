@@ -17,7 +17,7 @@ BLOCK = (
 )
 
 
-def _blocks(ours: str, theirs: str) -> dict[str, KeyRule]:
+def blocks(ours: str, theirs: str) -> dict[str, KeyRule]:
     our_block, their_block = f"{ours}.transformer.blocks.*", f"{theirs}.encoder.layers.*"
     split = {
         f"{our_block}.attention.qkv.{kind}": KeyRule(
@@ -26,12 +26,12 @@ def _blocks(ours: str, theirs: str) -> dict[str, KeyRule]:
         for kind in BOTH
     }
     return {
-        **renamed(*(pair for part in BLOCK for pair in _pairs(f"{our_block}.{part[0]}", f"{their_block}.{part[1]}"))),
+        **renamed(*(pair for part in BLOCK for pair in pairs(f"{our_block}.{part[0]}", f"{their_block}.{part[1]}"))),
         **split,
     }
 
 
-def _pairs(ours: str, theirs: str) -> Iterator[tuple[str, str]]:
+def pairs(ours: str, theirs: str) -> Iterator[tuple[str, str]]:
     return ((f"{ours}.{kind}", f"{theirs}.{kind}") for kind in BOTH)
 
 
@@ -42,12 +42,12 @@ KEY_MAP: KeyMap = {
         ("text_encoder.words.weight", "text_model.embeddings.token_embedding.weight"),
         ("text_encoder.positions", "text_model.embeddings.position_embedding.weight"),
         ("logit_scale", "logit_scale"),
-        *_pairs("image_encoder.ln_pre", "vision_model.pre_layrnorm"),  # sic
-        *_pairs("image_encoder.ln_post", "vision_model.post_layernorm"),
-        *_pairs("text_encoder.ln_final", "text_model.final_layer_norm"),
+        *pairs("image_encoder.ln_pre", "vision_model.pre_layrnorm"),  # sic
+        *pairs("image_encoder.ln_post", "vision_model.post_layernorm"),
+        *pairs("text_encoder.ln_final", "text_model.final_layer_norm"),
     ),
-    **_blocks("image_encoder", "vision_model"),
-    **_blocks("text_encoder", "text_model"),
+    **blocks("image_encoder", "vision_model"),
+    **blocks("text_encoder", "text_model"),
     "image_encoder.class_token": KeyRule(("vision_model.embeddings.class_embedding",), ONE_ROW),
     "image_readout.projection": KeyRule(("visual_projection.weight",), TRANSPOSED),
     "text_readout.projection": KeyRule(("text_projection.weight",), TRANSPOSED),

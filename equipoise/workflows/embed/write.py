@@ -64,8 +64,8 @@ class ImageSide:
     def _inputs(self, source: Source, indices: Sequence[int]) -> tuple[Tensor, Tensor | None]:
         if has_features(source):
             return source.image_features(indices)
-        size = self.preprocess.size
-        larger = max(self.resized, size)
+        size = self.preprocess.side
+        larger = max(size, self.resized)  # the first of equals, which may be squashed
         edge = round((larger - size) / 2)
         return source.images(indices, larger, _device(self.encoder))[..., edge : edge + size, edge : edge + size], None
 

@@ -24,7 +24,7 @@ from equipoise.data.encoded_image import encoded
 from equipoise.data.files.image_folder import read_picture
 from equipoise.data.files.records import IMAGES
 from equipoise.data.files.simat.tables import ADVICE, SimatRow, rows
-from equipoise.data.preprocess import centre_box
+from equipoise.data.preprocess import evaluation_box
 from equipoise.data.source import Pair
 from equipoise.types import UserError
 
@@ -51,7 +51,7 @@ class ImageBox:
             raise BadRecord(
                 self.place, f"the box {self.box} lies outside the {picture.width} x {picture.height} picture"
             )
-        box = centre_box(part.shape[0], part.shape[1], size)
+        box = evaluation_box(part.shape[0], part.shape[1], size)
         pixels = Image.fromarray(part).resize((size, size), Image.Resampling.BICUBIC, box=box)
         return torch.from_numpy(np.array(pixels)).permute(2, 0, 1)
 
