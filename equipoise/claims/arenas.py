@@ -20,13 +20,13 @@ SIZES = ("data.train_size=20000", "data.validation_size=1000", "data.test_size=1
 FAST_T = ("temperature.speed=10",)
 RATES = (("training.learning_rate=1e-3",), ("training.learning_rate=2e-3",), ("training.learning_rate=4e-3",))
 SMALL_STEPS = (
-    "training.steps=40",
-    "training.batch_size=64",
-    "training.evaluate_every=40",
-    "training.warmup_steps=10",
-    "training.log_every=10",
+    "training.steps=20",
+    "training.batch_size=32",
+    "training.evaluate_every=20",
+    "training.warmup_steps=5",
+    "training.log_every=5",
 )
-SMALL_SIZES = ("data.train_size=600", "data.validation_size=100", "data.test_size=100")
+SMALL_SIZES = ("data.train_size=300", "data.validation_size=60", "data.test_size=60")
 
 CLIP_START = math.log(1 / 0.07)  # t, where CLIP starts
 DIM = 256

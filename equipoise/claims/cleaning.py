@@ -8,7 +8,7 @@ from equipoise.claims.rule import Part, ahead, keeps, room
 
 HERE = "docs/clean.md"
 CLEANED = "clean.enabled=true"
-SMALL = ("clean.steps=20",)
+SMALL = ("clean.steps=10",)
 
 
 def pairs(share: float) -> Row:

@@ -38,7 +38,7 @@ METRICS: dict[str, Metric] = {
     "unit-free t": Metric(("unit_free_t",), "final t + ln std(similarity of random points)", 1.0, 2),
     "left out": Metric(("{split}/completeness/object left out",), "sentences with an object left out, told apart, %"),
     "R@1 by weights": Metric(_both("weights", "R@1"), "recall at 1 with the weights of codes as features, %"),
-    "active codes": Metric(("log/codes/active_image",), "codes with a share in an image", 1.0, 0),
+    "active codes": Metric(("end/codes/active_image",), "codes with a share in an image", 1.0, 0),
     "mixed above": Metric(("log/mix/above_image", "log/mix/above_text"), "mixed negatives above the positive, %"),
     "negatives above": Metric(("log/batch/texts_above", "log/batch/images_above"), "negatives above the positive, %"),
     "tuned R@1": Metric(_both("tuned", "R@1"), "recall at 1 after fine-tuning, mean of both directions, %"),
@@ -52,5 +52,5 @@ METRICS: dict[str, Metric] = {
     "uniformity": Metric(("{split}/tuned/uniformity",), "uniformity of all points after fine-tuning", 1.0, 3),
     "accuracy": Metric(("{split}/tuned/acc1",), "accuracy after fine-tuning, %"),
     "start accuracy": Metric(("{split}/start/acc1",), "accuracy of the start model, %"),
-    "kept wrong": Metric(("judged/wrong",), "kept captions that are wrong, %"),
+    "kept wrong": Metric(("judged/wrong_among_kept",), "kept captions that are wrong, %"),
 }

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from operator import mul
 
 from equipoise.claims.interval import mean_interval
 
@@ -26,7 +27,7 @@ HOLDS, FAILS, UNDECIDED = "holds", "does not hold", "undecided"
 IN_PART, NOT_TESTABLE, NO_VERDICT, NOT_RUN = "holds in part", "not testable here", "no verdict", "not run yet"
 WORDS = (HOLDS, IN_PART, FAILS, UNDECIDED, NOT_TESTABLE, NO_VERDICT, NOT_RUN)
 LEAST_SEEDS = 5
-Values = Mapping[str, Mapping[str, Sequence[float]]]  # row -> metric -> a value a seed
+Values = Mapping[str, Mapping[str, Sequence[float | None]]]  # row -> metric -> a value a seed, None where there is none
 
 
 @dataclass(frozen=True)
@@ -42,10 +43,8 @@ class Part:
         """One number a seed that all rows have."""
         columns = [values.get(row, {}).get(self.metric, ()) for row, _ in self.weights]
         weights = [weight for _, weight in self.weights]
-        return [
-            sum(weight * value for weight, value in zip(weights, seed, strict=True)) - self.constant
-            for seed in zip(*columns, strict=False)
-        ]
+        whole = (seed for seed in zip(*columns, strict=False) if None not in seed)
+        return [sum(map(mul, weights, seed)) - self.constant for seed in whole]
 
 
 @dataclass(frozen=True)
