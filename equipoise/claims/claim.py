@@ -68,7 +68,8 @@ class Claim:
     @property
     def metrics(self) -> tuple[str, ...]:
         """All that its table shows and its rule looks at, the primary one first."""
-        asked = (self.metric, *self.shown, *(rule.metric for rule in (*self.parts, *self.preconditions)))
+        ruled = (*(one.metric for one in self.parts), *(one.metric for one in self.preconditions))
+        asked = (self.metric, *self.shown, *ruled)
         return tuple(dict.fromkeys(asked))
 
     def fingerprint(self) -> str:
@@ -78,7 +79,4 @@ class Claim:
     def cells(self, seeds: int) -> int:
         """How many are trained at the scale gpu, were no other claim run: trials first, then the rest of the seeds."""
         tuning = min(TUNING_SEEDS, seeds)
-        return sum(
-            len(row.sweep) * tuning + seeds - tuning if len(row.sweep) > 1 else seeds for row in self.rows
-        )
-
+        return sum(len(row.sweep) * tuning + seeds - tuning if len(row.sweep) > 1 else seeds for row in self.rows)

@@ -66,8 +66,9 @@ CLAIMS: dict[str, Claim] = {
         shown=("negatives above", "tuned R@1"),
     ),
     "m2-forgets-less": Claim(
-        PAPER, "main paper, robust fine-tuning", "A model fine-tuned with m²-Mix keeps more of what it knew.", metric="former R@1",
-        chooses="tuned R@1", rows=(FT, M2), parts=(ahead("m²-Mix", "FT", "former R@1"),), preconditions=(LEARNS,),
+        PAPER, "main paper, robust fine-tuning", "A model fine-tuned with m²-Mix keeps more of what it knew.",
+        metric="former R@1", chooses="tuned R@1", rows=(FT, M2), parts=(ahead("m²-Mix", "FT", "former R@1"),),
+        preconditions=(LEARNS,),
         shown=("tuned R@1", "start former R@1"),
     ),
     "m2-dose-response": Claim(
@@ -86,7 +87,8 @@ CLAIMS: dict[str, Claim] = {
         shown=("mixed above", "uniformity"),
     ),
     "hot-ft-is-enough": Claim(
-        PAPER, "main paper, fine-tuning with other temperatures", "A higher temperature alone, τ = 0.05, already improves fine-tuning.",
+        PAPER, "main paper, fine-tuning with other temperatures",
+        "A higher temperature alone, τ = 0.05, already improves fine-tuning.",
         metric="tuned R@1", chooses="tuned R@1", rows=(FT, HOT), parts=(ahead("FT, τ = 0.05", "FT", "tuned R@1"),),
         preconditions=(LEARNS, GAP), shown=("former R@1", "uniformity"),
     ),

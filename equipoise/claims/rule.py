@@ -12,7 +12,8 @@ and their data), with the 95% interval of its mean (`interval.py`). `margin` is 
 
 A claim holds if all its parts do, holds in part if some do, does not hold if none does and one is refuted, and is
 undecided otherwise. A *precondition* is what must be so for the rule to mean anything: a base that is neither at chance
-nor at its ceiling, a guide that knows something. Where one fails the claim is not testable here, whatever the parts say.
+nor at its ceiling, a guide that knows something. Where one fails the claim is not testable here,
+whatever the parts say.
 """
 
 from __future__ import annotations

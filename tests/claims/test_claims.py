@@ -105,7 +105,9 @@ def test_an_unknown_name_is_one_sentence_with_what_was_meant() -> None:
 def result_of(name: str, claim: Claim, scale: str = GPU, gain: float = 5.0) -> Result:
     """A result in which every later row is better."""
     rows = {
-        row.name: RowResult((), (), {metric: [20 + gain * place + seed for seed in range(5)] for metric in claim.metrics})
+        row.name: RowResult(
+            (), (), {metric: [20 + gain * place + seed for seed in range(5)] for metric in claim.metrics}
+        )
         for place, row in enumerate(claim.rows)
     }
     return Result(name, scale, claim.fingerprint(), rows, "equipoise claims run", "2026-01-01")
@@ -129,7 +131,13 @@ def test_a_result_comes_back_from_its_file_and_a_broken_one_is_a_sentence(tmp_pa
     assert again.values == result.values
     assert verdict_of(CLAIMS["smoothing-helps"], again).word == HOLDS
     table = json.loads(path.read_text())
-    for broken in ({}, {**table, "rows": 3}, {**table, "claim": None}, {**table, "more": 1}, {**table, "rows": {"a": {}}}):
+    for broken in (
+        {},
+        {**table, "rows": 3},
+        {**table, "claim": None},
+        {**table, "more": 1},
+        {**table, "rows": {"a": {}}},
+    ):
         path.write_text(json.dumps(broken))
         with pytest.raises(UserError, match=r"a\.json is not the result of a claim"):
             read_result(path)

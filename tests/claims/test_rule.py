@@ -103,4 +103,6 @@ def test_without_room_or_seeds_there_is_no_verdict() -> None:
     assert few.word == NO_VERDICT
     assert "4 paired seeds" in few.why
     assert decide([idea], [], values()).word == NOT_RUN
-    assert decide([idea], [Precondition("x", "R@1", (("base", 1.0),), most=10.0)], values(idea=ABOVE)).word == NOT_TESTABLE
+    assert (
+        decide([idea], [Precondition("x", "R@1", (("base", 1.0),), most=10.0)], values(idea=ABOVE)).word == NOT_TESTABLE
+    )

@@ -125,7 +125,9 @@ def test_a_mistake_in_a_cell_is_a_sentence_and_leaves_no_file(tmp_path: Path) ->
 
 
 def test_a_run_that_diverges_is_written_down_as_such(tmp_path: Path) -> None:
-    cell = cell_of(BASE.plus("wild", "training.learning_rate=1e30", "training.steps=6", "training.clip_norm=0"), (), 0, GPU)
+    cell = cell_of(
+        BASE.plus("wild", "training.learning_rate=1e30", "training.steps=6", "training.clip_norm=0"), (), 0, GPU
+    )
     assert make_cell(cell, tmp_path, "cpu", "") == ""
     assert "became" in cell.read(tmp_path)["failed"]  # type: ignore[index]
 
@@ -133,11 +135,13 @@ def test_a_run_that_diverges_is_written_down_as_such(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_code_book_and_cleaning_are_measured_too(tmp_path: Path) -> None:
     book = BASE.plus("codes", "readout.name=code_book", "readout.codes=16")
-    assert make_cell(cell := cell_of(book, (), 0, GPU), tmp_path, "cpu", "") == ""
+    cell = cell_of(book, (), 0, GPU)
+    assert make_cell(cell, tmp_path, "cpu", "") == ""
     found = cell.read(tmp_path)["found"]  # type: ignore[index]
     assert {"test/weights/text_to_image_R@1", "end/codes/active_image"} <= set(found)
     kept = BASE.plus("kept", "clean.enabled=true", "clean.steps=2", "data.train_size=64")
-    assert make_cell(cell := cell_of(kept, (), 0, GPU), tmp_path, "cpu", "") == ""
+    cell = cell_of(kept, (), 0, GPU)
+    assert make_cell(cell, tmp_path, "cpu", "") == ""
     assert "judged/wrong_among_kept" in cell.read(tmp_path)["found"]  # type: ignore[index]
 
 
@@ -154,7 +158,9 @@ def test_a_start_is_trained_once_and_fine_tuned(tmp_path: Path) -> None:
     assert cell.start == start
     assert make_cell(cell, tmp_path, "cpu", "") == ""
     found = cell.read(tmp_path)["found"]  # type: ignore[index]
-    assert {"test/tuned/text_to_image_R@1", "former/start/text_to_image_R@1", "validation/tuned/uniformity"} <= set(found)
+    assert {"test/tuned/text_to_image_R@1", "former/start/text_to_image_R@1", "validation/tuned/uniformity"} <= set(
+        found
+    )
 
 
 @pytest.mark.slow
@@ -215,7 +221,14 @@ def test_the_page_of_all_claims(tmp_path: Path) -> None:
     page = report_claims(tmp_path).read_text(encoding="utf-8")
     for name in CLAIMS:
         assert f'id="{name}"' in page
-    for fragment in ("<svg", "+10.00 (+10.00 to +10.00) R@1", "claims run &lt;b&gt;", "2026-01-02", "commit abc", NOT_RUN):
+    for fragment in (
+        "<svg",
+        "+10.00 (+10.00 to +10.00) R@1",
+        "claims run &lt;b&gt;",
+        "2026-01-02",
+        "commit abc",
+        NOT_RUN,
+    ):
         assert fragment in page
     assert judgements(tmp_path)["smoothing-helps"][2].word == HOLDS
 

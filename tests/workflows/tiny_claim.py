@@ -19,7 +19,9 @@ CLAIM = Claim(
 )
 
 
-def run(out: Path, jobs: int = 1, seeds: int = 2, minutes: float | None = None, names: tuple[str, ...] = ("tiny",)) -> int:
+def run(
+    out: Path, jobs: int = 1, seeds: int = 2, minutes: float | None = None, names: tuple[str, ...] = ("tiny",)
+) -> int:
     from equipoise.workflows.claims.run import run_claims
 
     CLAIMS["tiny"] = CLAIM

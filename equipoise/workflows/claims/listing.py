@@ -31,14 +31,19 @@ def judgements(out: Path | None = None) -> dict[str, Judgement]:
 
 
 def by_paper(told: dict[str, Judgement]) -> dict[str, dict[str, Judgement]]:
-    return {
-        title: {name: one for name, one in told.items() if one[0].paper == key} for key, title in PAPERS.items()
-    }
+    return {title: {name: one for name, one in told.items() if one[0].paper == key} for key, title in PAPERS.items()}
 
 
 def list_claims(out: Path | None = None) -> None:
     told = judgements(out)
-    hand_over({"claims": {name: {"paper": one[0].paper, "where": one[0].where, **verdict_numbers(*one)} for name, one in told.items()}})
+    hand_over(
+        {
+            "claims": {
+                name: {"paper": one[0].paper, "where": one[0].where, **verdict_numbers(*one)}
+                for name, one in told.items()
+            }
+        }
+    )
     for title, claims in by_paper(told).items():
         print(title)
         for name, (claim, _, verdict) in claims.items():

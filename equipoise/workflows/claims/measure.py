@@ -40,7 +40,9 @@ def final_scale(outcome: TrainResult) -> dict[str, float]:
 
 def measured(model: Model, run: Run, outcome: TrainResult) -> dict[str, float]:
     """All numbers of a cell: `validation/...` to choose by, `test/...` to report, the logit scale and the log."""
-    found = {f"{split}/{key}": value for split in ("validation", "test") for key, value in numbers(model, run, split).items()}
+    found = {
+        f"{split}/{key}": value for split in ("validation", "test") for key, value in numbers(model, run, split).items()
+    }
     source = run.data.build("test")
     if isinstance(source, Scenes):
         found |= {f"test/{key}": value for key, value in complete_sentences(model, source).items()}

@@ -1,4 +1,4 @@
-"""Which cells a claim needs, and what their numbers come to: trials of sweeps first, then all seeds of the best ones."""
+"""Which cells a claim needs (trials of sweeps first, then all seeds of the best) and what their numbers come to."""
 
 from __future__ import annotations
 
@@ -38,7 +38,12 @@ def tuning(claims: Iterable[Claim], scale: str, seeds: int) -> list[Cell]:
 
 def reported(claims: Iterable[Claim], scale: str, seeds: int, folder: Path) -> list[Cell]:
     """The cells of the chosen trials, as far as they can be told already."""
-    chosen = [(row, trial) for claim in claims for row in claim.rows if (trial := choose(claim, row, scale, seeds, folder)[0]) is not None]
+    chosen = [
+        (row, trial)
+        for claim in claims
+        for row in claim.rows
+        if (trial := choose(claim, row, scale, seeds, folder)[0]) is not None
+    ]
     return _once(cell_of(row, trial, seed, scale) for seed in range(seeds) for row, trial in chosen)
 
 

@@ -22,9 +22,7 @@ def side_by_side(calls: Sequence[Callable[[], T]], jobs: int, until: float | Non
     """Yield the number of each call and what it gave, as they end; after `until` (of time.monotonic) none is begun."""
     waiting, running = deque(enumerate(calls)), dict[Future[T], int]()
     workers = min(jobs, max(1, len(calls)))
-    pool = ProcessPoolExecutor(
-        workers, mp_context=get_context("spawn"), initializer=_die_with, initargs=(os.getpid(),)
-    )
+    pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_die_with, initargs=(os.getpid(),))
     try:
         while True:
             while waiting and len(running) < workers and (until is None or time.monotonic() < until):

@@ -19,9 +19,7 @@ def report_claims(out: Path) -> Path:
     if out.exists() and not out.is_dir():
         raise UserError(f"{out} is a file; name a folder with --out")
     told = judgements(out)
-    papers = {
-        title: [_told(name, *one) for name, one in claims.items()] for title, claims in by_paper(told).items()
-    }
+    papers = {title: [_told(name, *one) for name, one in claims.items()] for title, claims in by_paper(told).items()}
     path = write_claims(out / PAGE, papers)
     hand_over({"page": str(path), "verdicts": {name: verdict.word for name, (_, _, verdict) in told.items()}})
     print(f"The page of all claims is {path}")

@@ -48,18 +48,20 @@ def run_claims(
         raise UserError(f"--seeds is {seeds} and --jobs is {jobs}; both must be at least 1")
     until = None if minutes is None else time.monotonic() + 60 * minutes
     with only_writer(out / CELLS):
-        problems = _make_missing(list(tested.values()), scale, seeds, jobs, out, until, commit or known_commit(), device)
+        problems = _make_missing(
+            list(tested.values()), scale, seeds, jobs, out, until, commit or known_commit(), device
+        )
     unfinished = []
     for name, claim in claims.items():
         result = plan.gathered(name, claim, scale, seeds, out, command) if name in tested else None
         _tell(name, claim, result, out)
         unfinished += [name] if result and not _is_whole(result, seeds) else []
     for problem in problems:
-        print(problem)
+        print(f"failed: {problem}")
     if scale == SMALL:
         print(f"\nNO VERDICT: {NEVER}")
     if unfinished:
-        print(f"\nNot all cells are made ({', '.join(unfinished)}); the same command goes on with them")
+        print(f"\nCells are missing ({', '.join(unfinished)}); the same command goes on with them")
     hand_over({"unfinished": unfinished, "folder": str(out)})
     return 1 if unfinished else 0
 
@@ -93,10 +95,13 @@ def _can_begin(cell: Cell, out: Path) -> bool:
 
 def _is_whole(result: Result, seeds: int) -> bool:
     """Whether every row has every seed, or says why not."""
-    return all(
-        row.failed or (row.values and all(None not in column for column in _primary(row.values)))
-        for row in result.rows.values()
-    ) and seeds > 0
+    return (
+        all(
+            row.failed or (row.values and all(None not in column for column in _primary(row.values)))
+            for row in result.rows.values()
+        )
+        and seeds > 0
+    )
 
 
 def _primary(values: Mapping[str, Sequence[float | None]]) -> list[Sequence[float | None]]:

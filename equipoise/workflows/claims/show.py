@@ -77,4 +77,6 @@ def drawn(name: str, claim: Claim, result: Result, verdict: Verdict) -> Figure |
     if not any(rows.values()):
         return None
     parts = [(one.part.says, one.mean, one.low, one.high, one.part.margin, one.part.level) for one in verdict.parts]
-    return draw_claim(name, f"{claim.says} {verdict_line(verdict).capitalize()}.", METRICS[claim.metric].means, rows, parts)
+    return draw_claim(
+        name, f"{claim.says} {verdict_line(verdict).capitalize()}.", METRICS[claim.metric].means, rows, parts
+    )
