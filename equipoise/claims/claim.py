@@ -49,6 +49,15 @@ class Row:
 
 
 @dataclass(frozen=True)
+class Curves:
+    """Lines of a figure: rows at places of an axis, or differences of two rows against another metric of the first."""
+
+    across: str  # what the axis is, or the metric that gives the places
+    lines: tuple[tuple[str, tuple[tuple[float, str], ...]], ...] = ()  # label; place and row
+    gains: tuple[tuple[str, str], ...] = ()  # row with the idea, row without
+
+
+@dataclass(frozen=True)
 class Claim:
     paper: str  # key of references.bib; "" for a claim of this project
     where: str  # table or section
@@ -60,6 +69,7 @@ class Claim:
     preconditions: tuple[Precondition, ...] = ()
     shown: tuple[str, ...] = ()  # further metrics in the table
     chooses: str = "R@1"  # the metric by which trials are chosen on validation data
+    curves: Curves | None = None  # what its figure shows instead of a dot for every run
     not_testable: str = ""  # why, for a claim that this data cannot decide
 
     def row(self, name: str) -> Row:

@@ -8,7 +8,7 @@ which its own activation works; rows without sweep as many learning rates.
 from __future__ import annotations
 
 from equipoise.claims.arenas import RATES, SCENES, noisy
-from equipoise.claims.claim import Claim, Row
+from equipoise.claims.claim import Claim, Curves, Row
 from equipoise.claims.rule import ahead, grows, room
 
 PAPER = "chen2023fdt"
@@ -62,6 +62,7 @@ CLAIMS: dict[str, Claim] = {
         parts=(grows([f"{size} codes" for size in SIZES], "R@1", 0.5, "R@1 grows with the number of codes"),
                ahead("256 codes", "64 codes")),
         preconditions=(room("256 codes"),), shown=("left out", "active codes"),
+        curves=Curves("codes", (("FDT", tuple((size, f"{size} codes") for size in SIZES)),)),
     ),
     "sparsemax-beats-softmax": Claim(
         PAPER, "Table 8", "Sparse weights of codes make a better embedding than dense ones.",

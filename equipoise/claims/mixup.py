@@ -8,7 +8,7 @@ would leave next to nothing of them.
 from __future__ import annotations
 
 from equipoise.claims.arenas import SHOTS, TUNED
-from equipoise.claims.claim import Claim, Row
+from equipoise.claims.claim import Claim, Curves, Row
 from equipoise.claims.rule import Part, Precondition, ahead, gains_more
 
 PAPER = "oh2023geodesic"
@@ -85,6 +85,7 @@ CLAIMS: dict[str, Claim] = {
                          (("m², τ = 0.01", 1.0), ("m², τ = 0.2", -1.0)), least=10.0),
         ),
         shown=("mixed above", "uniformity"),
+        curves=Curves("mixed above", gains=tuple((f"m², {name}", f"FT, {name}") for name in GAPS)),
     ),
     "hot-ft-is-enough": Claim(
         PAPER, "main paper, fine-tuning with other temperatures",

@@ -8,8 +8,8 @@ into it or not, and its logit scale. CLIP and label smoothing sweep as many lear
 from __future__ import annotations
 
 from equipoise.claims.arenas import SCENES, noisy
-from equipoise.claims.claim import Claim, Row
-from equipoise.claims.rule import ahead, gains_more, room
+from equipoise.claims.claim import Claim, Curves, Row
+from equipoise.claims.rule import ahead, gains_more, grows, room
 
 PAPER = "gao2024softclip"
 PAIRS = SCENES.plus("CLIP", noisy(0.4))
@@ -47,6 +47,13 @@ def beta(value: float, weight: float) -> Row:
     return guided(name, "softclip", "regions_tags", *settings)
 
 
+def erring(share: float) -> Row:
+    """SoftCLIP by a detector that misses and confuses so many things."""
+    settings = (f"data.detector.missed={share:g}", f"data.detector.confused={share:g}")
+    return SOFTCLIP.plus(f"SoftCLIP, {share:.0%} errors", *settings)
+
+
+ERRORS = (0.0, 0.25, 0.5)
 BETAS = tuple(beta(value, weight) for weight in (0.0, 1.0) for value in (0.0001, 0.3, 0.9))
 
 CLAIMS: dict[str, Claim] = {
@@ -91,6 +98,20 @@ CLAIMS: dict[str, Claim] = {
             ahead("β = 0.3, with relation", "β = 0.9, with relation"),
         ),
         preconditions=(room("β = 0.3, with relation", least=2.0),),
+    ),
+    "softclip-by-its-guide": Claim(
+        PAPER, "§3; Fig. 5a",
+        "A softened target is worth what its guide knows: the fewer errors of the detector, the better.",
+        rows=(PAIRS, *(erring(share) for share in ERRORS)),
+        parts=(
+            grows([erring(share).name for share in reversed(ERRORS)], "R@1", 0.5, "R@1 grows as it errs less"),
+            ahead(erring(0.0).name, CLIP),
+        ),
+        preconditions=(room(CLIP),), shown=("mAP@R",),
+        curves=Curves("errors of the detector, %", (
+            ("SoftCLIP", tuple((100 * share, erring(share).name) for share in ERRORS)),
+            (CLIP, tuple((100 * share, CLIP) for share in ERRORS)),
+        )),
     ),
     "softclip-pays-with-noise": Claim(
         PAPER, "§1", "What softened targets mend is noise: their gain is larger on noisy pairs than on clean ones.",

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from equipoise.claims.arenas import ANY_SPACE, CLIP_START, DIM, SCENES, noisy, started_at
 from equipoise.claims.arenas import SPHERE as ON_SPHERE
-from equipoise.claims.claim import Claim, Row
+from equipoise.claims.claim import Claim, Curves, Row
 from equipoise.claims.rule import ahead, gains_more, grows, keeps, level, loses, room
 
 PAPER = "sun2024temperature"
@@ -44,6 +44,11 @@ def fixed(space: str) -> Row:
 
 def at(space: str, share: float) -> Row:
     return learned(space, share, f"{space}, {share:.0%}")
+
+
+def over_noise(*spaces: str) -> Curves:
+    lines = tuple((space, tuple((100 * share, at(space, share).name) for share in SHARES)) for space in spaces)
+    return Curves("captions that are wrong, %", lines)
 
 
 def started(space: str, start: float) -> Row:
@@ -134,7 +139,7 @@ CLAIMS: dict[str, Claim] = {
         "The learned temperature tells how noisy the pairs are: more noise, a larger logit scale.",
         metric="t", rows=tuple(replace(at(SPHERE, share), sweep=((),)) for share in SHARES),
         parts=(grows([f"{SPHERE}, {share:.0%}" for share in SHARES], "t", 0.02, "t grows with noise"),),
-        shown=("R@1",),
+        shown=("R@1",), curves=over_noise(SPHERE),
     ),
     "batch-raises-t": Claim(
         PAPER, "Fig. 1", "The temperature of balance grows with the batch.", metric="t",
@@ -146,13 +151,14 @@ CLAIMS: dict[str, Claim] = {
     ),
     "range-pays-with-noise": Claim(
         PAPER, "§2.2, §2.4", "A wider range of similarities pays the more, the noisier the pairs.",
-        rows=tuple(at(space, share) for space in (SPHERE, INNER) for share in (0.0, 0.4)),
+        rows=tuple(at(space, share) for space in (SPHERE, INNER) for share in SHARES),
         parts=(
             ahead(f"{INNER}, 40%", f"{SPHERE}, 40%"),
             gains_more((f"{INNER}, 40%", f"{SPHERE}, 40%"), (f"{INNER}, 0%", f"{SPHERE}, 0%"),
                        says="the lead is larger at 40% than without noise"),
         ),
         preconditions=(room(f"{SPHERE}, 40%"),), shown=("t",),
+        curves=over_noise(SPHERE, INNER),
     ),
     "structure": Claim(
         PAPER, "Tables 6 and 8",

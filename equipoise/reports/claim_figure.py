@@ -8,13 +8,14 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from equipoise.io.figures import GRID, INK, SERIES, captioned_figure, panel_title, style
+from equipoise.io.figures import GRID, INK, SERIES, SERIES_STYLES, captioned_figure, panel_title, style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 Interval = tuple[str, float, float, float, float, bool]  # what, mean, low, high, margin, whether to be level
+Point = tuple[float, float, float, float]  # place, mean, lowest, highest
 LETTERS = 30  # of a label, a line
 
 
@@ -26,6 +27,31 @@ def draw_claim(
         figure = captioned_figure(title, caption, width=9.0, height=height)
         left, right = figure.subplots(1, 2)
         _rows(left, rows)
+        panel_title(left, metric)
+        _intervals(right, parts)
+        panel_title(right, "differences paired by seed, 95% intervals")
+    return figure
+
+
+def draw_curves(
+    title: str,
+    caption: str,
+    metric: str,
+    across: str,
+    series: Mapping[str, Sequence[Point]],
+    parts: Sequence[Interval],
+) -> Figure:
+    """The same with lines over an axis in place of rows."""
+    with style():
+        figure = captioned_figure(title, caption, width=9.0, height=3.9)
+        left, right = figure.subplots(1, 2)
+        for number, (label, points) in enumerate(series.items()):
+            places, means, lows, highs = zip(*points, strict=True)
+            colour = SERIES[number % len(SERIES)]
+            left.plot(places, means, marker="o", color=colour, label=label, linestyle=SERIES_STYLES[number % 4])
+            left.vlines(places, lows, highs, color=colour, linewidth=1)
+        left.set_xlabel(across)
+        left.legend()
         panel_title(left, metric)
         _intervals(right, parts)
         panel_title(right, "differences paired by seed, 95% intervals")

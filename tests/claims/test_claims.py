@@ -63,6 +63,10 @@ def test_a_claim_says_where_it_stands_and_what_decides_it(name: str) -> None:
         for row, _ in rule.weights:
             claim.row(row)
     assert {*claim.metrics, claim.chooses} <= set(METRICS)
+    if claim.curves:
+        rows = {row for _, points in claim.curves.lines for _, row in points} | {*sum(claim.curves.gains, ())}
+        assert rows <= {row.name for row in claim.rows}
+        assert not claim.curves.gains or claim.curves.across in claim.metrics
 
 
 @pytest.mark.parametrize("scale", SCALES)

@@ -18,7 +18,7 @@ from tiny_claim import BASE, CLAIM, TINY
 
 from equipoise.claims import CLAIMS
 from equipoise.claims.claim import GPU, SMALL, Claim, Row, Start
-from equipoise.claims.result import read_result, verdict_of
+from equipoise.claims.result import Result, RowResult, read_result, verdict_of
 from equipoise.claims.rule import HOLDS, NO_VERDICT, NOT_RUN, ahead
 from equipoise.cli import main
 from equipoise.types import UserError
@@ -29,6 +29,7 @@ from equipoise.workflows.claims.make import make_cell
 from equipoise.workflows.claims.pool import side_by_side
 from equipoise.workflows.claims.report import report_claims
 from equipoise.workflows.claims.run import run_claims
+from equipoise.workflows.claims.show import curve_series, drawn
 
 HERE = Path(__file__).parent
 
@@ -231,6 +232,28 @@ def test_the_page_of_all_claims(tmp_path: Path) -> None:
     ):
         assert fragment in page
     assert judgements(tmp_path)["smoothing-helps"][2].word == HOLDS
+
+
+@pytest.mark.parametrize("name", [name for name, claim in CLAIMS.items() if claim.curves])
+def test_curves_are_drawn_from_what_is_there(name: str) -> None:
+    claim = CLAIMS[name]
+    rows = {
+        row.name: RowResult((), (), {metric: [place + seed / 10 for seed in range(5)] for metric in claim.metrics})
+        for place, row in enumerate(claim.rows)
+    }
+    result = Result(name, GPU, claim.fingerprint(), rows)
+    series = curve_series(claim, result)
+    assert claim.curves
+    assert all(low <= mean <= high for points in series.values() for _, mean, low, high in points)
+    if claim.curves.gains:
+        (points,) = series.values()
+        assert [mean for _, mean, _, _ in points] == pytest.approx([1.0] * len(points)), "the row with the idea is next"
+    else:
+        assert [len(points) for points in series.values()] == [len(points) for _, points in claim.curves.lines]
+    figure = drawn(name, claim, result, verdict_of(claim, result))
+    assert figure
+    assert figure.axes[0].get_xlabel()
+    assert drawn(name, claim, Result(name, GPU, "", {}), verdict_of(claim, None)) is None
 
 
 def test_the_command_line_lists_and_refuses(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

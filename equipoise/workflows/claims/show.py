@@ -11,7 +11,7 @@ from equipoise.claims.metric import METRICS
 from equipoise.claims.result import Result
 from equipoise.claims.rule import NO_VERDICT, Judged, Verdict
 from equipoise.io.tables import make_table, print_tables
-from equipoise.reports.claim_figure import draw_claim
+from equipoise.reports.claim_figure import Point, draw_claim, draw_curves
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -76,7 +76,41 @@ def drawn(name: str, claim: Claim, result: Result, verdict: Verdict) -> Figure |
     }
     if not any(rows.values()):
         return None
+    series = curve_series(claim, result)
     parts = [(one.part.says, one.mean, one.low, one.high, one.part.margin, one.part.level) for one in verdict.parts]
-    return draw_claim(
-        name, f"{claim.says} {verdict_line(verdict).capitalize()}.", METRICS[claim.metric].means, rows, parts
-    )
+    caption = f"{claim.says} {verdict_line(verdict).capitalize()}."
+    if series and claim.curves:
+        across = METRICS[claim.curves.across].means if claim.curves.gains else claim.curves.across
+        return draw_curves(name, caption, METRICS[claim.metric].means, across, series, parts)
+    return draw_claim(name, caption, METRICS[claim.metric].means, rows, parts)
+
+
+def curve_series(claim: Claim, result: Result) -> dict[str, list[Point]]:
+    """Lines of points (place, mean, lowest, highest), as far as their rows are there."""
+    if not claim.curves:
+        return {}
+    series = {
+        label: [(place, *point) for place, row in points if (point := _extent(_column(result, row, claim.metric)))]
+        for label, points in claim.curves.lines
+    }
+    gains = [_gain(claim, result, idea, base) for idea, base in claim.curves.gains]
+    series |= {"gain": sorted(point for point in gains if point)} if claim.curves.gains else {}
+    return {label: points for label, points in series.items() if points}
+
+
+def _gain(claim: Claim, result: Result, idea: str, base: str) -> Point | None:
+    """How far a row is ahead of another, by seed, at the place that a metric of its own gives."""
+    assert claim.curves
+    pairs = zip(_column(result, idea, claim.metric), _column(result, base, claim.metric), strict=False)
+    gain = _extent([one - other for one, other in pairs if one is not None and other is not None])
+    place = _extent(_column(result, idea, claim.curves.across))
+    return (place[0], *gain) if gain and place else None
+
+
+def _column(result: Result, row: str, metric: str) -> Sequence[float | None]:
+    return result.rows[row].values.get(metric, ()) if row in result.rows else ()
+
+
+def _extent(values: Sequence[float | None]) -> tuple[float, float, float] | None:
+    known = [value for value in values if value is not None]
+    return (fmean(known), min(known), max(known)) if known else None
