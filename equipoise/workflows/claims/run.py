@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -47,7 +48,7 @@ def run_claims(
     if seeds < 1 or jobs < 1:
         raise UserError(f"--seeds is {seeds} and --jobs is {jobs}; both must be at least 1")
     until = None if minutes is None else time.monotonic() + 60 * minutes
-    with only_writer(out / CELLS):
+    with only_writer(out / CELLS), _told_if_stopped():
         problems = _make_missing(
             list(tested.values()), scale, seeds, jobs, out, until, commit or known_commit(), device
         )
@@ -64,6 +65,14 @@ def run_claims(
         print(f"\nCells are missing ({', '.join(unfinished)}); the same command goes on with them")
     hand_over({"unfinished": unfinished, "folder": str(out)})
     return 1 if unfinished else 0
+
+
+@contextmanager
+def _told_if_stopped() -> Iterator[None]:
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt("stopped; what is done is kept, and the same command goes on") from None
 
 
 def _make_missing(
