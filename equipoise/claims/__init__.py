@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from equipoise.claims import cleaning, fdt, mixup, softclip, topology
+from equipoise.claims import cleaning, fdt, mixup, photos, softclip, topology
 from equipoise.claims.claim import Claim
 from equipoise.settings.nearby import nearest
 from equipoise.types import UserError
@@ -13,6 +13,7 @@ CLAIMS: dict[str, Claim] = {
     **fdt.CLAIMS,
     **mixup.CLAIMS,
     **cleaning.CLAIMS,
+    **photos.CLAIMS,
 }
 # the most telling for the time they take, to be run first
 FIRST = (

@@ -70,6 +70,7 @@ class Claim:
     shown: tuple[str, ...] = ()  # further metrics in the table
     chooses: str = "R@1"  # the metric by which trials are chosen on validation data
     curves: Curves | None = None  # what its figure shows instead of a dot for every run
+    features: tuple[str, ...] = ()  # files of a folder given with --features, which {features} in settings stands for
     not_testable: str = ""  # why, for a claim that this data cannot decide
 
     def row(self, name: str) -> Row:

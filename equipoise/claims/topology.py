@@ -20,8 +20,16 @@ PAPER = "sun2024temperature"
 M = 8
 N = DIM // M
 PRODUCT = ("space.name=product_sphere", f"space.n={N}", f"space.m={M}")
-INNER_START = CLIP_START - math.log(math.sqrt(M / N) * math.sqrt(DIM))
-GEODESIC_START = CLIP_START - math.log(math.sqrt(DIM / N))
+
+
+def matched_start(n: int, m: int, distance: str) -> float:
+    """t at which logits of random points of m spheres spread as those of one sphere of n·m dimensions where CLIP's t
+    starts."""
+    spread = math.sqrt(m / n) if distance == "inner" else 1 / math.sqrt(n)
+    return CLIP_START - math.log(spread * math.sqrt(n * m))
+
+
+INNER_START, GEODESIC_START = matched_start(N, M, "inner"), matched_start(N, M, "geodesic")
 SPACES: dict[str, tuple[tuple[str, ...], float]] = {
     "sphere": (ON_SPHERE, CLIP_START),
     "Euclidean": (("space.name=euclidean", f"space.dim={DIM}"), 0.0),
@@ -66,8 +74,8 @@ MULTI = ONE_TOKEN.plus("Multi(32, 8)", "readout.name=class_tokens")
 
 
 def structure(n: int, m: int) -> Row:
-    start = CLIP_START - math.log(math.sqrt(m / n) * math.sqrt(DIM))
-    settings = ("space.name=product_sphere", f"space.n={n}", f"space.m={m}", started_at(start))
+    start = started_at(matched_start(n, m, "inner"))
+    settings = ("space.name=product_sphere", f"space.n={n}", f"space.m={m}", start)
     return ANY_SPACE.plus(f"PS({n}, {m})", *settings, noisy(0.4))
 
 

@@ -15,7 +15,7 @@ from equipoise.claims.claim import GPU, SCALES, SMALL, Claim, Row
 from equipoise.claims.metric import METRICS
 from equipoise.claims.result import Result, RowResult, read_result, verdict_of
 from equipoise.claims.rule import HOLDS, NO_VERDICT, NOT_RUN, NOT_TESTABLE
-from equipoise.claims.topology import GEODESIC, INNER, SPACES, SPHERE
+from equipoise.claims.topology import GEODESIC, INNER, SPACES, SPHERE, matched_start
 from equipoise.config import Run, load_layers, load_run
 from equipoise.finetuning.layers import finetuning_layers
 from equipoise.spaces import ProductSphere, Sphere
@@ -94,6 +94,7 @@ def test_spaces_start_with_logits_that_spread_alike(name: str) -> None:
     points = space.project(torch.randn(1500, 256, generator=torch.Generator().manual_seed(1), dtype=torch.float64))
     spread = float(space.similarity(points[:750], points[750:]).std())
     assert similarity_spread(space) == pytest.approx(spread, rel=0.03)
+    assert start == pytest.approx(matched_start(32, 8, "geodesic" if name == GEODESIC else "inner")) or name == SPHERE
     at_sphere = math.exp(SPACES[SPHERE][1]) / math.sqrt(256)
     assert math.exp(start) * spread == pytest.approx(at_sphere, rel=0.06)
     assert {INNER, GEODESIC, SPHERE} == set(SPREADS)

@@ -11,6 +11,7 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 import tiny_claim
 from claims_page import PAGE, with_claims
@@ -131,6 +132,26 @@ def test_a_run_that_diverges_is_written_down_as_such(tmp_path: Path) -> None:
     )
     assert make_cell(cell, tmp_path, "cpu", "") == ""
     assert "became" in cell.read(tmp_path)["failed"]  # type: ignore[index]
+
+
+def test_claims_on_photographs_need_their_features_and_read_them_where_they_lie(tmp_path: Path) -> None:
+    row = CLAIMS["photos-cleaning-pays"].row("all pairs")
+    with pytest.raises(UserError, match=r"photos-cleaning-pays needs .*--features is not given"):
+        run_claims(["photos-cleaning-pays"], out=tmp_path / "none")
+    rng = np.random.default_rng(0)
+    for name, count in (("train", 32), ("validation", 8), ("test", 8)):
+        arrays = {"image": rng.normal(size=(count, 1280)), "text": rng.normal(size=(count, 5, 384))}
+        np.savez(tmp_path / f"{name}.npz", **{key: value.astype(np.float32) for key, value in arrays.items()})
+    cell = cell_of(row, (), 0, SMALL)
+    assert make_cell(cell, tmp_path, "cpu", "", tmp_path) == ""
+    told = cell.read(tmp_path)
+    assert told
+    assert "data.train={features}/train.npz" in told["settings"], "a cell does not say where its data lay"
+    assert {"test/retrieval/text_to_image_R@1", "t", "unit_free_t"} <= set(told["found"])
+    (tmp_path / "test.npz").unlink()
+    with pytest.raises(UserError, match=r"has no test\.npz"):
+        run_claims(["photos-cleaning-pays"], out=tmp_path / "none", features=tmp_path)
+    assert not (tmp_path / "none").exists()
 
 
 @pytest.mark.slow

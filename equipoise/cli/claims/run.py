@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
 from equipoise.cli.arguments import add_out
 
@@ -20,6 +21,12 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seeds", type=int, help="paired seeds (default: 5; 2 at the scale small)")
     parser.add_argument("--jobs", type=int, default=1, help="cells trained at once, on one core each (default: 1)")
     parser.add_argument("--minutes", type=float, help="begin no further cell after so long; the same command goes on")
+    parser.add_argument(
+        "--features",
+        type=Path,
+        metavar="FOLDER",
+        help="train.npz, validation.npz and test.npz, for claims on photographs",
+    )
     parser.add_argument("--commit", default="", help="what to write down as the commit, where git cannot tell")
     add_out(parser, "the folder of cells and results; the same again goes on with it", "claims")
 
@@ -37,4 +44,5 @@ def run(options: argparse.Namespace) -> int:
         options.minutes,
         options.commit,
         options.device,
+        options.features,
     )

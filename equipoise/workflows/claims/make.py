@@ -7,6 +7,7 @@ import os
 import time
 import warnings
 from contextlib import redirect_stdout
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -41,7 +42,7 @@ class Stopped(UserError):
     """Raised for a run that a signal ended: half a run is no cell."""
 
 
-def make_cell(cell: Cell, folder: Path, device: str, commit: str) -> str:
+def make_cell(cell: Cell, folder: Path, device: str, commit: str, features: Path | None = None) -> str:
     """Make the cell and write its file; returns what went wrong, in a sentence, or nothing.
 
     A run that diverged is a finding, and written down as one; any other mistake is not.
@@ -54,7 +55,7 @@ def make_cell(cell: Cell, folder: Path, device: str, commit: str) -> str:
         warnings.simplefilter("ignore")
         with redirect_stdout(nowhere):
             try:
-                outcome: dict[str, Any] = {"found": _found(cell, folder)}
+                outcome: dict[str, Any] = {"found": _found(with_features(cell, features), folder)}
             except UserError as error:
                 if not isinstance(error.__cause__, NotFinite):
                     return str(error)
@@ -63,6 +64,11 @@ def make_cell(cell: Cell, folder: Path, device: str, commit: str) -> str:
     about |= {"date": datetime.now(UTC).date().isoformat(), "seconds": round(time.perf_counter() - began, 1)}
     write_text(cell.file(folder), as_text({**about, **outcome}))
     return ""
+
+
+def with_features(cell: Cell, folder: Path | None) -> Cell:
+    """The cell with its data where it lies: a cell is named without it, so that it may lie elsewhere the next time."""
+    return replace(cell, settings=tuple(text.replace("{features}", str(folder)) for text in cell.settings))
 
 
 def _found(cell: Cell, folder: Path) -> dict[str, float]:

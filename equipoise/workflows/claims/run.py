@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -40,18 +40,19 @@ def run_claims(
     minutes: float | None = None,
     commit: str = "",
     device: str = "auto",
+    features: Path | None = None,
 ) -> int:
     """Run claims by their names, or all of them; returns 0, or 1 where cells are missing at the end."""
     claims = {name: find_claim(name) for name in dict.fromkeys(CLAIMS if ALL in names else names)}
+    claims = _with_features(claims, features, skip=ALL in names)
     tested = {name: claim for name, claim in claims.items() if not claim.not_testable}
     seeds = SEEDS[scale] if seeds is None else seeds
     if seeds < 1 or jobs < 1:
         raise UserError(f"--seeds is {seeds} and --jobs is {jobs}; both must be at least 1")
     until = None if minutes is None else time.monotonic() + 60 * minutes
     with only_writer(out / CELLS), _told_if_stopped():
-        problems = _make_missing(
-            list(tested.values()), scale, seeds, jobs, out, until, commit or known_commit(), device
-        )
+        make = partial(make_cell, folder=out, device=device, commit=commit or known_commit(), features=features)
+        problems = _make_missing(make, list(tested.values()), scale, seeds, jobs, out, until)
     unfinished = []
     for name, claim in claims.items():
         result = plan.gathered(name, claim, scale, seeds, out, command) if name in tested else None
@@ -67,6 +68,21 @@ def run_claims(
     return 1 if unfinished else 0
 
 
+def _with_features(claims: dict[str, Claim], folder: Path | None, skip: bool) -> dict[str, Claim]:
+    """Those whose data is there; raises UserError for one that was named and whose data is not."""
+    found = {}
+    for name, claim in claims.items():
+        lacking = [file for file in claim.features if folder is None or not (folder / file).is_file()]
+        if not lacking:
+            found[name] = claim
+        elif folder or not skip:
+            where = f"{folder} has no {lacking[0]}" if folder else "--features is not given"
+            raise UserError(f"{name} needs a folder with {', '.join(claim.features)}, and {where}; see docs/claims.md")
+        else:
+            print(f"{name} is left out: it needs --features")
+    return found
+
+
 @contextmanager
 def _told_if_stopped() -> Iterator[None]:
     try:
@@ -76,7 +92,13 @@ def _told_if_stopped() -> Iterator[None]:
 
 
 def _make_missing(
-    claims: Sequence[Claim], scale: str, seeds: int, jobs: int, out: Path, until: float | None, commit: str, device: str
+    make: Callable[[Cell], str],
+    claims: Sequence[Claim],
+    scale: str,
+    seeds: int,
+    jobs: int,
+    out: Path,
+    until: float | None,
 ) -> list[str]:
     """Starts, then trials, then all seeds of the chosen trials; what went wrong, in sentences."""
     most = plan.count(claims, scale, seeds)
@@ -89,7 +111,7 @@ def _make_missing(
             lambda: plan.reported(claims, scale, seeds, out),
         ):
             missing = [cell for cell in stage() if not cell.is_done(out) and _can_begin(cell, out)]
-            calls = [partial(make_cell, cell, out, device, commit) for cell in missing]
+            calls = [partial(make, cell) for cell in missing]
             for number, problem in side_by_side(calls, jobs, until):
                 done += 1
                 cell = missing[number]
