@@ -121,7 +121,7 @@ def _trained(loaded: Loaded, data: HeldOutData, part: tuple[int, ...], place: Pa
             raise KeyboardInterrupt
         _note_trained(place)
     _forget_states(place)
-    return load(place / CHECKPOINTS / BEST)
+    return load(place / CHECKPOINTS / BEST, run.training.torch_device())
 
 
 def _look_every(training: Training) -> int:
