@@ -71,7 +71,7 @@ def run(
     options.out.mkdir(parents=True, exist_ok=True)
     if not options.report:
         missing = [(*cell, file) for cell, file in zip(cells, files, strict=True) if not file.exists()]
-        calls = [partial(work, row, seed, options.set, file) for row, seed, file in missing]
+        calls = [partial(_outcome, work, row, seed, options.set, file) for row, seed, file in missing]
         for number, (_, told) in enumerate(side_by_side(calls, options.jobs), start=1):
             print(f"{number} of {len(missing)}: {told}", flush=True)
     found: dict[str, list[dict[str, float]]] = {row.name: [] for row in rows}
@@ -79,6 +79,15 @@ def run(
         if file.exists():
             found[row.name].append(json.loads(file.read_text())["found"])
     return found
+
+
+def _outcome(work: Work, row: Row, seed: int, extra: Sequence[str], file: Path) -> str:
+    """What a cell did. One that failed (want of memory, say) is told, and the others go on; the same command tries it
+    again."""
+    try:
+        return work(row, seed, extra, file)
+    except Exception as error:
+        return f"{row.name}, seed {seed}, FAILED: {type(error).__name__}: {str(error)[:300]}"
 
 
 def _chosen(rows: Sequence[Row], names: Sequence[str] | None) -> Sequence[Row]:

@@ -124,6 +124,8 @@ def test_a_mistake_in_a_cell_is_a_sentence_and_leaves_no_file(tmp_path: Path) ->
     cell = cell_of(BASE.plus("wrong", "space.dim=-3"), (), 0, GPU)
     assert "dim" in make_cell(cell, tmp_path, "cpu", "")
     assert not cell.is_done(tmp_path)
+    without_start = dataclasses.replace(cell, kind="finetune")
+    assert "AssertionError" in make_cell(without_start, tmp_path, "cpu", ""), "the other cells go on"
 
 
 def test_a_run_that_diverges_is_written_down_as_such(tmp_path: Path) -> None:

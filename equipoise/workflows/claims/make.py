@@ -60,6 +60,8 @@ def make_cell(cell: Cell, folder: Path, device: str, commit: str, features: Path
                 if not isinstance(error.__cause__, NotFinite):
                     return str(error)
                 outcome = {"found": {}, "failed": str(error)}
+            except Exception as error:  # want of memory, say: told, while the other cells go on
+                return f"{type(error).__name__}: {str(error)[:300]}"
         about |= {"device": _device_name(torch_device("auto")), "version": __version__, "commit": commit}
     about |= {"date": datetime.now(UTC).date().isoformat(), "seconds": round(time.perf_counter() - began, 1)}
     write_text(cell.file(folder), as_text({**about, **outcome}))
