@@ -1,7 +1,8 @@
 """An experiment as cells: one recipe with some settings and one seed each.
 
 A cell that has been trained leaves a JSON file and is not trained again, so the same command goes on where it was
-stopped. Seeds are the outer loop: what is there after half of the time is a complete table with fewer seeds.
+stopped. Seeds are the outer loop: what is there after half of the time is a complete table with fewer seeds. Claims of
+papers with rules and verdicts are `equipoise claims`, of which this borrows what runs and measures cells.
 """
 
 from __future__ import annotations
@@ -9,13 +10,10 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
-import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from multiprocessing import get_context
 from pathlib import Path
 from statistics import mean
 from tempfile import TemporaryDirectory
@@ -23,11 +21,11 @@ from tempfile import TemporaryDirectory
 import torch
 
 from equipoise.config import Run, load_run
-from equipoise.evaluation.evaluate import evaluate
-from equipoise.evaluation.logit_scale import logit_scale_course
 from equipoise.io.atomic import write_text
 from equipoise.models.model import Model
 from equipoise.workflows import train_run
+from equipoise.workflows.claims.measure import final_scale, numbers
+from equipoise.workflows.claims.pool import side_by_side
 
 RECALL = {"R@1 image → text": "retrieval/image_to_text_R@1", "R@1 text → image": "retrieval/text_to_image_R@1"}
 PRECISION = {
@@ -62,12 +60,6 @@ def on_validation(model: Model, run: Run) -> dict[str, float]:
     return numbers(model, run, "validation")
 
 
-def numbers(model: Model, run: Run, split: str) -> dict[str, float]:
-    """What all protocols that this data allows find on a split."""
-    findings = evaluate(model, run.data.build(split), run.evaluation)
-    return {f"{name}/{key}": value for name, finding in findings.items() for key, value in finding.metrics.items()}
-
-
 def run(
     rows: Sequence[Row], options: argparse.Namespace, judge: Judge = on_validation, work: Work | None = None
 ) -> dict[str, list[dict[str, float]]]:
@@ -79,10 +71,9 @@ def run(
     options.out.mkdir(parents=True, exist_ok=True)
     if not options.report:
         missing = [(*cell, file) for cell, file in zip(cells, files, strict=True) if not file.exists()]
-        with ProcessPoolExecutor(options.jobs, mp_context=get_context("spawn")) as pool:
-            waiting = [pool.submit(work, row, seed, options.set, file) for row, seed, file in missing]
-            for number, (cell, (row, seed, _)) in enumerate(zip(waiting, missing, strict=True), start=1):
-                print(f"{number} of {len(missing)}: {_outcome(cell, row, seed)}", flush=True)
+        calls = [partial(_outcome, work, row, seed, options.set, file) for row, seed, file in missing]
+        for number, (_, told) in enumerate(side_by_side(calls, options.jobs), start=1):
+            print(f"{number} of {len(missing)}: {told}", flush=True)
     found: dict[str, list[dict[str, float]]] = {row.name: [] for row in rows}
     for (row, _), file in zip(cells, files, strict=True):
         if file.exists():
@@ -90,11 +81,11 @@ def run(
     return found
 
 
-def _outcome(cell: Future[str], row: Row, seed: int) -> str:
+def _outcome(work: Work, row: Row, seed: int, extra: Sequence[str], file: Path) -> str:
     """What a cell did. One that failed (want of memory, say) is told, and the others go on; the same command tries it
     again."""
     try:
-        return cell.result()
+        return work(row, seed, extra, file)
     except Exception as error:
         return f"{row.name}, seed {seed}, FAILED: {type(error).__name__}: {str(error)[:300]}"
 
@@ -117,10 +108,7 @@ def measure(row: Row, seed: int, extra: Sequence[str], file: Path, judge: Judge 
     if outcome.signal:  # half a run is no cell
         raise SystemExit(128 + outcome.signal)
     seconds = time.perf_counter() - start
-    found = judge(model, loaded.run)
-    went = logit_scale_course(outcome.records, outcome.epoch)
-    if went is not None:
-        found |= {"t": math.log(went.final), **went.metrics()}
+    found = judge(model, loaded.run) | final_scale(outcome)
     about = {"recipe": row.recipe, "settings": settings, "seconds": seconds}
     write_text(file, json.dumps({**about, "found": found}, indent=1) + "\n")
     return f"{file.stem}, {seconds:.0f} s"

@@ -21,10 +21,9 @@ from equipoise.analysis.codebook.purity import TOP, image_labels, purity, text_l
 from equipoise.analysis.codebook.usage import use_of_images, use_of_texts, used
 from equipoise.config import Run
 from equipoise.data.source import Source
-from equipoise.evaluation.completeness import completeness, judged
-from equipoise.evaluation.completeness_scenes import scene_contrasts
 from equipoise.models.model import Model
 from equipoise.readouts import CodeBook
+from equipoise.workflows.claims.measure import complete_sentences
 
 SCALES = (0.001, 0.003, 0.01, 0.03, 0.1)
 SIZES = (64, 256, 1024, 4096, 16_384)
@@ -72,16 +71,9 @@ EXPERIMENTS = {
 
 def judge(model: Model, run: Run) -> dict[str, float]:
     source = run.data.build("test")
-    found = {**numbers(model, run, "test"), **_completeness(model, source)}
+    found = {**numbers(model, run, "test"), **complete_sentences(model, source)}
     found |= {f"validation/{key}": value for key, value in numbers(model, run, "validation").items()}
     return found | (_of_codes(model, run, source) if isinstance(model.shared, CodeBook) else {})
-
-
-def _completeness(model: Model, source: Source) -> dict[str, float]:
-    pairs = [source.pair(index) for index in range(len(source))]
-    contrasts = [one for index, pair in enumerate(pairs) for one in scene_contrasts(index, pair)]
-    found = completeness(contrasts, judged(model, source, contrasts))
-    return {f"completeness/{one.kind}": one.right for one in found if not one.objects}
 
 
 def _of_codes(model: Model, run: Run, source: Source) -> dict[str, float]:

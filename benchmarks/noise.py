@@ -22,7 +22,6 @@ import argparse
 import json
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -30,15 +29,13 @@ import numpy as np
 import torch
 from cells import RECALL, ZERO_SHOT, Row, add_options, numbers, run, table
 
-from equipoise.config import Loaded, Run, load_run
-from equipoise.data.caption_exchange import caption_counts
-from equipoise.data.caption_shuffle import Shuffle
-from equipoise.data.keep.source import KeptSource
-from equipoise.data.source import Source
+from equipoise.claims.interval import mean_interval
+from equipoise.config import load_run
 from equipoise.io.atomic import write_text
 from equipoise.models.folder import BEST, CHECKPOINTS
 from equipoise.training.distributed.ranks import Ranks
 from equipoise.workflows import train_run
+from equipoise.workflows.claims.right_pairs import with_right_pairs
 from equipoise.workflows.clean.training import with_clean_pairs
 from equipoise.workflows.load import load
 
@@ -104,25 +101,6 @@ RECIPES = {
 MEAN_RECALL = {"mean recall": "retrieval/mean_recall"}
 
 
-@dataclass(frozen=True)
-class RightPairs:
-    """The data of a run of which the wrong captions are known, without them."""
-
-    run: Run
-
-    def build(self, split: str) -> Source:
-        if split != "train":
-            return self.run.data.build(split)
-        source = self.run.shuffle.applied_to(self.run.data.build(split))
-        counts = caption_counts(source)
-        truths = [source.pair(index).truth for index in range(len(source))]
-        right = [
-            truth.get("captions_true") or [truth.get("is_clean", True)] * count
-            for truth, count in zip(truths, counts.tolist(), strict=True)
-        ]
-        return KeptSource(source, counts, np.concatenate(right).astype(bool))
-
-
 def rows(kind: str, shares: Sequence[float], level: str, judge: Path | None = None) -> list[Row]:
     recipe, base = RECIPES[kind]
     given = {name: (*settings, f"clean.model={judge}") for name, settings in GIVEN.items()} if judge else {}
@@ -144,8 +122,7 @@ def measure(row: Row, seed: int, extra: Sequence[str], file: Path) -> str:
     settings += [f"shuffle.seed={seed}"] if any(text.startswith("shuffle.") for text in row.settings) else []
     loaded = load_run(row.recipe, settings)
     if row.name.endswith(BOUND):
-        data = RightPairs(loaded.run)
-        loaded = Loaded(replace(loaded.run, data=data, shuffle=Shuffle()), loaded.table)  # type: ignore[arg-type]
+        loaded = with_right_pairs(loaded)
     with TemporaryDirectory() as place:
         start = time.perf_counter()
         cleaned = with_clean_pairs(loaded, Path(place), Ranks())
@@ -177,10 +154,8 @@ def gains(found: Mapping[str, Sequence[Mapping[str, float]]], columns: Mapping[s
 
 
 def _interval(differences: Sequence[float]) -> str:
-    values = np.array(differences)
-    draws = np.random.default_rng(0).choice(values, (10_000, len(values))).mean(1)
-    low, high = np.percentile(draws, (2.5, 97.5))
-    return f"{values.mean():+.1f} ({low:+.1f} to {high:+.1f})"
+    mean, low, high = mean_interval(differences)
+    return f"{mean:+.1f} ({low:+.1f} to {high:+.1f})"
 
 
 def draw(found: Mapping[str, Sequence[Mapping[str, float]]], path: Path) -> None:

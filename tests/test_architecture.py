@@ -33,6 +33,7 @@ ORDER = (
     "detection",
     "evaluation",
     "finetuning",
+    "claims",
     "reports",
     "analysis",
     "citations",

@@ -60,6 +60,9 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "equipoise.cli.shift",
         "shift a model's images and texts towards each other, as far as validation data likes it",
     ),
+    "claims list": ("equipoise.cli.claims.list", "list claims of papers with what was found and the verdict"),
+    "claims run": ("equipoise.cli.claims.run", "run the experiment of a claim, and judge it by its rule"),
+    "claims report": ("equipoise.cli.claims.report", "write one page with all claims, their figures and verdicts"),
     "show": ("equipoise.cli.show", "print a recipe with every setting resolved"),
     "cite": ("equipoise.cli.cite", "print the papers a recipe rests on, as BibTeX"),
     "recipes": ("equipoise.cli.recipes", "list the built-in recipes, paper by paper"),
@@ -80,6 +83,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
 # What the commands within a command are called, and the command's own line of help.
 GROUPS: dict[str, tuple[str, str]] = {
     "lab": ("experiment", "experiments with a trained model: a picture, numbers and a sentence each"),
+    "claims": ("command", "claims of papers as experiments with a verdict; alone it lists them"),
     "scenes": ("command", "look at the built-in corpus, or write it as shards"),
     "data": ("command", "look at data, or prepare it for training"),
 }
+
+# The command that is meant where a group is named alone.
+ALONE = {"claims": "claims list"}

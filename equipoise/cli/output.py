@@ -12,7 +12,7 @@ from typing import Any
 NO_NUMBERS = ("cite", "completion", "preview")  # commands that print no numbers
 NO_MODEL = (
     *(*NO_NUMBERS, "recipes", "show", "import", "export", "push", "pull"),
-    *("write", "check", "prepare", "temperature", "compare"),
+    *("write", "check", "prepare", "temperature", "compare", "list", "report"),
 )
 
 

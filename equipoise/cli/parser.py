@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import Any, NoReturn, Protocol, cast
 
 from equipoise import __version__
-from equipoise.cli.commands import COMMANDS, GROUPS
+from equipoise.cli.commands import ALONE, COMMANDS, GROUPS
 from equipoise.cli.help import Help
 from equipoise.cli.numbers import finite_number, whole_number
 from equipoise.cli.output import add_output_options
@@ -75,7 +75,10 @@ def build_parser() -> argparse.ArgumentParser:
         if group not in groups:
             kind, about = GROUPS[group]
             within = groups[""].add_parser(group, help=about)
-            groups[group] = within.add_subparsers(title=f"{kind}s", required=True, metavar=kind.upper())
+            required = group not in ALONE
+            groups[group] = within.add_subparsers(title=f"{kind}s", required=required, metavar=kind.upper())
+            if not required:
+                within.set_defaults(run=words_of(COMMANDS[ALONE[group]][0]).run, parser=within)
         words = words_of(module)
         example = f"example: equipoise {name} {words.EXAMPLE}".rstrip()
         command = groups[group].add_parser(last, help=summary, description=_sentence(summary), epilog=example)

@@ -9,7 +9,16 @@ from typing import Any
 
 from equipoise.settings.trust import PIPE, Trust, trusting
 
-NO_SETTINGS = ("recipes", "import", "push", "pull", "completion")  # commands that read no settings
+NO_SETTINGS = (
+    "recipes",
+    "import",
+    "push",
+    "pull",
+    "completion",
+    "list",
+    "run",
+    "report",
+)  # commands that read no settings
 NO_DATA = ("show", "cite", "export", "cost", "temperature", "compare")  # commands that read settings and no data
 
 

@@ -47,6 +47,7 @@ ADDED = {
     "lab cost": ["--batch-size", "1", "--class-tokens", "1", "2"],
     "vqa": ["--epochs", "1", "--hidden", "16"],
     "simat": ["--sources", "8"],
+    "claims run": ["--scale", "small", "--seeds", "1"],
 }
 # The runs that the pages name: by which recipe, with which settings.
 PLAIN = ("image.activation=gelu", "text.activation=gelu")

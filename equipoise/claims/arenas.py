@@ -1,0 +1,100 @@
+"""Where claims are tried: recipes with the settings that their rows share.
+
+Two-object scenes at 32 px and the towers of `demo`, which reach neither floor nor ceiling in 1,500 steps of 512. The
+captions of a share of the training scenes are another scene's; validation and test data are clean. t learns ten times
+as fast as the towers, for Adam moves it by the learning rate a step at most and these runs are short. Numbers are in
+float32 on every device.
+"""
+
+from __future__ import annotations
+
+import math
+
+from equipoise.claims.claim import Row, Start
+
+STEPS = ("training.steps=1500", "training.batch_size=512", "training.evaluate_every=1500", "training.warmup_steps=100")
+QUIET = ("training.checkpoint_every=0", "training.checkpoint_minutes=0", "training.loggers=[]", "training.log_every=25")
+EXACT = ("training.precision=float32",)
+CLEAN = ("data.noise.shuffled=0", "data.noise.wrong_attribute=0", "data.noise.near_duplicates=0")
+SIZES = ("data.train_size=20000", "data.validation_size=1000", "data.test_size=1000")
+FAST_T = ("temperature.speed=10",)
+RATES = (("training.learning_rate=1e-3",), ("training.learning_rate=2e-3",), ("training.learning_rate=4e-3",))
+SMALL_STEPS = (
+    "training.steps=20",
+    "training.batch_size=32",
+    "training.evaluate_every=20",
+    "training.warmup_steps=5",
+    "training.log_every=5",
+)
+SMALL_SIZES = ("data.train_size=300", "data.validation_size=60", "data.test_size=60")
+
+CLIP_START = math.log(1 / 0.07)  # t, where CLIP starts
+DIM = 256
+SPHERE = ("space.name=sphere", f"space.dim={DIM}")
+
+# without a space, and with CLIP's
+ANY_SPACE = Row(
+    "CLIP",
+    "demo",
+    (*SIZES, *CLEAN, *STEPS, *QUIET, *EXACT, *FAST_T, *RATES[1]),
+    small=(*SMALL_STEPS, *SMALL_SIZES),
+    sweep=RATES,
+)
+
+
+def started_at(t: float) -> str:
+    """The setting of where t starts, written alike by all rows, so that they share their cells."""
+    return f"temperature.init={t:.4f}"
+
+
+SCENES = ANY_SPACE.plus("CLIP", *SPHERE, started_at(CLIP_START))
+
+
+def noisy(share: float) -> str:
+    """The setting by which so many of the training scenes have another's captions."""
+    return f"data.noise.shuffled={share:g}"
+
+
+# A start worth fine-tuning: the same towers on clean scenes, four times as long.
+TUNED_START = Start(
+    "demo",
+    (*SIZES, "data.train_size=40000", *CLEAN, *STEPS, "training.steps=6000", "training.evaluate_every=6000", *QUIET,
+     *EXACT),
+    (*SMALL_STEPS, *SMALL_SIZES),
+)  # fmt: skip
+TUNING = (
+    "data.shift=rotation",
+    "data.train_size=1000",
+    "data.validation_size=1000",
+    "data.test_size=1000",
+    *CLEAN,
+    "training.steps=300",
+    "training.evaluate_every=50",
+    *EXACT,
+    "training.loggers=[]",
+    "finetuning.wise=false",
+)
+TUNED = Row(
+    "FT",
+    "demo",
+    TUNING,
+    small=("training.steps=10", "training.evaluate_every=5", "training.warmup_steps=2", "training.batch_size=32",
+           *SMALL_SIZES),
+    sweep=(("training.learning_rate=1e-4",), ("training.learning_rate=3e-4",), ("training.learning_rate=1e-3",)),
+    kind="finetune",
+    method="ft",
+    start=TUNED_START,
+)  # fmt: skip
+SHOTS = Row(
+    "FT",
+    "few-shot-scenes",
+    ("data.of.train_size=400", "training.steps=200", "training.evaluate_every=50", *EXACT, "training.loggers=[]",
+     "finetuning.wise=false", "objective.name=few_shot_plain", "training.best=acc1"),
+    small=("training.steps=10", "training.evaluate_every=5", "training.warmup_steps=2", "training.batch_size=8",
+           "data.shots=2", "data.of.validation_size=60", "data.of.test_size=60"),
+    sweep=(("training.learning_rate=3e-5",), ("training.learning_rate=1e-4",), ("training.learning_rate=3e-4",)),
+    kind="finetune",
+    method="few-shot",
+    start=TUNED_START,
+    seeded=("seed", "data.seed", "data.of.seed"),
+)  # fmt: skip

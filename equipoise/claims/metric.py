@@ -1,0 +1,56 @@
+"""What claims are measured by: names, the numbers of a cell that they are the mean of, and how they are shown.
+
+`{split}` is `test` where a number is reported and `validation` where a trial of a sweep is chosen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from statistics import mean
+
+VALIDATION, TEST = "validation", "test"
+WAYS = ("image_to_text", "text_to_image")
+
+
+@dataclass(frozen=True)
+class Metric:
+    keys: tuple[str, ...]
+    means: str
+    factor: float = 100.0  # shares are shown in percent
+    digits: int = 1
+
+    def of(self, found: Mapping[str, float], split: str = TEST) -> float | None:
+        """The value as it is shown, or None where the cell has not measured it."""
+        keys = [key.format(split=split) for key in self.keys]
+        return self.factor * mean(found[key] for key in keys) if all(key in found for key in keys) else None
+
+
+def _both(prefix: str, name: str) -> tuple[str, ...]:
+    return tuple(f"{{split}}/{prefix}/{way}_{name}" for way in WAYS)
+
+
+METRICS: dict[str, Metric] = {
+    "R@1": Metric(_both("retrieval", "R@1"), "recall at 1, mean of both directions, %"),
+    "mAP@R": Metric(_both("matching", "mAP@R"), "mAP@R against the many-to-many truth, mean of both directions, %"),
+    "zero-shot": Metric(("{split}/zero_shot/acc1",), "zero-shot accuracy of shapes, %"),
+    "t": Metric(("t",), "final t, the logarithm of the logit scale", 1.0, 2),
+    "unit-free t": Metric(("unit_free_t",), "final t + ln std(similarity of random points)", 1.0, 2),
+    "left out": Metric(("{split}/completeness/object left out",), "sentences with an object left out, told apart, %"),
+    "R@1 by weights": Metric(_both("weights", "R@1"), "recall at 1 with the weights of codes as features, %"),
+    "active codes": Metric(("end/codes/active_image",), "codes with a share in an image", 1.0, 0),
+    "mixed above": Metric(("log/mix/above_image", "log/mix/above_text"), "mixed negatives above the positive, %"),
+    "negatives above": Metric(("log/batch/texts_above", "log/batch/images_above"), "negatives above the positive, %"),
+    "tuned R@1": Metric(_both("tuned", "R@1"), "recall at 1 after fine-tuning, mean of both directions, %"),
+    "start R@1": Metric(_both("start", "R@1"), "recall at 1 of the start model on the new data, %"),
+    "former R@1": Metric(
+        tuple(f"former/tuned/{way}_R@1" for way in WAYS), "recall at 1 on what the start model was trained on, %"
+    ),
+    "start former R@1": Metric(
+        tuple(f"former/start/{way}_R@1" for way in WAYS), "recall at 1 of the start model on its own data, %"
+    ),
+    "uniformity": Metric(("{split}/tuned/uniformity",), "uniformity of all points after fine-tuning", 1.0, 3),
+    "accuracy": Metric(("{split}/tuned/acc1",), "accuracy after fine-tuning, %"),
+    "start accuracy": Metric(("{split}/start/acc1",), "accuracy of the start model, %"),
+    "kept wrong": Metric(("judged/wrong_among_kept",), "kept captions that are wrong, %"),
+}

@@ -1,0 +1,81 @@
+"""The figure of a claim: every seed of every row, and the intervals that its rule looks at."""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections.abc import Mapping, Sequence
+from statistics import fmean
+from typing import TYPE_CHECKING
+
+from equipoise.io.figures import GRID, INK, SERIES, SERIES_STYLES, captioned_figure, panel_title, style
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+Interval = tuple[str, float, float, float, float, bool]  # what, mean, low, high, margin, whether to be level
+Point = tuple[float, float, float, float]  # place, mean, lowest, highest
+LETTERS = 30  # of a label, a line
+
+
+def draw_claim(
+    title: str, caption: str, metric: str, rows: Mapping[str, Sequence[float]], parts: Sequence[Interval]
+) -> Figure:
+    with style():
+        height = 1.7 + 0.34 * max(len(rows), 1.4 * len(parts), 3)
+        figure = captioned_figure(title, caption, width=9.0, height=height)
+        left, right = figure.subplots(1, 2)
+        _rows(left, rows)
+        panel_title(left, metric)
+        _intervals(right, parts)
+        panel_title(right, "differences paired by seed, 95% intervals")
+    return figure
+
+
+def draw_curves(
+    title: str,
+    caption: str,
+    metric: str,
+    across: str,
+    series: Mapping[str, Sequence[Point]],
+    parts: Sequence[Interval],
+) -> Figure:
+    """The same with lines over an axis in place of rows."""
+    with style():
+        figure = captioned_figure(title, caption, width=9.0, height=3.9)
+        left, right = figure.subplots(1, 2)
+        for number, (label, points) in enumerate(series.items()):
+            places, means, lows, highs = zip(*points, strict=True)
+            colour = SERIES[number % len(SERIES)]
+            left.plot(places, means, marker="o", color=colour, label=label, linestyle=SERIES_STYLES[number % 4])
+            left.vlines(places, lows, highs, color=colour, linewidth=1)
+        left.set_xlabel(across)
+        left.legend()
+        panel_title(left, metric)
+        _intervals(right, parts)
+        panel_title(right, "differences paired by seed, 95% intervals")
+    return figure
+
+
+def _rows(axes: Axes, rows: Mapping[str, Sequence[float]]) -> None:
+    for place, values in enumerate(rows.values()):
+        if values:
+            axes.plot(values, [place] * len(values), "o", color=SERIES[0], alpha=0.45, markersize=5)
+            axes.plot([fmean(values)], [place], "|", color=INK, markersize=14, markeredgewidth=1.8)
+    _labels(axes, list(rows))
+
+
+def _intervals(axes: Axes, parts: Sequence[Interval]) -> None:
+    for place, (_, mean, low, high, margin, is_level) in enumerate(parts):
+        axes.plot([-margin if is_level else 0, margin], [place + 0.28] * 2, color=GRID, linewidth=4)
+        if math.isfinite(low):
+            axes.plot([low, high], [place] * 2, color=SERIES[1], linewidth=2)
+        axes.plot([mean], [place], "o", color=SERIES[1], markersize=5)
+    axes.axvline(0, color=INK, linewidth=0.8)
+    _labels(axes, [part[0] for part in parts])
+
+
+def _labels(axes: Axes, names: Sequence[str]) -> None:
+    axes.set_yticks(range(len(names)), ["\n".join(textwrap.wrap(name, LETTERS)) for name in names], fontsize=8)
+    axes.set_ylim(max(len(names), 1) - 0.5, -0.5)

@@ -1,0 +1,123 @@
+"""Making a cell: train or fine-tune by its settings, measure, write down. Runs in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+import warnings
+from contextlib import redirect_stdout
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import torch
+
+from equipoise import __version__
+from equipoise.config import load_run
+from equipoise.data.keep.file import NOTE
+from equipoise.finetuning.comparison import DidNotHelp
+from equipoise.io.atomic import write_text
+from equipoise.io.progress import quiet
+from equipoise.training.batch_loss import NotFinite
+from equipoise.training.device import choosing_device, torch_device
+from equipoise.training.distributed.ranks import Ranks
+from equipoise.training.logging.metrics import METRICS_FILE, read_metrics
+from equipoise.types import UserError
+from equipoise.workflows.claims.cell import START, Cell, as_text
+from equipoise.workflows.claims.measure import measured, of_log
+from equipoise.workflows.claims.right_pairs import with_right_pairs
+from equipoise.workflows.clean.training import FOLDER, with_clean_pairs
+from equipoise.workflows.finetune import finetune
+from equipoise.workflows.finetune_measure import FORMER
+from equipoise.workflows.train import run_recipe
+from equipoise.workflows.train_model import train_run
+
+SPLITS = {"validation": "validation", "test": "test", FORMER: "former"}
+
+
+class Stopped(UserError):
+    """Raised for a run that a signal ended: half a run is no cell."""
+
+
+def make_cell(cell: Cell, folder: Path, device: str, commit: str, features: Path | None = None) -> str:
+    """Make the cell and write its file; returns what went wrong, in a sentence, or nothing.
+
+    A run that diverged is a finding, and written down as one; any other mistake is not.
+    """
+    torch.set_num_threads(1)
+    began = time.perf_counter()
+    about = {"recipe": cell.recipe, "settings": cell.settings, "kind": cell.kind, "seed": cell.seed,
+             "method": cell.method, "start": cell.start.name if cell.start else ""}  # fmt: skip
+    with choosing_device(device), quiet(), warnings.catch_warnings(), open(os.devnull, "w") as nowhere:
+        warnings.simplefilter("ignore")
+        with redirect_stdout(nowhere):
+            try:
+                outcome: dict[str, Any] = {"found": _found(with_features(cell, features), folder)}
+            except UserError as error:
+                if not isinstance(error.__cause__, NotFinite):
+                    return str(error)
+                outcome = {"found": {}, "failed": str(error)}
+            except Exception as error:  # want of memory, say: told, while the other cells go on
+                return f"{type(error).__name__}: {str(error)[:300]}"
+        about |= {"device": _device_name(torch_device("auto")), "version": __version__, "commit": commit}
+    about |= {"date": datetime.now(UTC).date().isoformat(), "seconds": round(time.perf_counter() - began, 1)}
+    write_text(cell.file(folder), as_text({**about, **outcome}))
+    return ""
+
+
+def with_features(cell: Cell, folder: Path | None) -> Cell:
+    """The cell with its data where it lies: a cell is named without it, so that it may lie elsewhere the next time."""
+    return replace(cell, settings=tuple(text.replace("{features}", str(folder)) for text in cell.settings))
+
+
+def _found(cell: Cell, folder: Path) -> dict[str, float]:
+    if cell.kind == START:
+        return _start(cell, folder)
+    with TemporaryDirectory() as place:
+        return _tuned(cell, folder, Path(place)) if cell.kind == "finetune" else _trained(cell, Path(place))
+
+
+def _trained(cell: Cell, place: Path) -> dict[str, float]:
+    loaded = load_run(cell.recipe, cell.settings)
+    given = with_right_pairs(loaded) if cell.kind == "right_pairs" else with_clean_pairs(loaded, place, Ranks())
+    model, outcome = train_run(given, place)
+    if outcome.signal:
+        raise Stopped("it was stopped by a signal")
+    note = place / FOLDER / NOTE
+    truth = json.loads(note.read_text(encoding="utf-8")).get("truth", {}) if note.exists() else {}
+    return measured(model, loaded.run, outcome) | {f"judged/{key}": value for key, value in truth.items()}
+
+
+def _start(cell: Cell, folder: Path) -> dict[str, float]:
+    place = cell.model_folder(folder)
+    if run_recipe(cell.recipe, cell.settings, place, "", resume=True):
+        raise Stopped("it was stopped by a signal")
+    told = json.loads((place / "metrics.json").read_text(encoding="utf-8"))
+    return {key: value for key, value in told.items() if isinstance(value, float)}
+
+
+def _tuned(cell: Cell, folder: Path, place: Path) -> dict[str, float]:
+    """`SPLIT/start/...` and `SPLIT/tuned/...` of validation, test and former data."""
+    assert cell.start, "fine-tuning needs a start"
+    out = place / "run"
+    try:
+        status = finetune(cell.start.model_folder(folder), cell.recipe, cell.method, list(cell.settings), out)
+    except DidNotHelp:  # that is a finding too
+        status = 0
+    if status:
+        raise Stopped("it was stopped by a signal")
+    told = json.loads((out / "tuning.json").read_text(encoding="utf-8"))["numbers"]
+    found = {
+        f"{split}/{stage}/{key}": value
+        for data, split in SPLITS.items()
+        for stage, values in told.get(data, {}).items()
+        for key, value in values.items()
+    }
+    return found | of_log(list(read_metrics(out / METRICS_FILE)))
+
+
+def _device_name(device: torch.device) -> str:
+    return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type

@@ -1,0 +1,37 @@
+"""The bound of every method that drops pairs: a run on the captions that are truly right, where the data knows them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from equipoise.config import Loaded, Run
+from equipoise.data.caption_exchange import caption_counts
+from equipoise.data.caption_shuffle import Shuffle
+from equipoise.data.keep.source import KeptSource
+from equipoise.data.source import Source
+
+
+@dataclass(frozen=True)
+class RightPairs:
+    """The data of a run of which the wrong captions are known, without them."""
+
+    run: Run
+
+    def build(self, split: str) -> Source:
+        if split != "train":
+            return self.run.data.build(split)
+        source = self.run.shuffle.applied_to(self.run.data.build(split))
+        counts = caption_counts(source)
+        truths = [source.pair(index).truth for index in range(len(source))]
+        right = [
+            truth.get("captions_true") or [truth.get("is_clean", True)] * count
+            for truth, count in zip(truths, counts.tolist(), strict=True)
+        ]
+        return KeptSource(source, counts, np.concatenate(right).astype(bool))
+
+
+def with_right_pairs(loaded: Loaded) -> Loaded:
+    data = RightPairs(loaded.run)
+    return Loaded(replace(loaded.run, data=data, shuffle=Shuffle()), loaded.table)  # type: ignore[arg-type]

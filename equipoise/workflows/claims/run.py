@@ -1,0 +1,167 @@
+"""`equipoise claims run`: the cells that are missing, side by side; a table, a figure and a verdict for each claim."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+import equipoise
+from equipoise.claims import CLAIMS, find_claim
+from equipoise.claims.claim import GPU, SMALL, Claim
+from equipoise.claims.result import NEVER, RESULTS, Result, verdict_of
+from equipoise.io.atomic import replacing
+from equipoise.io.figures import png
+from equipoise.io.folder_lock import only_writer
+from equipoise.io.numbers import hand_over
+from equipoise.io.progress import Progress
+from equipoise.types import UserError
+from equipoise.workflows.claims import plan
+from equipoise.workflows.claims.cell import CELLS, Cell
+from equipoise.workflows.claims.make import make_cell
+from equipoise.workflows.claims.pool import side_by_side
+from equipoise.workflows.claims.show import drawn, print_claim, verdict_numbers
+
+ALL = "all"
+REPOSITORY = Path(equipoise.__file__).parents[1]
+SEEDS = {SMALL: 2, GPU: 5}
+
+
+def run_claims(
+    names: Sequence[str],
+    scale: str = SMALL,
+    seeds: int | None = None,
+    jobs: int = 1,
+    out: Path = Path("claims"),
+    command: str = "",
+    minutes: float | None = None,
+    commit: str = "",
+    device: str = "auto",
+    features: Path | None = None,
+) -> int:
+    """Run claims by their names, or all of them; returns 0, or 1 where cells are missing at the end."""
+    claims = {name: find_claim(name) for name in dict.fromkeys(CLAIMS if ALL in names else names)}
+    claims = _with_features(claims, features, skip=ALL in names)
+    tested = {name: claim for name, claim in claims.items() if not claim.not_testable}
+    seeds = SEEDS[scale] if seeds is None else seeds
+    if seeds < 1 or jobs < 1:
+        raise UserError(f"--seeds is {seeds} and --jobs is {jobs}; both must be at least 1")
+    until = None if minutes is None else time.monotonic() + 60 * minutes
+    with only_writer(out / CELLS), _told_if_stopped():
+        make = partial(make_cell, folder=out, device=device, commit=commit or known_commit(), features=features)
+        problems = _make_missing(make, list(tested.values()), scale, seeds, jobs, out, until)
+    unfinished = []
+    for name, claim in claims.items():
+        result = plan.gathered(name, claim, scale, seeds, out, command) if name in tested else None
+        _tell(name, claim, result, out)
+        unfinished += [name] if result and not _is_whole(result, seeds) else []
+    for problem in problems:
+        print(f"failed: {problem}")
+    if scale == SMALL:
+        print(f"\nNO VERDICT: {NEVER}")
+    if unfinished:
+        print(f"\nCells are missing ({', '.join(unfinished)}); the same command goes on with them")
+    hand_over({"unfinished": unfinished, "folder": str(out)})
+    return 1 if unfinished else 0
+
+
+def _with_features(claims: dict[str, Claim], folder: Path | None, skip: bool) -> dict[str, Claim]:
+    """Those whose data is there; raises UserError for one that was named and whose data is not."""
+    found = {}
+    for name, claim in claims.items():
+        lacking = [file for file in claim.features if folder is None or not (folder / file).is_file()]
+        if not lacking:
+            found[name] = claim
+        elif folder or not skip:
+            where = f"{folder} has no {lacking[0]}" if folder else "--features is not given"
+            raise UserError(f"{name} needs a folder with {', '.join(claim.features)}, and {where}; see docs/claims.md")
+        else:
+            print(f"{name} is left out: it needs --features")
+    return found
+
+
+@contextmanager
+def _told_if_stopped() -> Iterator[None]:
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt("stopped; what is done is kept, and the same command goes on") from None
+
+
+def _make_missing(
+    make: Callable[[Cell], str],
+    claims: Sequence[Claim],
+    scale: str,
+    seeds: int,
+    jobs: int,
+    out: Path,
+    until: float | None,
+) -> list[str]:
+    """Starts, then trials, then all seeds of the chosen trials; what went wrong, in sentences."""
+    most = plan.count(claims, scale, seeds)
+    problems: list[str] = []
+    with Progress(most, "cells") as progress:
+        done = 0
+        for stage in (
+            lambda: plan.starts(claims, scale, seeds),
+            lambda: plan.tuning(claims, scale, seeds),
+            lambda: plan.reported(claims, scale, seeds, out),
+        ):
+            missing = [cell for cell in stage() if not cell.is_done(out) and _can_begin(cell, out)]
+            calls = [partial(make, cell) for cell in missing]
+            for number, problem in side_by_side(calls, jobs, until):
+                done += 1
+                cell = missing[number]
+                problems += [f"{cell.name}, seed {cell.seed}: {problem}"] if problem else []
+                progress.update(min(done, most), last=cell.name, seed=str(cell.seed))
+    return problems
+
+
+def _can_begin(cell: Cell, out: Path) -> bool:
+    return cell.start is None or cell.start.is_done(out)
+
+
+def _is_whole(result: Result, seeds: int) -> bool:
+    """Whether every row has every seed, or says why not."""
+    return (
+        all(
+            row.failed or (row.values and all(None not in column for column in _primary(row.values)))
+            for row in result.rows.values()
+        )
+        and seeds > 0
+    )
+
+
+def _primary(values: Mapping[str, Sequence[float | None]]) -> list[Sequence[float | None]]:
+    return list(values.values())[:1]
+
+
+def _tell(name: str, claim: Claim, result: Result | None, out: Path) -> None:
+    verdict = verdict_of(claim, result)
+    print_claim(name, claim, result, verdict)
+    hand_over({name: verdict_numbers(claim, result, verdict)})
+    if result:
+        result.write(out / RESULTS / f"{name}.json")
+        figure = drawn(name, claim, result, verdict)
+        if figure:
+            with replacing(out / RESULTS / f"{name}.png") as temporary:
+                temporary.write_bytes(png(figure))
+
+
+def known_commit() -> str:
+    """The commit of the package's own repository, with a + where files were changed since; "" where there is none."""
+    if not (REPOSITORY / ".git").exists():
+        return ""
+    try:
+        commit = _git("rev-parse", "--short=10", "HEAD")
+        return commit + "+" * bool(_git("status", "--porcelain", "--untracked-files=no"))
+    except (OSError, subprocess.SubprocessError):
+        return ""
+
+
+def _git(*words: str) -> str:
+    asked = ["git", "-C", str(REPOSITORY), *words]
+    return subprocess.run(asked, capture_output=True, text=True, check=True, timeout=20).stdout.strip()
