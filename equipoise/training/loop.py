@@ -61,6 +61,8 @@ def train(
     Several `ranks` call this together, each with its share of the batches; the first one writes.
     A run that is to be looked at on its way stops and saves after step `until`; it goes on by `resume`.
     """
+    if settings.epochs:
+        raise UserError("training.epochs is made into training.steps before a run begins; give steps here")
     ranks = ranks or Ranks()
     device = device_of_rank(settings.torch_device(), ranks)
     step = Step(model.to(device).train(), objective, settings, device, ranks)

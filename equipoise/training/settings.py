@@ -32,6 +32,7 @@ LEAST = {
 @dataclass(frozen=True)
 class Training:
     steps: int = 1000
+    epochs: float = bounded(0.0, 0, 1e6)  # above 0: so many times through the data, and steps follow (`length.py`)
     batch_size: int = 256  # of the whole run, whatever the number of processes
     micro_batch: int = 0  # samples encoded at once on each process; 0 takes the whole batch
     parallel: str = "ddp"  # several processes: ddp keeps a whole model on each, fsdp a slice of it
