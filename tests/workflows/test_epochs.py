@@ -8,8 +8,10 @@ import pytest
 
 from equipoise.cli import main
 from equipoise.config import load_run, load_stored
+from equipoise.finetuning.layers import finetuning_layers
 from equipoise.types import Notice, UserError
 from equipoise.workflows import train_run
+from equipoise.workflows.finetune import _loaded
 
 NANO = (
     "data.train_size=40", "data.validation_size=8", "data.test_size=8", "preprocess.size=16", "tokens.vocabulary=600",
@@ -63,10 +65,7 @@ def test_a_script_that_trains_goes_by_epochs_too(tmp_path: Path) -> None:
     assert outcome.step == 3
 
 
-def test_fine_tuning_on_a_recipe_goes_by_epochs(tmp_path: Path) -> None:
-    from equipoise.workflows.finetune import _loaded
-    from equipoise.finetuning.layers import finetuning_layers
-
+def test_fine_tuning_on_a_recipe_goes_by_epochs() -> None:
     table = load_run("demo", NANO).table
     layers = finetuning_layers("start", table, "demo", "ft", [*NANO, "training.epochs=2"])
     with pytest.warns(Notice, match="10 steps"):
