@@ -32,3 +32,8 @@ def layers_by_epochs(layers: tuple[Layer, ...]) -> tuple[Layer, ...]:
         if "steps" in named or "epochs" in named:
             return ()
     return ()
+
+
+def is_due(step: int, every: int, steps: int) -> bool:
+    """Whether something that happens `every` so many steps, and at the last, happens after `step`."""
+    return step > 0 and (step == steps or (every > 0 and step % every == 0))

@@ -15,12 +15,13 @@ from equipoise.io.progress import Progress
 from equipoise.models.model import Model
 from equipoise.objectives import Objective
 from equipoise.training.batch_loss import NotFinite
-from equipoise.training.checkpoint.checkpoints import LOWER, Checkpoints, is_due
+from equipoise.training.checkpoint.checkpoints import LOWER, Checkpoints
 from equipoise.training.checkpoint.state import RunProgress, TrainingState
 from equipoise.training.distributed.ranks import Ranks
 from equipoise.training.distributed.sharded_encoding import sharded_encoding
 from equipoise.training.distributed.wrap import device_of_rank
 from equipoise.training.ema import EMA
+from equipoise.training.length import is_due
 from equipoise.training.logging.metrics import MetricsLog, NullLogger
 from equipoise.training.logging.running_mean import RunningMean
 from equipoise.training.logging.throughput import Throughput
