@@ -67,6 +67,7 @@ class SweepRequest:
 
 def sweep(request: SweepRequest, command: str = "") -> Results:
     """Train what is missing and choose; raises UserError for settings that no trial can have, and where all failed."""
+    names_files(request.data)  # a name with two meanings raises UserError before all else
     over = parse_over(request.over)
     first = _loaded(request, trials_of(over, [0])).run
     trials = trials_of(over, range(first.seed, first.seed + request.seeds))
