@@ -116,7 +116,9 @@ class Run:
 
     def caption_tokens(self) -> CaptionTokenizer.Config:
         """The tokenizer's settings, with the room that class tokens and prompts leave, and what the objective needs."""
-        tokens = self.tokens.beside(self.readout.class_tokens(self.space), self.prompts.length)
+        beside = getattr(self.readout, "beside_context", False)
+        classes = 1 if beside else self.readout.class_tokens(self.space)
+        tokens = self.tokens.beside(classes, self.prompts.length)
         return replace(tokens, mask=tokens.mask or MASKED_WORDS in self.objective.views)
 
 
