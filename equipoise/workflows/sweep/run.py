@@ -110,6 +110,7 @@ def _train(request: SweepRequest, results: Results, missing: Sequence[Trial], co
             write_results(request.out, results, command)
             print(f"{number} of {len(missing)}: {_told(results, ended)}", flush=True)
     except KeyboardInterrupt:
+        running.close()  # type: ignore[attr-defined]
         print("The trials that ran have saved themselves; the same command goes on", flush=True)
         raise
     finally:
