@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from captioned_pictures import write_captioned
 
 from equipoise.cli import main
 from equipoise.config import load_run, load_stored
@@ -71,3 +72,13 @@ def test_fine_tuning_on_a_recipe_goes_by_epochs() -> None:
     with pytest.warns(Notice, match="10 steps"):
         loaded = _loaded(layers, "ft", is_files=False)
     assert (loaded.run.training.steps, loaded.run.training.epochs) == (10, 0)
+
+
+def test_a_recipe_that_is_written_has_steps_alone(tmp_path: Path) -> None:
+    write_captioned(tmp_path)
+    out = tmp_path / "mine.toml"
+    assert main(["init", str(tmp_path / "pairs.csv"), "--set", "training.epochs=3", "--out", str(out)]) == 0
+    text = out.read_text()
+    assert "epochs" not in text.split("extends", 1)[1]
+    training = load_run(out).run.training
+    assert training.steps == 3 * (37 // training.batch_size)

@@ -148,6 +148,12 @@ def test_mistakes_are_told_before_anything_is_trained(words: list[str], fault: s
     assert not (tmp_path / "out").exists()
 
 
+def test_several_ranks_are_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    assert main(["sweep", "demo", "--over", "space.dim=8", "--out", str(tmp_path / "out")]) == 2
+    assert "torchrun" in capsys.readouterr().err
+
+
 @pytest.fixture(scope="module")
 def swept(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A sweep that was killed as hard as can be while it ran, and given again."""

@@ -10,6 +10,7 @@ FOLDER/sweep.json         what all trials share, so that no other sweep lands in
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -67,6 +68,8 @@ class SweepRequest:
 
 def sweep(request: SweepRequest, command: str = "") -> Results:
     """Train what is missing and choose; raises UserError for settings that no trial can have, and where all failed."""
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        raise UserError("a sweep starts its trials itself, some at once with --jobs N; start it without torchrun")
     names_files(request.data)  # a name with two meanings raises UserError before all else
     over = parse_over(request.over)
     first = _loaded(request, trials_of(over, [0])).run
@@ -79,7 +82,7 @@ def sweep(request: SweepRequest, command: str = "") -> Results:
             print(f"{len(trials) - len(missing)} of {len(trials)} trials are done already")
         _train(request, results, missing, command)
         write_results(request.out, results, command)
-        chosen = _tell(request, results)
+        chosen = _tell(request, results, tested=getattr(first.data, "test", True) != "")
     hand_over({**chosen, "folder": str(request.out)})
     return results
 
@@ -132,8 +135,9 @@ def _told(results: Results, ended: Ended) -> str:
     return f"{about}: {results.metric} {known_metric(results.metric).show(result.validation)}, {ended.seconds:.0f} s"
 
 
-def _tell(request: SweepRequest, results: Results) -> dict[str, object]:
-    """Print the table and the best; raises UserError where nothing can be chosen."""
+def _tell(request: SweepRequest, results: Results, *, tested: bool) -> dict[str, object]:
+    """Print the table and the best; `tested`, with what the test split says of it. Raises UserError where nothing can
+    be chosen."""
     print_tables(make_table(results.header(), results.rows(), text_columns=len(results.trials[0].values), bold=(0,)))
     ranked = results.ranked()
     if not ranked:
@@ -145,7 +149,10 @@ def _tell(request: SweepRequest, results: Results) -> dict[str, object]:
     if failed := len(results.failed()):
         print(f"{failed} of {len(results.trials)} trials failed (why: trials.json); the same command tries them again")
     print(f"\n{caption} Chosen by {results.metric} on the validation split.")
-    _tell_test(request, results, best)
+    if tested:
+        _tell_test(request, results, best)
+    else:
+        print("There is no test split of its own (data.test), so nothing unseen says how good it is")
     again = shlex.join(["equipoise", *request.train(settings, Path("runs") / "best")])
     print(f"To train so: {again}\nAll trials are in {request.out}: {RUNS}/, trials.json, table.md, {FIGURE}")
     found = results.found(best)
