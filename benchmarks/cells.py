@@ -12,7 +12,7 @@ import json
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from multiprocessing import get_context
@@ -81,13 +81,22 @@ def run(
         missing = [(*cell, file) for cell, file in zip(cells, files, strict=True) if not file.exists()]
         with ProcessPoolExecutor(options.jobs, mp_context=get_context("spawn")) as pool:
             waiting = [pool.submit(work, row, seed, options.set, file) for row, seed, file in missing]
-            for number, cell in enumerate(waiting, start=1):
-                print(f"{number} of {len(missing)}: {cell.result()}", flush=True)
+            for number, (cell, (row, seed, _)) in enumerate(zip(waiting, missing, strict=True), start=1):
+                print(f"{number} of {len(missing)}: {_outcome(cell, row, seed)}", flush=True)
     found: dict[str, list[dict[str, float]]] = {row.name: [] for row in rows}
     for (row, _), file in zip(cells, files, strict=True):
         if file.exists():
             found[row.name].append(json.loads(file.read_text())["found"])
     return found
+
+
+def _outcome(cell: Future[str], row: Row, seed: int) -> str:
+    """What a cell did. One that failed (want of memory, say) is told, and the others go on; the same command tries it
+    again."""
+    try:
+        return cell.result()
+    except Exception as error:
+        return f"{row.name}, seed {seed}, FAILED: {type(error).__name__}: {str(error)[:300]}"
 
 
 def _chosen(rows: Sequence[Row], names: Sequence[str] | None) -> Sequence[Row]:

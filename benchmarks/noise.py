@@ -86,10 +86,10 @@ FURTHER = {
             "objective.name=softclip", "objective.guide.name=vectors", "data.guides=true",
         ),
     },
-    "scenes": {},
 }  # fmt: skip
 OURS = {
     "kept": ("clean.enabled=true",),
+    "kept, two rounds": ("clean.enabled=true", "clean.rounds=2"),
     "kept, 4 folds of 4 judges": ("clean.enabled=true", "clean.folds=4", "clean.judges=4"),
     "weighted": ("clean.enabled=true", "clean.rule=weights"),
     "weighted, two rounds": ("clean.enabled=true", "clean.rule=weights", "clean.rounds=2"),
@@ -131,7 +131,7 @@ def rows(kind: str, shares: Sequence[float], level: str, judge: Path | None = No
     for share in shares:
         noise = (*base, f"shuffle.share={share}", f"shuffle.level={level}")
         found += [Row(f"{share:.0%}: {NOISY}", recipe, noise), Row(f"{share:.0%}: {BOUND}", recipe, noise)]
-        for name, settings in {**FIELD, **FURTHER[kind], **given, **OURS}.items():
+        for name, settings in {**FIELD, **FURTHER.get(kind, {}), **given, **OURS}.items():
             meant = (text.replace("RATE/3", f"{rate / 3:.3g}").replace("SHARE", f"{share:g}") for text in settings)
             found.append(Row(f"{share:.0%}: {name}", recipe, (*noise, *meant)))
     return found

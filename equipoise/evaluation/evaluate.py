@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import torch
 
@@ -18,6 +20,7 @@ from equipoise.models.model import Model
 
 QUICK = ("retrieval", "geometry")  # measured while a run trains
 QUICK_OF_CLASSES = ("zero_shot",)  # the same, of images that have classes and no captions of their own
+CHOOSING = ("retrieval", "zero_shot")  # of these, where metrics lie that choose the best step
 
 
 def evaluate(model: Model, source: Source, settings: Evaluation) -> dict[str, EvalResult]:
@@ -36,10 +39,13 @@ def evaluate_encoded(encoded: Encoded) -> dict[str, EvalResult]:
     return _run(tuple(EVALUATIONS), encoded)
 
 
-def validate(model: Model, source: Source, settings: Evaluation) -> dict[str, float]:
-    """Metrics of the quick evaluations, together: how far training has come."""
+def validate(
+    model: Model, source: Source, settings: Evaluation, names: Sequence[str] = (*QUICK, *QUICK_OF_CLASSES)
+) -> dict[str, float]:
+    """Metrics of the quick evaluations, or of some of them, together: how far training has come."""
     encoded = Encoded(model, readable(source, model.tokens), settings)
-    results = _run(QUICK if has_captions(source) else QUICK_OF_CLASSES, encoded)
+    quick = QUICK if has_captions(source) else QUICK_OF_CLASSES
+    results = _run(tuple(name for name in quick if name in names), encoded)
     return {name: value for result in results.values() for name, value in result.metrics.items()}
 
 

@@ -25,7 +25,8 @@ from equipoise.targets.softened import SoftenedBy
 from equipoise.targets.weighted import WeightedPairs
 
 # Whether a GPU has run and timed them; `auto` leaves alone what has run in Triton's interpreter only.
-MEASURED = {"infonce": True, "euclidean": True, "geodesic": True, "sigmoid": True, "softclip": True, "weighted": False}
+MEASURED = {"infonce": True, "euclidean": True, "geodesic": True, "sigmoid": True, "softclip": True}
+MEASURED_WEIGHTED = {**MEASURED, "softclip": False}  # the same of pairs that have weights
 
 
 class Kernel(NamedTuple):
@@ -35,7 +36,7 @@ class Kernel(NamedTuple):
 
     @property
     def measured(self) -> bool:
-        return MEASURED[self.name] and (not self.weighted or MEASURED["weighted"])
+        return (MEASURED_WEIGHTED if self.weighted else MEASURED)[self.name]
 
 
 def select_kernel(

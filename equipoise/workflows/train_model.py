@@ -14,7 +14,7 @@ from equipoise.data.keep.readable import readable
 from equipoise.data.keep.record import record_captions
 from equipoise.data.source import Source, has_features
 from equipoise.data.tokenizer import CaptionTokenizer
-from equipoise.evaluation.evaluate import validate, validation_metrics
+from equipoise.evaluation.evaluate import QUICK, QUICK_OF_CLASSES, validate, validation_metrics
 from equipoise.io.atomic import write_text
 from equipoise.io.digests import renew_digest
 from equipoise.models.compatibility import require_compatible
@@ -41,9 +41,10 @@ def train_run(
     ranks: Ranks | None = None,
     start: Start | None = None,
     until: int | None = None,
+    measured: Sequence[str] = (*QUICK, *QUICK_OF_CLASSES),
 ) -> tuple[Model, TrainResult]:
     """Train the model of a recipe, from scratch, from `start` or from the newest checkpoint in `folder`, which receives
-    metrics and checkpoints; as far as step `until` where it is given."""
+    metrics and checkpoints; as far as step `until` where it is given. `measured` names the evaluations on the way."""
     loaded = with_steps(loaded)
     run, ranks = loaded.run, ranks or Ranks()
     device = device_of_rank(run.training.torch_device(), ranks)
@@ -96,7 +97,7 @@ def train_run(
         run.training,
         folder=folder,
         config=dump(loaded.table),
-        evaluate=lambda model: validate(model, validation, run.evaluation),
+        evaluate=lambda model: validate(model, validation, run.evaluation, measured),
         resume=bool(checkpoints),
         ranks=ranks,
         until=until,

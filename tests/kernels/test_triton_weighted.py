@@ -161,7 +161,7 @@ def test_auto_takes_kernels_of_weights_where_a_gpu_has_timed_them(device, monkey
     points, form = F.normalize(torch.randn(5, 16, device=device), dim=1), CrossEntropy()
     weighted = WeightedPairs(OneHot(), torch.ones(5, device=device)).sized(5, 5)
     for timed in (True, False):
-        monkeypatch.setitem(select_kernel.__globals__["MEASURED"], "weighted", timed)
+        monkeypatch.setitem(select_kernel.__globals__["MEASURED_WEIGHTED"], "infonce", timed)
         plain, found = (select_kernel(points, Sphere(16), target, form) for target in (OneHot(), weighted))
         assert isinstance(plain, Kernel)
         assert isinstance(found, Kernel)

@@ -15,6 +15,7 @@ from small_run import write_recipe
 
 from equipoise.config import Loaded, load_run, load_settings
 from equipoise.data.digest import source_digest, spread
+from equipoise.io.digests import renew_digest
 from equipoise.models.model import Model
 from equipoise.training.distributed.agreement import (
     Facts,
@@ -166,6 +167,7 @@ def test_ranks_with_other_models_do_not_evaluate(finished_run, tmp_path):
         shutil.copytree(finished_run, tmp_path / rank / "model")
     weights = tmp_path / "1" / "model" / "model.safetensors"
     save_file({name: tensor * 1.01 for name, tensor in load_file(weights).items()}, weights)
+    renew_digest(weights.parent, weights.name)
     assert "the digest of the weights of model 1 is" in only_sentence(two("eval model", tmp_path, folder="$1/$RANK"))
     alike = two('eval "$1"', finished_run)
     assert alike.returncode == 0, alike.stderr[-3000:]

@@ -6,14 +6,16 @@ import numpy as np
 import pytest
 import torch
 
+from equipoise.config import load_run
 from equipoise.data.bad_records import BadRecord
 from equipoise.data.copies.watch import WatchedSource
 from equipoise.data.features import FeatureFiles
 from equipoise.data.source import Pair
+from equipoise.models.folder import BEST
 from equipoise.training.settings import Training
 from equipoise.types import UserError
 from equipoise.workflows.audit.copies import copied_records, held_together, joined
-from equipoise.workflows.audit.folds import LOOKS, _look_every, folds, folds_of, require_same_fold
+from equipoise.workflows.audit.folds import LOOKS, _look_every, folds, folds_of, judges, require_same_fold
 
 
 class Album:
@@ -100,3 +102,28 @@ def test_a_judge_of_another_fold_is_refused(tmp_path):
     require_same_fold(tmp_path, (0, 2))
     with pytest.raises(UserError, match="another fold"):
         require_same_fold(tmp_path, (0, 3))
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="judges go to a GPU where there is one")
+def test_judges_judge_where_they_were_trained(tmp_path):
+    small = ["data.train_size=24", "training.steps=2", "training.batch_size=8", "training.evaluate_every=1"]
+    loaded = load_run("demo", small)
+    panel = judges(loaded, folds(24, 2, seed=0), tmp_path, seed=0)
+    assert {next(one.parameters()).device.type for members in panel for one in members} == {"cuda"}
+
+
+def test_a_trained_judge_keeps_its_best_step_alone(tmp_path):
+    small = ["data.train_size=24", "training.steps=2", "training.batch_size=8", "data.validation_size=8"]
+    loaded, parts = load_run("demo", [*small, "training.evaluate_every=1"]), folds(24, 2, seed=0)
+
+    def weights() -> list[torch.Tensor]:
+        return [next(one.parameters()) for members in judges(loaded, parts, tmp_path, seed=0) for one in members]
+
+    trained = weights()
+    assert [sorted(path.name for path in place.glob("checkpoints/*")) for place in tmp_path.glob("fold-*")] == [
+        [BEST]
+    ] * 2
+    before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*") if path.is_file()}
+    assert all(torch.equal(one, other) for one, other in zip(trained, weights(), strict=True))
+    assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*") if path.is_file()} == before

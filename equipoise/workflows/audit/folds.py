@@ -10,6 +10,7 @@ import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -20,9 +21,10 @@ from equipoise.data.keep.settings import Keep
 from equipoise.data.remap import subset
 from equipoise.data.rng import generator
 from equipoise.data.source import Source
-from equipoise.io.atomic import write_text
+from equipoise.evaluation.evaluate import CHOOSING
+from equipoise.io.atomic import remove_folder, write_text
 from equipoise.io.json_files import read_json_table
-from equipoise.models.folder import BEST, CHECKPOINTS, step_folders, step_number
+from equipoise.models.folder import BEST, CHECKPOINTS, step_folders
 from equipoise.models.model import Model
 from equipoise.training.settings import Training
 from equipoise.types import UserError
@@ -50,7 +52,9 @@ class HeldOutData:
     def build(self, split: str) -> Source:
         whole = training_pairs(self.run)
         if split != "train":
-            return subset(whole, self.fold[:QUICK] if split == "validation" else self.fold)
+            held_out = subset(whole, self.fold[:QUICK] if split == "validation" else self.fold)
+            held_out.relevance = None  # judges are chosen by the labels they judge, where the truth is known too
+            return held_out
         if self.run.clean.seen:
             return whole
         left_out = set(self.fold)
@@ -109,13 +113,15 @@ def _trained(loaded: Loaded, data: HeldOutData, part: tuple[int, ...], place: Pa
     every = _look_every(loaded.run.training)
     training = replace(loaded.run.training, evaluate_every=every)
     run = replace(loaded.run, data=data, shuffle=Shuffle(), keep=Keep(), training=training, seed=seed)  # type: ignore[arg-type]
-    if not _is_trained(place, run.training.steps):
+    if not _is_trained(place):
         print(f"Training a judge: {place.name.replace('-', ' ')}", flush=True)
         table = {**loaded.table, "training": {**loaded.table["training"], "evaluate_every": every}, "seed": seed}
-        _, outcome = train_run(Loaded(run, table), place)
+        _, outcome = train_run(Loaded(run, table), place, measured=CHOOSING)
         if outcome.signal:
             raise KeyboardInterrupt
-    return load(place / CHECKPOINTS / BEST)
+        _note_trained(place)
+    _forget_states(place)
+    return load(place / CHECKPOINTS / BEST, run.training.torch_device())
 
 
 def _look_every(training: Training) -> int:
@@ -130,13 +136,26 @@ def require_same_fold(folder: Path, part: tuple[int, ...]) -> None:
     note = folder / FOLD
     if not note.is_file() and not step_folders(folder):
         write_text(note, json.dumps({"records": len(part), "digest": digest}) + "\n")
-    elif not note.is_file() or read_json_table(note, "choose another --out").get("digest") != digest:
+    elif not note.is_file() or _note(folder).get("digest") != digest:
         raise UserError(
             f"the judge in {folder} was trained for another fold of the data, or before folds were noted; choose "
             "another --out"
         )
 
 
-def _is_trained(folder: Path, steps: int) -> bool:
-    checkpoints = step_folders(folder)
-    return bool(checkpoints) and step_number(checkpoints[-1]) >= steps
+def _is_trained(folder: Path) -> bool:
+    return bool(_note(folder).get("trained"))
+
+
+def _note_trained(folder: Path) -> None:
+    write_text(folder / FOLD, json.dumps({**_note(folder), "trained": True}) + "\n")
+
+
+def _note(folder: Path) -> dict[str, Any]:
+    return read_json_table(folder / FOLD, "choose another --out")
+
+
+def _forget_states(folder: Path) -> None:
+    """A judge that is trained judges at its best step; the states to go on from are three times as large."""
+    for outdated in step_folders(folder):
+        remove_folder(outdated)

@@ -54,7 +54,7 @@ def run_audit(
     """Audit DATA, with judges of `recipe` where it is files, or with the model at a path; returns the exit status."""
     loaded = find_run(data, recipe, overrides)
     try:
-        audit_data(loaded, settings, folder, load(model) if model else None)
+        audit_data(loaded, settings, folder, load(model, loaded.run.training.torch_device()) if model else None)
     except KeyboardInterrupt:
         print("Stopped; the same command goes on where it was")
         return 128 + signal.SIGINT

@@ -147,7 +147,7 @@ class JudgedPairs:
             _, outcome = train_run(Loaded(run, self.judging.table), place, until=until)
             if outcome.signal:
                 raise KeyboardInterrupt
-        model = load(step_folders(place)[-1])
+        model = load(step_folders(place)[-1], run.training.torch_device())
         return judge(points_of(model, subset(self.source, part)), model, seed, SHUFFLED)
 
 

@@ -81,7 +81,8 @@ def run_clean(
     if shards:
         require_shards(loaded.run, shards)
     try:
-        cleaned = clean_data(loaded, folder, load(model) if model else None, show)
+        judge = load(model, loaded.run.training.torch_device()) if model else None
+        cleaned = clean_data(loaded, folder, judge, show)
         written = write_kept_pairs(loaded.run, folder, shards) if shards else ""
     except KeyboardInterrupt:
         print("Stopped; the same command goes on where it was")
@@ -109,7 +110,8 @@ def clean_data(loaded: Loaded, folder: Path, model: Model | None = None, show: i
     if loaded.run.clean.online:
         raise UserError("clean.online judges pairs while a model is trained: it belongs to `equipoise train --clean`")
     settings, judging = loaded.run.clean, judging_run(loaded)
-    model = model or (load(Path(settings.model)) if settings.model else None)
+    if model is None and settings.model:
+        model = load(Path(settings.model), loaded.run.training.torch_device())
     _require_cosines(settings, (model or loaded.run).space)
     audit = Audit(
         folds=settings.folds,
