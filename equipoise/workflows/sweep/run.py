@@ -10,7 +10,6 @@ FOLDER/sweep.json         what all trials share, so that no other sweep lands in
 
 from __future__ import annotations
 
-import os
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,6 +23,7 @@ from equipoise.io.folder_lock import only_writer
 from equipoise.io.numbers import hand_over
 from equipoise.io.resumable import claim
 from equipoise.io.tables import make_table, print_tables
+from equipoise.training.distributed.process_group import launched_processes
 from equipoise.types import UserError
 from equipoise.workflows.own_files import RECIPE, own_run
 from equipoise.workflows.sizes import with_epochs
@@ -68,7 +68,7 @@ class SweepRequest:
 
 def sweep(request: SweepRequest, command: str = "") -> Results:
     """Train what is missing and choose; raises UserError for settings that no trial can have, and where all failed."""
-    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+    if launched_processes() > 1:
         raise UserError("a sweep starts its trials itself, some at once with --jobs N; start it without torchrun")
     names_files(request.data)  # a name with two meanings raises UserError before all else
     over = parse_over(request.over)
