@@ -39,6 +39,7 @@ from equipoise.settings.resolve import resolve
 from equipoise.settings.toml import dump
 from equipoise.spaces import SPACES, Space
 from equipoise.training.distributed.loss_sharding import require_possible
+from equipoise.training.length import layers_by_epochs
 from equipoise.training.settings import Training
 from equipoise.types import UserError
 
@@ -115,7 +116,9 @@ class Run:
 
     def caption_tokens(self) -> CaptionTokenizer.Config:
         """The tokenizer's settings, with the room that class tokens and prompts leave, and what the objective needs."""
-        tokens = self.tokens.beside(self.readout.class_tokens(self.space), self.prompts.length)
+        beside = getattr(self.readout, "beside_context", False)
+        classes = 1 if beside else self.readout.class_tokens(self.space)
+        tokens = self.tokens.beside(classes, self.prompts.length)
         return replace(tokens, mask=tokens.mask or MASKED_WORDS in self.objective.views)
 
 
@@ -123,6 +126,11 @@ class Run:
 class Loaded:
     run: Run
     table: dict[str, Any]
+
+    def with_training(self, **changed: Any) -> Loaded:
+        """The run with some keys of [training] changed."""
+        table = {**self.table, "training": {**self.table["training"], **changed}}
+        return Loaded(replace(self.run, training=replace(self.run.training, **changed)), table)
 
 
 def load_run(recipe: PathLike, overrides: Sequence[str] = ()) -> Loaded:
@@ -137,16 +145,12 @@ def load_stored(path: PathLike, overrides: Sequence[str] = ()) -> Loaded:
 
 def _loaded(table: LayeredTable) -> Loaded:
     loaded = Loaded(*resolve(Run, table))
-    named = "best" in table.child("training")
-    return loaded if named or not getattr(loaded.run.data, "names_classes", False) else _judged_by_accuracy(loaded)
-
-
-def _judged_by_accuracy(loaded: Loaded) -> Loaded:
-    """The run with the metric that chooses its best model where captions are names of classes and no metric is named:
-    all images of a class have the same caption, so that there is nothing to retrieve."""
-    training = replace(loaded.run.training, best=OF_CLASSES)
-    table = {**loaded.table, "training": {**loaded.table["training"], "best": OF_CLASSES}}
-    return Loaded(replace(loaded.run, training=training), table)
+    if loaded.run.training.epochs and not layers_by_epochs(table.layers):
+        loaded = loaded.with_training(epochs=0.0)
+    if "best" in table.child("training") or not getattr(loaded.run.data, "names_classes", False):
+        return loaded
+    # captions are names of classes, the same for all images of a class, so that there is nothing to retrieve
+    return loaded.with_training(best=OF_CLASSES)
 
 
 def load_settings(settings: Mapping[str, Any], source: str) -> Loaded:

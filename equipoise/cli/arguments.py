@@ -74,7 +74,7 @@ def add_seed(parser: argparse.ArgumentParser, help: str = "of what is drawn at r
 
 
 def add_epochs(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--epochs", type=float, metavar="N", help="train so many epochs, instead of training.steps")
+    parser.add_argument("--epochs", type=float, metavar="N", help="so many times through the data (training.epochs)")
 
 
 def add_files(parser: argparse.ArgumentParser) -> None:

@@ -17,6 +17,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "equipoise.cli.finetune",
         "train a model that is there already on other data, and keep it only where it became better",
     ),
+    "sweep": (
+        "equipoise.cli.sweep",
+        "train with every combination of some settings, and choose the best on validation",
+    ),
     "eval": ("equipoise.cli.eval", "evaluate a model folder"),
     "zeroshot": ("equipoise.cli.zeroshot", "sort pictures into classes by the classes' names alone"),
     "compare": ("equipoise.cli.compare", "runs side by side: settings that differ, numbers, curves"),

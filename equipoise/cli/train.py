@@ -45,5 +45,7 @@ def run(options: argparse.Namespace) -> int:
         more = {"base": options.base, "epochs": options.epochs}
         return run_recipe(options.recipe, overrides, folder, command=options.command, resume=resume, **more)
     if options.base or options.epochs:
-        raise UserError("--recipe and --epochs begin a run; to train on, raise training.steps with --set")
+        raise UserError(
+            "--recipe and --epochs begin a run; to train on, --set training.steps or training.epochs higher"
+        )
     return resume_folder(folder, overrides, command=options.command)

@@ -25,13 +25,14 @@ from equipoise.data.keep.weights import pair_weights
 from equipoise.data.prefetch import prefetch
 from equipoise.data.preprocess import Preprocess, crop_draws
 from equipoise.data.rng import generator
-from equipoise.data.sample_views import WordChances, possible_views, with_changed, with_hidden
+from equipoise.data.sample_views import WordChances, possible_views, with_changed, with_hidden, with_other
 from equipoise.data.sampling import EpochSampler
 from equipoise.data.side_data import side_data, tag_data
 from equipoise.data.source import (
     CLASS_PROMPTS,
     IMAGE_PARTNER,
     IMAGE_VIEW2,
+    OTHER_CAPTION,
     Pair,
     Source,
     can_crop,
@@ -123,7 +124,7 @@ class Batches:
         batch = self._assembled(crops, pairs, captions, drawn.draws)
         further = dict(zip(names[1:], crops.pixels[1:], strict=True)) | self._partners(whole, draws, position, device)
         batch = replace(batch, side={**batch.side, **further})
-        batch = self._with_words(batch, captions, [pair.key for pair in pairs], position)
+        batch = self._with_words(batch, captions, pairs, position)
         looks = {name: self._look(name, position, len(whole)) for name in names}
         looks[IMAGE_PARTNER] = self._look(CROP, position, len(whole), mirrored=True)
         return LoaderBatch(batch, position, crops.faults, looks=looks)
@@ -187,11 +188,13 @@ class Batches:
         side |= pair_weights(self.source, crops.indices, draws)
         return Batch(crops.pixels[0], ids, mask, torch.tensor(crops.indices), side)
 
-    def _with_words(self, batch: Batch, captions: Sequence[str], keys: Sequence[str], position: int) -> Batch:
+    def _with_words(self, batch: Batch, captions: Sequence[str], pairs: Sequence[Pair], position: int) -> Batch:
         """The batch with the views of captions that are wanted."""
         chance = WordChances.of(self.views, self.order.batch_size, self.tokens, self.seed, position).part(self.part)
-        if chance.changes:
-            batch = with_changed(batch, captions, keys, self.tokens, chance.changes)
+        if chance.changes and OTHER_CAPTION in self.views:
+            batch = with_other(batch, captions, pairs, self.tokens, chance.changes)
+        elif chance.changes:
+            batch = with_changed(batch, captions, [pair.key for pair in pairs], self.tokens, chance.changes)
         return batch if chance.hiding is None else with_hidden(batch, self.tokens, chance.hiding)
 
     def _received(self, made: LoaderBatch) -> Batch:

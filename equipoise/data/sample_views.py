@@ -3,6 +3,7 @@
     image_view2   another crop of the picture
     image_partner the image at that place of the reversed batch, cropped and augmented as at its own place
     text_view2    the caption with two words exchanged, or with some left out (Wei & Zou 2019, "EDA", §2)
+    other_caption the same place, with another caption of the same record, where it has one
     masked_words  some words of the caption hidden, to be guessed (Devlin et al. 2019, BERT, §3.1)
     class_prompts a prompt for every class: one view of the whole batch (`class_prompts.py`)
 
@@ -32,8 +33,10 @@ from equipoise.data.source import (
     IMAGE_PARTNER,
     IMAGE_VIEW2,
     MASKED_WORDS,
+    OTHER_CAPTION,
     TEXT_VIEW2,
     TEXT_VIEW2_MASK,
+    Pair,
     Source,
     is_labelled,
     makes_batches,
@@ -41,7 +44,7 @@ from equipoise.data.source import (
 from equipoise.data.tokenizer import CaptionTokenizer
 from equipoise.types import Batch, UserError
 
-VIEWS = (IMAGE_VIEW2, IMAGE_PARTNER, TEXT_VIEW2, MASKED_WORDS, CLASS_PROMPTS)
+VIEWS = (IMAGE_VIEW2, IMAGE_PARTNER, TEXT_VIEW2, OTHER_CAPTION, MASKED_WORDS, CLASS_PROMPTS)
 LEFT_OUT = 0.1  # of the words, in a caption that is shortened
 TO_GUESS = 0.15  # of the words
 MASK, OTHER = 0.8, 0.1  # of the hidden ones become the mask token, another word; the rest stay
@@ -51,14 +54,14 @@ MASK, OTHER = 0.8, 0.1  # of the hidden ones become the mask token, another word
 class WordChances:
     """All random numbers behind the views of a batch's captions; one row per caption."""
 
-    changes: list[int]  # one number per caption; none where no changed captions are wanted
+    changes: list[int]  # one number per caption; none where no second captions are wanted
     hiding: Tensor | None  # [N, 3, context] uniform numbers, where words are to be hidden
 
     @classmethod
     def of(cls, views: Sequence[str], size: int, tokens: CaptionTokenizer, seed: int, position: int) -> WordChances:
         numbers = torch.randint(2**62, (size,), generator=generator(seed, TEXT_VIEW2, position)).tolist()
         return cls(
-            numbers if TEXT_VIEW2 in views else [],
+            numbers if {TEXT_VIEW2, OTHER_CAPTION} & set(views) else [],
             mask_draws(size, tokens, generator(seed, MASKED_WORDS, position)) if MASKED_WORDS in views else None,
         )
 
@@ -87,8 +90,21 @@ def with_changed(
     batch: Batch, captions: Sequence[str], keys: Sequence[str], tokens: CaptionTokenizer, seeds: Sequence[int]
 ) -> Batch:
     """Adds a changed caption to each sample."""
+    return _with_second(batch, captions, [changed(*each) for each in zip(captions, seeds, strict=True)], keys, tokens)
+
+
+def with_other(
+    batch: Batch, captions: Sequence[str], pairs: Sequence[Pair], tokens: CaptionTokenizer, seeds: Sequence[int]
+) -> Batch:
+    """Adds another caption of its record to each sample."""
+    others = [other_caption(*each) for each in zip(captions, pairs, seeds, strict=True)]
+    return _with_second(batch, captions, others, [pair.key for pair in pairs], tokens)
+
+
+def _with_second(
+    batch: Batch, captions: Sequence[str], others: Sequence[str], keys: Sequence[str], tokens: CaptionTokenizer
+) -> Batch:
     before = tokens.truncated
-    others = [changed(caption, seed) for caption, seed in zip(captions, seeds, strict=True)]
     empty = tokens.leaves_nothing(others)  # where the words that were left out were all that can be read
     others = [caption if lost else other for caption, other, lost in zip(captions, others, empty, strict=True)]
     ids, mask = tokens(others, keys)
@@ -113,6 +129,13 @@ def changed(caption: str, seed: int) -> str:
         return " ".join(words)
     kept = [word for word in words if chance.random() >= LEFT_OUT]
     return " ".join(kept or [chance.choice(words)])
+
+
+def other_caption(caption: str, pair: Pair, seed: int) -> str:
+    """One of the record's captions beside this one; the same where there is no other."""
+    others = list(pair.captions)
+    others.remove(caption)
+    return random.Random(seed).choice(others) if others else caption
 
 
 def mask_draws(count: int, tokens: CaptionTokenizer, generator: Generator) -> Tensor:

@@ -2,6 +2,7 @@
 
     caption, key, label   fingerprints: equal numbers mean equal words; a sample without a label has a number of its own
     regions, region_mask  features of parts of the image [N, R, w] and which of the R are real [N, R]
+    things                a fingerprint of what the image truly shows, of scenes; to judge guides by
     tags, tags_mask       the names of these parts, joined by commas, as token ids [N, context]
     has_regions, has_tags bool [N], False where nothing is known of a sample: a guide leaves its row alone
 
@@ -19,6 +20,7 @@ from equipoise.data.rng import keyed_int
 from equipoise.data.source import HAS, REGION_MASK, REGIONS, TAGS, TAGS_MASK, Pair, Source, has_regions
 from equipoise.data.tokenizer import CaptionTokenizer
 
+THINGS = "things"
 NOTHING = "nothing"  # read where there are no tags, for a text tower has to read something
 
 
@@ -30,6 +32,8 @@ def side_data(
     if has_regions(source):
         side[REGIONS], side[REGION_MASK] = source.regions(indices)
         side[HAS + REGIONS] = side[REGION_MASK].any(1)
+        if all("scene" in pair.truth for pair in pairs):  # tags of scenes are true; the detector's may err
+            side[THINGS] = fingerprints(", ".join(sorted(pair.tags)) for pair in pairs)
     return side
 
 

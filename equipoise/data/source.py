@@ -38,6 +38,7 @@ IMAGE_PARTNER = "image_partner"  # and the image at that place of the reversed b
 IMAGE_MIXED = "image_mixed"  # what an objective makes of both
 PIXELS = (IMAGE_VIEW2, IMAGE_PARTNER, IMAGE_MIXED)  # too much to send around
 TEXT_VIEW2, TEXT_VIEW2_MASK = "text_view2", "text_view2_mask"  # a changed caption [N, L], bool [N, L]
+OTHER_CAPTION = "other_caption"  # a view that is called text_view2 too: another caption of the same record
 MASKED_WORDS = "masked_words"  # a view as well, of words that are hidden: bool [N, L], and what they were [N, L]
 HIDDEN, ANSWERS = "hidden", "answers"
 # in a batch's `common`, where an objective asks for the view: token ids [C, L] of every class's prompt, bool

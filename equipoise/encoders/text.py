@@ -1,9 +1,10 @@
 """Text transformers: CLIP's causal one, read at the end token, and a bidirectional one, read at a class token.
 
 Radford et al. 2021, §2.4 (causal, end-of-text readout); Devlin et al. 2019, BERT (bidirectional, class token first),
-here with pre-LN blocks; Sun & Li 2024, §3 (several class tokens: copies of the first, each at a position of its own,
-which is all that tells them apart). Positions are learned. Padding costs nothing and changes nothing: the real tokens
-of a batch are packed into one sequence (see packing.py).
+here with pre-LN blocks unless `norm_first` is false; Sun & Li 2024, §3 (several class tokens: copies of the first, each
+at a position of its own, which is all that tells them apart; their tower has post-LN blocks, and a LayerNorm of words
+with their positions before them: `norm_first = false`, `embedding_norm = true`). Positions are learned. Padding costs
+nothing and changes nothing: the real tokens of a batch are packed into one sequence (see packing.py).
 """
 
 from __future__ import annotations
@@ -34,6 +35,8 @@ class TextTransformer(TextEncoder):
         heads: int = 8
         mlp_ratio: float = bounded(4.0, 0, 64)
         activation: str = "gelu"
+        norm_first: bool = True  # pre-LN blocks; false: post-LN, as BERT's
+        embedding_norm: bool = False  # a LayerNorm of words with their positions, before the blocks
 
         def __post_init__(self) -> None:
             check_sizes(width=self.width, layers=self.layers, heads=self.heads, mlp_ratio=self.mlp_ratio)
@@ -55,7 +58,11 @@ class TextTransformer(TextEncoder):
         self.config, self.width, self.context, self.classes = config, config.width, context, classes
         self.words = nn.Embedding(vocabulary, config.width)
         self.positions = nn.Parameter(0.01 * torch.randn(context, config.width))
-        self.transformer = Transformer(config.width, config.layers, config.heads, config.mlp_ratio, config.activation)
+        if config.embedding_norm:
+            self.ln_embedding = nn.LayerNorm(config.width)
+        self.transformer = Transformer(
+            config.width, config.layers, config.heads, config.mlp_ratio, config.activation, norm_first=config.norm_first
+        )
         self.ln_final = nn.LayerNorm(config.width)
         nn.init.normal_(self.words.weight, std=0.02)
 
@@ -76,6 +83,7 @@ class TextTransformer(TextEncoder):
         attended = _inserted(mask, first, [mask.new_ones(mask.shape[0], count)] if count else [])
         layout = self.lay_out(attended, self.config.causal, self.classes)
         x = layout.pack(x + self.positions[:length])
+        x = self.ln_embedding(x) if self.config.embedding_norm else x
         x = self.ln_final(self.transformer(x, layout, classes_only, prompts=prompts))
         if classes_only:
             return Features(classes=x)

@@ -1,8 +1,9 @@
-"""The transformer both towers are made of: pre-LN blocks, fused attention.
+"""The transformer both towers are made of: pre-LN or post-LN blocks, fused attention.
 
 Vaswani et al. 2017; the pre-LN form and initialisation of Radford et al. 2021 (CLIP's `initialize_parameters`).
 
-    x ← x + attention(LN(x));   x ← x + MLP(LN(x))
+    pre-LN    x ← x + attention(LN(x));   x ← x + MLP(LN(x))
+    post-LN   x ← LN(x + attention(x));   x ← LN(x + MLP(x))        BERT, and Sun & Li 2024's text tower
 """
 
 from __future__ import annotations
@@ -89,8 +90,11 @@ class Attention(BareAttention):
 
 
 class TransformerBlock(nn.Module):
-    def __init__(self, width: int, heads: int, mlp_ratio: float, act: str, eps: float = EPSILON):
+    def __init__(
+        self, width: int, heads: int, mlp_ratio: float, act: str, eps: float = EPSILON, norm_first: bool = True
+    ):
         super().__init__()
+        self.norm_first = norm_first
         hidden = int(width * mlp_ratio)
         self.ln_1 = nn.LayerNorm(width, eps)
         self.attention = Attention(width, heads)
@@ -100,11 +104,20 @@ class TransformerBlock(nn.Module):
         self.act = activation(act)
 
     def forward(self, x: Tensor, layout: Layout, classes_only: bool) -> Tensor:
+        if not self.norm_first:
+            return self._norm_last(x, layout, classes_only)
         if classes_only:
             x = layout.read(x) + self.attention.read(self.ln_1(x), layout)
         else:
             x = x + self.attention(self.ln_1(x), layout)
         return x + self.mlp_out(self.act(self.mlp_in(self.ln_2(x))))
+
+    def _norm_last(self, x: Tensor, layout: Layout, classes_only: bool) -> Tensor:
+        if classes_only:
+            x = self.ln_1(layout.read(x) + self.attention.read(x, layout))
+        else:
+            x = self.ln_1(x + self.attention(x, layout))
+        return self.ln_2(x + self.mlp_out(self.act(self.mlp_in(x))))
 
 
 class Transformer(nn.Module):
@@ -121,10 +134,13 @@ class Transformer(nn.Module):
         mlp_ratio: float = 4.0,
         act: str = "gelu",
         eps: float = EPSILON,
+        norm_first: bool = True,
     ):
         super().__init__()
         self.recompute = False
-        self.blocks = nn.ModuleList(TransformerBlock(width, heads, mlp_ratio, act, eps) for _ in range(layers))
+        self.blocks = nn.ModuleList(
+            TransformerBlock(width, heads, mlp_ratio, act, eps, norm_first) for _ in range(layers)
+        )
         self._initialise(width, layers)
 
     def _initialise(self, width: int, layers: int) -> None:

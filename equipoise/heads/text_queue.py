@@ -23,6 +23,7 @@ from equipoise.heads.head import Head, Sizes, TowerOutputs
 from equipoise.settings.bounds import bounded
 from equipoise.types import Embeddings, UserError
 
+VIEWS = ("text", "text_view2")  # those whose nearest the roles are, in their order
 CHUNK = 256  # texts compared with the whole queue at once
 
 
@@ -35,6 +36,7 @@ class TextQueue(Head):
     @dataclass(frozen=True)
     class Config:
         size: int = bounded(65_536, 1, 2**24)
+        views: int = bounded(2, 1, 2)  # of a text: the caption alone, or a second one beside it
 
         def __post_init__(self) -> None:
             if self.size < 1:
@@ -46,13 +48,13 @@ class TextQueue(Head):
     def __init__(self, config: Config, sizes: Sizes):
         super().__init__()
         self.space = sizes.space
+        self.roles = TextQueue.roles[: config.views]  # type: ignore[misc]
         self.register_buffer("queue", torch.zeros(config.size, sizes.space.dim), persistent=False)
         self.register_buffer("place", torch.zeros((), dtype=torch.int64), persistent=False)
         self.register_buffer("filled", torch.zeros((), dtype=torch.int64), persistent=False)
 
     def forward(self, outputs: TowerOutputs) -> dict[str, Tensor]:
-        views = ("text", "text_view2")
-        return {role: self.closest(outputs.points(view)) for role, view in zip(self.roles, views, strict=True)}
+        return {role: self.closest(outputs.points(view)) for role, view in zip(self.roles, VIEWS, strict=False)}
 
     @torch.no_grad()
     def closest(self, points: Tensor) -> Tensor:
@@ -66,9 +68,9 @@ class TextQueue(Head):
 
     @torch.no_grad()
     def update_memory(self, embeddings: Embeddings) -> None:
-        assert embeddings.text_view2 is not None
         size = len(self.queue)
-        new = torch.cat([embeddings.text_view2, embeddings.text])[-size:]
+        texts = [points for points in (embeddings.text_view2, embeddings.text) if points is not None]
+        new = torch.cat(texts)[-size:]
         places = (self.place + torch.arange(len(new), device=new.device)) % size
         self.queue[places] = new.to(self.queue.dtype)
         self.place.add_(len(new)).remainder_(size)

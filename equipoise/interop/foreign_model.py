@@ -8,6 +8,7 @@ import torch
 
 from equipoise.data.tokenizer import CaptionTokenizer
 from equipoise.interop.key_mapping import KeyMap, StateDict, join_problems, to_ours, to_theirs
+from equipoise.interop.multi_clip import MultiCLIP
 from equipoise.interop.plain_clip import PlainCLIP
 from equipoise.interop.plain_siglip import PlainSigLIP
 from equipoise.models.folder import state_dict_differences
@@ -29,7 +30,7 @@ class ForeignModel:
     """A model of another library, read and checked."""
 
     where: str
-    plain: PlainCLIP | PlainSigLIP
+    plain: PlainCLIP | PlainSigLIP | MultiCLIP
     tokenizer: CaptionTokenizer
     key_map: KeyMap
     state: StateDict  # under their keys

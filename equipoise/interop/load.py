@@ -2,7 +2,8 @@
 
     open_clip_config.json    settings and preprocessing of open_clip, weights and perhaps a tokenizer beside it
     config.json              of transformers' CLIPModel or SiglipModel, with preprocessor_config.json and a tokenizer
-    a file                   weights; the settings are those of --model, or what OpenAI's own files say
+    a file                   weights; the settings are those of --model, or what OpenAI's own files say, or Sun & Li's
+                             (`multi_clip.py`)
     hf-hub:ORG/NAME          one of the folders, fetched first
 
 Everything that decides a model's vectors is read from there or must be given; nothing is guessed in silence.
@@ -20,6 +21,7 @@ from equipoise.interop.foreign_model import ForeignModel, ImportRequest
 from equipoise.interop.hub import HUB, download
 from equipoise.interop.infer_config import inferred_config, is_openai
 from equipoise.interop.key_mapping import KeyMap, StateDict
+from equipoise.interop.multi_clip import MultiCLIP, is_multi, multi_keys, read_multi
 from equipoise.interop.open_clip import config as open_clip_config
 from equipoise.interop.open_clip import keys as open_clip_keys
 from equipoise.interop.open_clip import siglip as open_clip_siglip
@@ -38,7 +40,7 @@ from equipoise.io.json_files import read_json_table
 from equipoise.models.folder import CONFIG
 from equipoise.types import UserError
 
-Plain = TypeVar("Plain", PlainCLIP, PlainSigLIP)
+Plain = TypeVar("Plain", PlainCLIP, PlainSigLIP, MultiCLIP)
 OPEN_CLIP, TRANSFORMERS, IMAGES, PROCESSOR = (
     "open_clip_config.json",
     "config.json",
@@ -154,6 +156,8 @@ def _file(path: Path, request: ImportRequest) -> ForeignModel:
     state = read_checkpoint(path)
     if request.model in SIGLIP_NAMES or open_clip_siglip_keys.LATENT in state:
         return _open_clip_siglip(_siglip_config_of(request.model, path), None, path, state, request)
+    if is_multi(state):
+        return _multi(state, path, request)
     key_map = open_clip_keys.infer_key_map(state, str(path))
     config = _config_of(state, request.model, path)
     plain, text = open_clip_config.read_config(config, request.model or str(path))
@@ -164,6 +168,19 @@ def _file(path: Path, request: ImportRequest) -> ForeignModel:
     require_tokenizer_fits(tokenizer, plain.vocabulary, text.end, str(path))
     weights = {key: tensor for key, tensor in state.items() if key not in open_clip_keys.NOT_WEIGHTS}
     return ForeignModel(str(path), plain, tokenizer, key_map, weights)
+
+
+def _multi(state: StateDict, path: Path, request: ImportRequest) -> ForeignModel:
+    """Weights that Sun & Li released: they say what they are, but for the tokenizer."""
+    if request.model:
+        raise UserError(f"{path} holds weights of clip-mtob, which say what the model is; leave out --model")
+    plain = _prepared(read_multi(state, str(path)), request)
+    if not request.tokenizer:
+        raise UserError(f"{path}: texts are read by BERT's WordPiece tokenizer, which is not in the weights; give its "
+                        "vocab.txt or tokenizer.json with --tokenizer")  # fmt: skip
+    tokenizer = find_tokenizer(None, request.tokenizer, plain.context, is_clip=False)
+    require_tokenizer_fits(tokenizer, plain.vocabulary, None, str(path))
+    return ForeignModel(str(path), plain, tokenizer, multi_keys(state), state)
 
 
 def _siglip_config_of(model: str, path: Path) -> Fields:

@@ -44,6 +44,8 @@ class PlainCLIP:
             "its image tower has several class tokens": getattr(image, "classes", 1) > 1,
             f"its text tower is a {type(text).__name__}": type(text) is not TextTransformer,
             "its text tower is not causal": type(text) is TextTransformer and not text.config.causal,
+            "its text tower has post-LN blocks": not getattr(text.config, "norm_first", True),
+            "its text tower has a LayerNorm before the blocks": getattr(text.config, "embedding_norm", False),
             f"its readout is a {type(readout).__name__}": type(readout) is not ClassToken,
             "its images pass no linear map": getattr(readout, "projection", model) is None,
             "the map of its texts has a bias": getattr(model.text_readout, "bias", None) is not None,

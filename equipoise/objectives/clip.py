@@ -11,6 +11,7 @@ and open_clip's `ClipLoss`; the space, the target and the form may each be excha
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 from equipoise.forms import FORMS, Form
@@ -18,6 +19,8 @@ from equipoise.kernels import Scoring
 from equipoise.objectives.objective import Objective
 from equipoise.settings.choice import choice
 from equipoise.targets import TARGETS, Target
+from equipoise.targets.guide_health import guide_facts
+from equipoise.targets.softened import SoftenedBy
 from equipoise.targets.weighted import pair_weights_of, weighted_pairs
 from equipoise.types import Batch, Embeddings, Loss
 
@@ -54,6 +57,8 @@ class CLIP(Objective):
         return tuple(dict.fromkeys(("image", "text", *self.target.trains)))
 
     def loss(self, embeddings: Embeddings, batch: Batch | None, scoring: Scoring) -> Loss:
-        target = weighted_pairs(scoring.bind(self.target, embeddings, batch), pair_weights_of(batch))
+        bound = scoring.bind(self.target, embeddings, batch)
+        target = weighted_pairs(bound, pair_weights_of(batch))
         contrastive = scoring.contrast(embeddings.image, embeddings.text, target=target, form=self.form, impl=self.impl)
-        return Loss(contrastive, {"contrastive": contrastive})
+        facts = partial(guide_facts, bound, batch) if isinstance(bound, SoftenedBy) else dict
+        return Loss(contrastive, {"contrastive": contrastive}, facts)

@@ -13,22 +13,28 @@ image, text, regions, tags [N, d] points; p_ij softmax of exp(t)·s, one t for a
 Ablations of the paper are settings: another guide (`image_text`, side data), a mix of two as in Fig. 5a,
 γ (L_soft + λ L_re)(guide) + (1 - γ) (...)(second), kl or js for D, λ = 0. The paper is silent on gradients through
 the target; here they flow, unless `guide.stop_gradient`. Matches may be more than the diagonal (`match`).
+Guides that are trained with the model know nothing at first: `warmup` is a share of the run with L_CLIP alone, `ramp`
+one in which β then rises to its value. What the guide knows is logged (`targets/guide_health.py`).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import ClassVar
 
 from torch import Tensor
 
 from equipoise.forms import CrossEntropy, Divergence, Form, OnHardTarget, StackedForms
 from equipoise.kernels import Scoring
+from equipoise.objectives.clip import CLIP
 from equipoise.objectives.objective import Objective
 from equipoise.settings.choice import choice
-from equipoise.targets import GUIDES, HARD_TARGETS, Guide, HardTarget, Softened
+from equipoise.targets import GUIDES, HARD_TARGETS, Guide, HardTarget, Softened, Target
+from equipoise.targets.guide_health import guide_facts
+from equipoise.targets.softened import SoftenedBy, ramped
 from equipoise.targets.weighted import pair_weights_of, weighted_pairs
-from equipoise.types import Batch, Embeddings, Loss, UserError
+from equipoise.types import Batch, Embeddings, Loss, StepInfo, UserError
 
 
 @dataclass(frozen=True)
@@ -43,9 +49,14 @@ class SoftCLIP(Objective):
     gamma: float = 1.0  # the first guide's part in the soft losses
     second: Guide = choice(GUIDES, "image_text")
     match: HardTarget = choice(HARD_TARGETS, "one_hot")
+    warmup: float = 0.0  # share of the run, at its start, that is plain CLIP
+    ramp: float = 0.0  # share of the run in which β rises from 0, linearly
     impl: str = "auto"
 
     def __post_init__(self) -> None:
+        for name in ("warmup", "ramp"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise UserError(f"{name} must be a share of the run, from 0 to 1, not {getattr(self, name)}")
         for name in ("relation_weight", "clip_weight"):
             if getattr(self, name) < 0:
                 raise UserError(f"{name} must be at least 0, not {getattr(self, name)}")
@@ -54,7 +65,7 @@ class SoftCLIP(Objective):
 
     @property
     def divisible(self) -> bool:
-        return self.match.divisible
+        return all(target.divisible for _, target in self._targets())
 
     @property
     def weighs_pairs(self) -> bool:
@@ -71,11 +82,18 @@ class SoftCLIP(Objective):
         return tuple(dict.fromkeys(("image", "text", *roles)))
 
     def loss(self, embeddings: Embeddings, batch: Batch | None, scoring: Scoring) -> Loss:
-        def compare(target: Softened, form: Form) -> Tensor:
-            bound = weighted_pairs(scoring.bind(target, embeddings, batch), pair_weights_of(batch))
-            return scoring.contrast(embeddings.image, embeddings.text, target=bound, form=form, impl=self.impl)
+        moment = StepInfo(step=2, steps=2) if batch is None else batch.moment  # outside a run: as at its end
+        if moment.progress < self.warmup:
+            return self._warming(CLIP(self.match, impl=self.impl).loss(embeddings, batch, scoring), embeddings)
 
-        (weight, first), *second = self._targets()
+        def compare(target: Target, form: Form) -> Tensor:
+            weighed = weighted_pairs(target, pair_weights_of(batch))
+            return scoring.contrast(embeddings.image, embeddings.text, target=weighed, form=form, impl=self.impl)
+
+        beta = ramped(self.beta, moment, self.ramp, self.warmup)
+        (weight, first), *second = (
+            (weight, scoring.bind(replace(target, beta=beta), embeddings, batch)) for weight, target in self._targets()
+        )
         losses = compare(first, self._form(with_matches=True))
         soft = weight * losses[: 2 if self.relation_weight else 1]
         for weight, target in second:
@@ -87,7 +105,13 @@ class SoftCLIP(Objective):
         if self.clip_weight:
             terms["contrastive"] = losses[-1]
             total = total + self.clip_weight * terms["contrastive"]
-        return Loss(total, terms)
+        assert isinstance(first, SoftenedBy)
+        return Loss(total, terms, partial(guide_facts, first, batch))
+
+    def _warming(self, plain: Loss, embeddings: Embeddings) -> Loss:
+        """The loss of plain CLIP, in which guides have a part of zero: several processes wait for every gradient."""
+        guides = [points for role, points in embeddings.roles().items() if role in self.trains[2:]]
+        return replace(plain, total=plain.total + 0 * sum(points.sum() for points in guides)) if guides else plain
 
     def _targets(self) -> list[tuple[float, Softened]]:
         both = ((self.gamma, self.guide), (1 - self.gamma, self.second))

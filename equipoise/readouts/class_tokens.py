@@ -74,6 +74,9 @@ class ClassTokens(Readout):
     class Config:
         cites: ClassVar[tuple[str, ...]] = ("sun2024temperature",)
 
+        beside_context: bool = False  # further class tokens of texts add to tokens.context, as the authors', and leave
+        # captions all of it; else they take a part of it
+
         def class_tokens(self, space: Space) -> int:
             return _spheres(space)[1]
 

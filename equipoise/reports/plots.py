@@ -66,6 +66,23 @@ def charts(clamp: float | None = None, course: str = "") -> tuple[Chart, ...]:
         ),
         Chart("Uniformity, held-out pairs", {"": f"{PREFIX}uniformity"}, "How evenly all points are spread."),
         Chart("Modality gap, held-out pairs", {"": f"{PREFIX}modality_gap"}, "Between the means of images and texts."),
+        Chart(
+            "What the guide leaves to the match",
+            {"of images": "guide/match_image", "of texts": "guide/match_text"},
+            "Share of the guide's softmax. Near 100% nothing is softened.",
+            percent=True,
+        ),
+        Chart(
+            "Whom the guide gives the rest to",
+            {"of images": "guide/negatives_image", "of texts": "guide/negatives_text"},
+            "So many others, as if evenly. Near all of the batch it tells nobody from anybody.",
+        ),
+        Chart(
+            "What the guide knows",
+            {"of images": "guide/auc_image", "of texts": "guide/auc_text"},
+            "Pairs that are truly alike score above others with this chance; 50% is nothing.",
+            percent=True,
+        ),
         Chart("Bias of the logits", {"": "bias"}, "Added to every logit before its sigmoid."),
         Chart("Active codes", {way: f"codes/active_{way}" for way in ("image", "text")}, "With a share in a sample."),
         Chart(

@@ -26,8 +26,9 @@ from equipoise.spaces import Space
 from equipoise.targets.duplicates import HARD_TARGETS
 from equipoise.targets.guide import GUIDES, Guide, GuideSimilarity
 from equipoise.targets.target import COLS, ROWS, SHARED, Gather, HardTarget, Scores, Target, TargetBlock
-from equipoise.types import Batch, Embeddings, UserError
+from equipoise.types import Batch, Embeddings, StepInfo, UserError
 
+LEAST = 1e-6  # of β, at the start of a ramp: a logarithm of 0 would be no number
 UNBOUND = "this target must be bound to a batch, for a guide softens it; call target.bind(...) first"
 
 
@@ -42,8 +43,11 @@ class Softened(Target):
     guide: Guide = choice(GUIDES, "regions_tags")
     gamma: float = 1.0  # the first guide's part
     second: Guide = choice(GUIDES, "image_text")
+    ramp: float = 0.0  # share of the run in which β rises from 0, linearly
 
     def __post_init__(self) -> None:
+        if not 0 <= self.ramp <= 1:
+            raise UserError(f"ramp must be a share of the run, from 0 to 1, not {self.ramp}")
         if not 0 < self.beta <= 1:
             raise UserError(f"beta must be above 0 and at most 1, not {self.beta}; for 0 use the hard target itself")
         if not 0 <= self.gamma <= 1:
@@ -63,19 +67,30 @@ class Softened(Target):
 
     @property
     def divisible(self) -> bool:  # type: ignore[override]
-        return self.of.divisible
+        """A scale by the share of the match is that of the whole batch, which no shard of it can tell."""
+        return self.of.divisible and not any(guide.match_share for _, guide in self._guides())
 
     def bind(self, embeddings: Embeddings, batch: Batch | None, *, log_scale: Tensor | float, space: Space) -> Target:
         hard = self.of.bind(embeddings, batch, log_scale=log_scale, space=space)
         bound = [(w, g.bind(embeddings, batch, log_scale=log_scale, space=space)) for w, g in self._guides()]
         rows, cols = (tuple((weight, pair[side]) for weight, pair in bound) for side in (0, 1))
-        return SoftenedBy(self.beta, hard, rows, cols)
+        return SoftenedBy(self._beta_at(batch), hard, rows, cols)
+
+    def _beta_at(self, batch: Batch | None) -> float:
+        return self.beta if batch is None else ramped(self.beta, batch.moment, self.ramp)
 
     def scores(self, rows: range, cols: range, like: Tensor) -> NoReturn:
         raise UserError(UNBOUND)
 
     def block(self, rows: range, cols: range, like: Tensor, scores: Scores | None = None) -> NoReturn:
         raise UserError(UNBOUND)
+
+
+def ramped(beta: float, moment: StepInfo, ramp: float, start: float = 0.0) -> float:
+    """β at a step: next to nothing until the share `start` of the run, then rising over the share `ramp` of it."""
+    if not ramp:
+        return beta
+    return beta * min(1.0, max(LEAST, (moment.progress - start) / ramp))
 
 
 Weighted = tuple[tuple[float, GuideSimilarity], ...]

@@ -15,12 +15,13 @@ from equipoise.io.progress import Progress
 from equipoise.models.model import Model
 from equipoise.objectives import Objective
 from equipoise.training.batch_loss import NotFinite
-from equipoise.training.checkpoint.checkpoints import LOWER, Checkpoints, is_due
+from equipoise.training.checkpoint.checkpoints import LOWER, Checkpoints
 from equipoise.training.checkpoint.state import RunProgress, TrainingState
 from equipoise.training.distributed.ranks import Ranks
 from equipoise.training.distributed.sharded_encoding import sharded_encoding
 from equipoise.training.distributed.wrap import device_of_rank
 from equipoise.training.ema import EMA
+from equipoise.training.length import is_due
 from equipoise.training.logging.metrics import MetricsLog, NullLogger
 from equipoise.training.logging.running_mean import RunningMean
 from equipoise.training.logging.throughput import Throughput
@@ -61,6 +62,8 @@ def train(
     Several `ranks` call this together, each with its share of the batches; the first one writes.
     A run that is to be looked at on its way stops and saves after step `until`; it goes on by `resume`.
     """
+    if settings.epochs:
+        raise UserError("training.epochs is made into training.steps before a run begins; give steps here")
     ranks = ranks or Ranks()
     device = device_of_rank(settings.torch_device(), ranks)
     step = Step(model.to(device).train(), objective, settings, device, ranks)

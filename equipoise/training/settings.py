@@ -32,6 +32,7 @@ LEAST = {
 @dataclass(frozen=True)
 class Training:
     steps: int = 1000
+    epochs: float = bounded(0.0, 0, 1e6)  # above 0: so many times through the data, and steps follow (`length.py`)
     batch_size: int = 256  # of the whole run, whatever the number of processes
     micro_batch: int = 0  # samples encoded at once on each process; 0 takes the whole batch
     parallel: str = "ddp"  # several processes: ddp keeps a whole model on each, fsdp a slice of it
@@ -58,6 +59,7 @@ class Training:
     keep_last: int = 2  # checkpoints, besides the best
     best: str = "mean_recall"  # the validation metric that chooses the best checkpoint
     log_every: int = 10
+    log_gradients: bool = False  # the gradient norm of each term of the loss too, at the steps that are logged
     loggers: tuple[str, ...] = ("tensorboard",)  # besides metrics.jsonl: tensorboard, wandb, mlflow
     workers: int = bounded(0, 0, 1024)  # processes that make batches ahead; 0 leaves it to a thread
     loader_timeout: float = within(SECONDS, 600.0)  # seconds without a batch that end the run; 0 waits for ever

@@ -19,8 +19,10 @@ from equipoise.training.distributed.wrap import broadcast_scale_grads, no_sync, 
 from equipoise.training.ema import EMA
 from equipoise.training.freezing import READOUTS, TwoPhase, freeze_all_but, frozen, frozen_norms
 from equipoise.training.grad_cache import cached_backward, micro_batches
+from equipoise.training.length import is_due
 from equipoise.training.optimizer import learning_rate, make_optimizer
 from equipoise.training.settings import Training
+from equipoise.training.term_gradients import require_gradients_possible, with_term_gradients
 from equipoise.types import COMMON, MOMENTUM, Batch, Embeddings, Loss
 
 
@@ -48,6 +50,7 @@ class Step:
     ):
         self.model, self.objective, self.settings = model, objective, settings
         self.ranks = ranks or Ranks()
+        require_gradients_possible(settings, self.ranks.world)
         self.teacher_roles = settings.teacher_roles(objective.needs)
         self.roles = [role for role in objective.needs if role not in self.teacher_roles]
         self.autocast = settings.autocast(device)
@@ -82,7 +85,7 @@ class Step:
         self.optimizer.zero_grad(set_to_none=True)
         resting = self.phases.resting(number) if self.phases else []
         with frozen(resting, spared=self.ranks.world == 1):
-            loss = self._backward(batch, average)
+            loss = self._backward(batch, average, self._is_logged(number))
         broadcast_scale_grads(self.model, self.ranks)
         grad_norm = _total(nn.utils.clip_grad_norm_(self.model.parameters(), self.settings.clip_norm or math.inf))
         if not math.isfinite(grad_norm):
@@ -91,8 +94,13 @@ class Step:
         self.model.clamp_()
         return StepResult(loss, rate, grad_norm)
 
-    def _backward(self, batch: Batch, average: EMA | None = None) -> Loss:
-        """Fill the gradients of the whole batch's loss, in one pass or in micro-batches."""
+    def _is_logged(self, number: int) -> bool:
+        settings = self.settings
+        return settings.log_gradients and is_due(number, settings.log_every, settings.steps)
+
+    def _backward(self, batch: Batch, average: EMA | None = None, by_term: bool = False) -> Loss:
+        """Fill the gradients of the whole batch's loss, in one pass or in micro-batches; `by_term`, the norm of each
+        term's is a fact of the loss."""
         micro, batch = self.settings.micro_batch, self.objective.prepared(batch)
         taught = self._teach(batch, average) if self.teacher_roles else {}
         if micro and micro < len(batch):
@@ -105,6 +113,7 @@ class Step:
                 self._again,
             )
         loss = self.loss({**self._embed(batch).roles(), **taught}, batch)
+        loss = with_term_gradients(loss, self.model.parameters()) if by_term else loss
         loss.total.backward()
         return loss
 

@@ -24,9 +24,10 @@ from equipoise.training.distributed.ranks import Ranks
 from equipoise.types import UserError
 from equipoise.workflows.finetune_measure import Measurer
 from equipoise.workflows.finetune_select import measure_start, write_comparison
-from equipoise.workflows.own_files import RECIPE, data_layer, fitted
+from equipoise.workflows.own_files import RECIPE, data_layer, fitted, recipe_run
 from equipoise.workflows.save import print_comparison
 from equipoise.workflows.shift import ShiftRequest, find_shift, write_shifted
+from equipoise.workflows.sizes import with_epochs
 from equipoise.workflows.start_model import START, Start, load_start
 from equipoise.workflows.subject import names_files
 from equipoise.workflows.train import folder_for, require_better, run_training
@@ -50,7 +51,7 @@ def finetune(
     """
     if resume and out is None:
         raise UserError("--resume goes on with the run in a folder; say which with --out FOLDER")
-    is_files = names_files(str(data))
+    overrides, is_files = with_epochs(overrides, epochs), names_files(str(data))
     if not is_files:
         find_recipe(data)  # raises UserError before the model is loaded
     with process_group() as ranks:
@@ -58,8 +59,7 @@ def finetune(
         start = ranks.on_each(lambda: _start(name, out, resume))
         given = _own_layers(str(data), overrides) if is_files else data
         layers = finetuning_layers(name, start.table, given, method, overrides)
-        trains = METHODS[method].trains and (is_files or epochs is not None)
-        loaded = fitted(layers, epochs, follow=is_files) if trains else load_layers(*layers)
+        loaded = _loaded(layers, method, is_files)
         require_agreement(ranks, lambda: {**loaded.table, "--out": out and str(out), "--resume": resume})
         folder = ranks.on_main(lambda: folder_for(loaded.run.name, out, resume))
         if METHODS[method].shifts:
@@ -67,6 +67,12 @@ def finetune(
         if not METHODS[method].trains:
             return _measure(loaded, start, folder, ranks)
         return run_training(loaded, folder, command, resume, ranks, start)
+
+
+def _loaded(layers: tuple[Layer, ...], method: str, is_files: bool) -> Loaded:
+    if not METHODS[method].trains:
+        return load_layers(*layers)
+    return fitted(layers, follow=True) if is_files else recipe_run(layers)
 
 
 def _own_layers(data: str, overrides: Sequence[str]) -> tuple[Layer, ...]:

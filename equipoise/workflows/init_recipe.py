@@ -73,6 +73,7 @@ class Size:
 
 
 SMALL = Size("vit-micro", "causal-micro", 64, 16, 128, 256, 2000, 1e-3)
+BY_EPOCHS = ("training", "epochs")  # for which its steps are written
 GPU = {  # by the least number of samples
     1_000_000: Size("vit-b32", "causal-b", 224, 32, 512, 1024, 60_000, 5e-4),
     100_000: Size("vit-s16", "causal-s", 224, 16, 384, 512, 20_000, 5e-4),
@@ -141,7 +142,7 @@ def _sections(table: Mapping[str, Any], named: Mapping[str, Any]) -> list[str]:
     keys: dict[str, list[str]] = {name: list(shown) for name, shown in SHOWN.items()}
     for name, values in named.items():
         if _is_table(values):
-            keys[name] = [*keys.get(name, ()), *values]
+            keys[name] = [*keys.get(name, ()), *(key for key in values if (name, key) != BY_EPOCHS)]
     target = table["objective"].get("target")
     if target and target["name"] == "labels":
         keys["objective.target"] = ["name"]

@@ -62,7 +62,6 @@ def own_run(
     recipe: str,
     overrides: Sequence[str],
     use: str,
-    epochs: float | None = None,
     *,
     sized: bool = False,
     trains: bool = True,
@@ -73,14 +72,20 @@ def own_run(
     own = data_layer(data, line, use)
     named = Layer(data, {"name": name_of(data)} if sized else {}, {})
     layers = (*recipe_layers(recipe), own, named, line)
-    return fitted(layers, epochs, follow=sized) if trains else load_layers(*layers)
+    return fitted(layers, follow=sized) if trains else load_layers(*layers)
 
 
-def fitted(layers: tuple[Layer, ...], epochs: float | None = None, *, follow: bool = False) -> Loaded:
-    """A run of layers of settings, the command line last, with sizes that fit the data, and steps by `epochs`."""
+def recipe_run(layers: tuple[Layer, ...]) -> Loaded:
+    """The run of a recipe, the command line last, as the recipe says; with `training.epochs`, steps fit the data."""
+    loaded = load_layers(*layers)
+    return fitted(layers) if loaded.run.training.epochs else loaded
+
+
+def fitted(layers: tuple[Layer, ...], *, follow: bool = False) -> Loaded:
+    """A run of layers of settings, the command line last, with sizes that fit the data."""
     if follow:
         layers = (*layers[:-1], _matching_classes(layers), layers[-1])
-    sizes, sentence = sizes_layer(layers, epochs, follow=follow)
+    sizes, sentence = sizes_layer(layers, follow=follow)
     if sizes.values["training"]:
         warnings.warn(sentence, Notice, stacklevel=2)
     return load_layers(*layers, sizes)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from equipoise.config import Run, load_layers
+from equipoise.config import Loaded, Run, load_layers
 from equipoise.settings.layers import Layer
+from equipoise.training.length import layers_by_epochs, steps_for
 from equipoise.training.settings import Training
 from equipoise.types import UserError
 
@@ -45,30 +46,51 @@ def count_samples(run: Run) -> int:
         return len(run.training_pairs())
 
 
-def sizes_layer(layers: tuple[Layer, ...], epochs: float | None = None, *, follow: bool) -> tuple[Layer, str]:
+def sizes_layer(layers: tuple[Layer, ...], *, follow: bool) -> tuple[Layer, str]:
     """The sizes as a layer of settings over `layers`, the last of which is the command line, and a sentence about them.
 
-    What the command line names is left as it is, but for a batch larger than the data. With `follow` all other sizes
-    follow the data; without, the batch where it is too large, and steps by `epochs`.
+    What the command line names, or the layer that says `training.epochs`, is left as it is, but for a batch larger than
+    the data. With `follow` all other sizes follow the data; without, the batch where it is too large, and steps by
+    epochs.
     """
-    run, named = load_layers(*layers).run, _named(layers[-1])
-    _require_sense(epochs, named)
+    run = load_layers(*layers).run
     samples, training = count_samples(run), run.training
+    named = _named(layers_by_epochs(layers) if training.epochs else layers[-1:])
     batch = training.batch_size
     if batch > (largest_batch(samples) if follow and "batch_size" not in named else samples):
         batch = largest_batch(samples)
-    steps = _steps(training, samples // batch, epochs, follow=follow and "steps" not in named)
+    steps = _steps(training, samples, batch, follow=follow and "steps" not in named)
     wanted = {"batch_size": batch, "steps": steps}
-    if follow or epochs:
+    if follow or training.epochs:
         wanted |= {name: value for name, value in _rhythm(training, steps).items() if name not in named}
     changed = {name: value for name, value in wanted.items() if value != getattr(training, name)}
+    if training.epochs:
+        changed["steps"] = steps  # from here on the run goes by steps, even where these are as many
     return Layer("the size of the data", {"training": changed}, {}), _told(samples, batch, steps)
 
 
-def _steps(training: Training, per_epoch: int, epochs: float | None, *, follow: bool) -> int:
-    if epochs:
-        return math.ceil(epochs * max(1, per_epoch))
-    return min(training.steps, EPOCHS * max(1, per_epoch)) if follow else training.steps
+def with_steps(loaded: Loaded) -> Loaded:
+    """A run that goes by epochs as one that goes by steps; any other as it is."""
+    training = loaded.run.training
+    if not training.epochs:
+        return loaded
+    steps = steps_for(training.epochs, count_samples(loaded.run), training.batch_size)
+    return loaded.with_training(steps=steps, epochs=0.0)
+
+
+def with_epochs(overrides: Sequence[str], epochs: float | None) -> list[str]:
+    """The settings of the command line with its `--epochs`."""
+    if epochs is None:
+        return list(overrides)
+    if not 0 < epochs < math.inf:
+        raise UserError(f"--epochs is {epochs:g}; give a number above 0")
+    return [*overrides, f"training.epochs={epochs!r}"]
+
+
+def _steps(training: Training, samples: int, batch: int, *, follow: bool) -> int:
+    if training.epochs:
+        return steps_for(training.epochs, samples, batch)
+    return min(training.steps, steps_for(EPOCHS, samples, batch)) if follow else training.steps
 
 
 def _told(samples: int, batch: int, steps: int) -> str:
@@ -76,15 +98,7 @@ def _told(samples: int, batch: int, steps: int) -> str:
     return f"{samples:,} training samples: batches of {batch}, {steps:,} steps ({epochs:.3g} epochs)"
 
 
-def _named(command_line: Layer) -> dict[str, Any]:
-    named = command_line.values.get("training", {})
-    return dict(named) if isinstance(named, Mapping) else {}
-
-
-def _require_sense(epochs: float | None, named: Mapping[str, Any]) -> None:
-    if epochs is None:
-        return
-    if not 0 < epochs < math.inf:
-        raise UserError(f"--epochs is {epochs:g}; give a number above 0")
-    if "steps" in named:
-        raise UserError("--epochs and --set training.steps say the same; give one of them")
+def _named(layers: Sequence[Layer]) -> set[str]:
+    """The keys of [training] that these layers name."""
+    tables = (layer.values.get("training", {}) for layer in layers)
+    return {name for table in tables if isinstance(table, Mapping) for name in table}

@@ -23,10 +23,10 @@ from equipoise.data.source import Source
 from equipoise.data.tokenizer import CaptionTokenizer
 from equipoise.models.folder import CONFIG, model_folder
 from equipoise.models.model import Model
-from equipoise.settings.recipe import PREFIX, built_in_files, two_meanings
+from equipoise.settings.recipe import PREFIX, built_in_files, read_recipe, two_meanings
 from equipoise.types import UserError
 from equipoise.workflows.load import load
-from equipoise.workflows.own_files import own_run, own_settings
+from equipoise.workflows.own_files import own_run, own_settings, recipe_run
 
 FilePart = tuple[FileSettings, tuple[str, ...]]  # how files are read, and the patterns that name them
 
@@ -112,5 +112,5 @@ def find_tokens(data: str, overrides: Sequence[str] = ()) -> CaptionTokenizer.Co
 def find_run(data: str, recipe: str, overrides: Sequence[str], use: str = "judged") -> Loaded:
     """The run of a recipe; for files, the run of `recipe` with these files as its data (`own_files.py`)."""
     if not names_files(data):
-        return load_run(data, overrides)
+        return recipe_run(read_recipe(data, overrides).layers) if use == "judged" else load_run(data, overrides)
     return own_run(data, recipe, overrides, use, trains=use == "judged")

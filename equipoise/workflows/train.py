@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
 
-from equipoise.config import Loaded, load_run, load_stored
+from equipoise.config import Loaded, load_stored
 from equipoise.data.keep.readable import readable
 from equipoise.finetuning.comparison import Comparison, DidNotHelp
 from equipoise.io.numbers import hand_over
@@ -28,8 +28,9 @@ from equipoise.workflows.clean.baseline import BASELINE, HEADER, bought, on_all_
 from equipoise.workflows.clean.online import train_online
 from equipoise.workflows.clean.training import with_clean_pairs
 from equipoise.workflows.finetune_select import read_comparison, select_weights
-from equipoise.workflows.own_files import RECIPE, fitted, own_run
+from equipoise.workflows.own_files import RECIPE, own_run, recipe_run
 from equipoise.workflows.save import collect_artifacts, print_comparison, print_findings
+from equipoise.workflows.sizes import with_epochs, with_steps
 from equipoise.workflows.start_model import Start, start_of
 from equipoise.workflows.subject import names_files
 from equipoise.workflows.train_model import train_run
@@ -50,20 +51,18 @@ def run_recipe(
     """Train by a recipe, or on files by the recipe `base`; with `resume`, go on with the run in `out`, if there is
     one. Returns the exit status."""
     with process_group() as ranks:
-        loaded = _loaded(recipe, overrides, base, epochs)
+        loaded = _loaded(recipe, with_epochs(overrides, epochs), base)
         require_agreement(ranks, lambda: {**loaded.table, "--out": out and str(out), "--resume": resume})
         folder = ranks.on_main(lambda: folder_for(loaded.run.name, out, resume))
         return run_training(loaded, folder, command, resume, ranks)
 
 
-def _loaded(recipe: str, overrides: Sequence[str], base: str, epochs: float | None) -> Loaded:
+def _loaded(recipe: str, overrides: Sequence[str], base: str) -> Loaded:
     if names_files(recipe):
-        return own_run(recipe, base or RECIPE, overrides, "divided", epochs, sized=not base)
+        return own_run(recipe, base or RECIPE, overrides, "divided", sized=not base)
     if base:
         raise UserError(f"--recipe says how to train on files, and {recipe} is a recipe; leave out one of them")
-    if epochs is None:
-        return load_run(recipe, overrides)
-    return fitted(read_recipe(recipe, overrides).layers, epochs)
+    return recipe_run(read_recipe(recipe, overrides).layers)
 
 
 def resume_folder(folder: Path, overrides: Sequence[str], command: str) -> int:
@@ -71,7 +70,7 @@ def resume_folder(folder: Path, overrides: Sequence[str], command: str) -> int:
     with process_group() as ranks:
         if not (folder / CONFIG).is_file():
             raise UserError(f"{folder} holds no run to resume: there is no {CONFIG} in it; check the path")
-        loaded = load_stored(folder / CONFIG, overrides)
+        loaded = with_steps(load_stored(folder / CONFIG, overrides))
         require_agreement(ranks, lambda: {**loaded.table, "--resume": str(folder)})
         return run_training(loaded, folder, command, resume=True, ranks=ranks)
 

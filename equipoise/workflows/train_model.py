@@ -29,6 +29,7 @@ from equipoise.training.freezing import named
 from equipoise.training.loop import TrainResult, train
 from equipoise.types import UserError
 from equipoise.workflows.load import build_model
+from equipoise.workflows.sizes import with_steps
 from equipoise.workflows.start_model import Start, set_temperature
 
 CAPTIONS_FOR_TOKENS = 50_000  # enough to learn a vocabulary from
@@ -44,6 +45,7 @@ def train_run(
 ) -> tuple[Model, TrainResult]:
     """Train the model of a recipe, from scratch, from `start` or from the newest checkpoint in `folder`, which receives
     metrics and checkpoints; as far as step `until` where it is given. `measured` names the evaluations on the way."""
+    loaded = with_steps(loaded)
     run, ranks = loaded.run, ranks or Ranks()
     device = device_of_rank(run.training.torch_device(), ranks)
     source = run.training_pairs()

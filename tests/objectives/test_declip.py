@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
 from small_model import objective_named, random_batch, small_model
 from torch import Tensor
 
-from equipoise.data.source import HIDDEN
+from equipoise.data.batches import Batches
+from equipoise.data.preprocess import Preprocess
+from equipoise.data.sample_views import other_caption
+from equipoise.data.scenes import Scenes
+from equipoise.data.source import HIDDEN, Pair
+from equipoise.data.tokenizer import CaptionTokenizer
 from equipoise.forms import CrossEntropy, Sigmoid
 from equipoise.kernels import contrast
 from equipoise.objectives import SLIP, DeCLIP
 from equipoise.objectives.self_supervised import simclr, simsiam
 from equipoise.spaces import Sphere
 from equipoise.targets import OneHot
-from equipoise.types import Batch, Embeddings, UserError
+from equipoise.types import Batch, Embeddings, StepInfo, UserError
 
 SPACE, T = Sphere(5), 1.2
 PAIRS = [(image, text) for image in ("image", "image_view2") for text in ("text", "text_view2")]
@@ -95,6 +101,77 @@ def test_declip_equals_the_paper_read_aloud():
         assert float(loss.total) == pytest.approx(0.4 * clip + 0.2 * (twins + words + nearest), abs=1e-12)
 
 
+@pytest.mark.parametrize("views", ["eda", "caption", "none"])
+def test_as_many_pairs_as_there_are_texts(views):
+    """Without a second text two pairs are left, and the queue knows one."""
+    embeddings, batch = everything()
+    roles = embeddings.roles()
+    if views == "none":
+        roles = {role: points for role, points in roles.items() if not role.startswith("text_view2")}
+    objective = DeCLIP(text_views=views)
+    loss = objective(Embeddings.of(roles), batch, log_scale=T, space=SPACE)
+    pairs = PAIRS if views != "none" else [pair for pair in PAIRS if pair[1] == "text"]
+    clip = [(cross_entropy(roles[i], roles[t]) + cross_entropy(roles[t], roles[i])) / 2 for i, t in pairs]
+    nearest = [cross_entropy(roles[i], roles[f"{t}_nearest"]) for i, t in pairs]
+    assert float(loss.terms["contrastive"]) == pytest.approx(sum(clip) / len(clip), abs=1e-12)
+    assert float(loss.terms["nearest"]) == pytest.approx(sum(nearest) / len(nearest), abs=1e-12)
+    assert ("text_view2" in objective.needs, "text_view2_nearest" in objective.needs) == (views != "none",) * 2
+    wanted = {"eda": ("text_view2",), "caption": ("other_caption",), "none": ()}[views]
+    assert objective.views == ("image_view2", *wanted, "masked_words")
+    assert objective.weighs_pairs == (views != "caption")
+
+
+def test_a_model_without_a_second_text_trains():
+    chosen = DeCLIP(text_views="none", queue=9, width=8, bottleneck=4)
+    model = small_model(heads=chosen.heads).train()
+    batch = random_batch(5)
+    for _ in range(3):
+        embeddings = model(batch, chosen.needs)
+        chosen(embeddings, batch, log_scale=model.log_scale, space=model.space).total.backward()
+        model.update_memory(embeddings)
+    queue = next(head for head in model.all_heads() if hasattr(head, "queue"))
+    assert int(queue.filled) == 9
+
+
+def test_the_weight_of_hidden_words_rises():
+    embeddings, batch = everything()
+    objective, plain = DeCLIP(words_ramp=0.5), DeCLIP()
+    for step, share in ((1, 0.0), (26, 0.5), (51, 1.0), (101, 1.0)):
+        now = replace(batch, moment=StepInfo(0, step, 101))
+        loss, full = (one(embeddings, now, log_scale=T, space=SPACE) for one in (objective, plain))
+        gone = 0.2 * (1 - share) * float(full.terms["words"])
+        assert float(loss.total) == pytest.approx(float(full.total) - gone, abs=1e-12)
+        assert loss.facts()["weight/words"] == pytest.approx(0.2 * share)
+
+
+def test_another_caption_is_one_of_the_same_record():
+    pair = Pair("k", ("one", "two", "three", "one"))
+    drawn = {other_caption("one", pair, seed) for seed in range(50)}
+    assert drawn == {"one", "two", "three"}  # the same words may stand there twice
+    assert {other_caption("two", pair, seed) for seed in range(50)} == {"one", "three"}
+    assert other_caption("one", Pair("k", ("one",)), 3) == "one"
+    assert other_caption("two", pair, 7) == other_caption("two", pair, 7)
+
+
+@pytest.mark.parametrize("view", ["other_caption", "text_view2"])
+def test_batches_hold_the_second_caption(view):
+    source = Scenes.Config(train_size=8, captions=2).build("train")
+    captions = [caption for index in range(8) for caption in source.pair(index).captions]
+    tokens = CaptionTokenizer.from_config(CaptionTokenizer.Config(vocabulary=800), captions)
+    batches = Batches(source, tokens, Preprocess(size=16), batch_size=8, seed=0, views=(view,))
+    batch = batches.batch(0)
+    both = {index: set(source.pair(index).captions) for index in batch.index.tolist()}
+    assert "text_view2" in batch.side
+    for row, index in enumerate(batch.index.tolist()):
+        read = [tokens([caption], ["k"]) for caption in both[index]]
+        ids = {tuple(words[mask].tolist()) for words, mask in read}
+        first = tuple(batch.tokens[row][batch.mask[row]].tolist())
+        second = tuple(batch.side["text_view2"][row][batch.side["text_view2_mask"][row]].tolist())
+        assert first in ids
+        if view == "other_caption":
+            assert {first, second} == ids
+
+
 def test_slip_is_clip_and_simclr():
     embeddings, batch = everything()
     loss = SLIP(self_weight=0.7)(embeddings, batch, log_scale=T, space=SPACE)
@@ -140,6 +217,8 @@ def test_one_direction_of_the_cross_entropy():
     ("make", "sentence"),
     [
         (lambda: DeCLIP(words_weight=-1.0), "words_weight must be at least 0"),
+        (lambda: DeCLIP(words_ramp=2.0), "words_ramp must be a share of the run"),
+        (lambda: DeCLIP(text_views="two"), "text_views must be one of eda, caption, none"),
         (lambda: DeCLIP(queue=0), "queue, width and bottleneck must be at least 1"),
         (lambda: DeCLIP(form=Sigmoid(learned=True)), "set form.learned to false"),
         (lambda: SLIP(self_temperature=0.0), "self_temperature"),

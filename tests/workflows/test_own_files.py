@@ -99,7 +99,8 @@ def test_what_is_named_is_left_as_it_is(data: Path) -> None:
         found = own_run(str(data / "pairs.csv"), "files", ["training.batch_size=1000"], "divided", sized=True).run
     assert found.training.batch_size == 8
     with pytest.warns(Notice):
-        found = own_run(str(data / "pairs.csv"), "files", ["training.batch_size=16"], "divided", 3, sized=True).run
+        found = own_run(str(data / "pairs.csv"), "files", ["training.batch_size=16", "training.epochs=3"], "divided",
+                        sized=True).run  # fmt: skip
     assert (found.training.batch_size, found.training.steps) == (16, 6)
 
 

@@ -169,8 +169,3 @@ def _is_finite(checkpoint: Path) -> bool:
         return all(first_not_finite(read_tensors(path)) is None for path in checkpoint.rglob("*.safetensors"))
     except UserError:
         return False
-
-
-def is_due(step: int, every: int, steps: int) -> bool:
-    """Whether something that happens `every` so many steps, and at the last, happens after `step`."""
-    return step > 0 and (step == steps or (every > 0 and step % every == 0))

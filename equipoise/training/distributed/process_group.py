@@ -30,7 +30,7 @@ SIGNS_OF_A_LOST_RANK = ("gloo", "NCCL", "onnection", "Timed out", "timed out", "
 def process_group() -> Iterator[Ranks]:
     """The ranks that `torchrun` started, connected; one rank without it. Raises UserError where their versions or
     devices differ."""
-    if int(os.environ.get("WORLD_SIZE", "1")) == 1:
+    if launched_processes() == 1:
         yield Ranks()
         return
     ranks = _join()
@@ -49,6 +49,11 @@ def process_group() -> Iterator[Ranks]:
             raise UserError(_about_lost_rank(ranks, error)) from error
         raise
     dist.destroy_process_group()
+
+
+def launched_processes() -> int:
+    """The number of processes that torchrun started together with this one; 1 without torchrun."""
+    return int(os.environ.get("WORLD_SIZE", "1"))
 
 
 def set_timeout(ranks: Ranks, seconds: float) -> None:
