@@ -28,7 +28,7 @@ from torch import Tensor, nn
 from equipoise.ops.max_relevance import pooled_relevance, pooled_relevance_at_once
 from equipoise.ops.sparsemax import sparsemax, sparsemax_by_sorting
 from equipoise.readouts.codebook_state import CodeBook
-from equipoise.readouts.readout import Readout, Shared
+from equipoise.readouts.readout import Readout, Shared, real_tokens
 from equipoise.settings.bounds import bounded
 from equipoise.spaces import Space
 from equipoise.types import Features, UserError
@@ -130,19 +130,3 @@ class CodeBookReadout(Readout):
         pooled = pooled_relevance_at_once if torch.jit.is_tracing() else pooled_relevance
         relevance = pooled(queries, mask, codes)
         return relevance.clamp(min=0) if self.config.padding == "zero" and self.tower == "text" else relevance
-
-
-def real_tokens(features: Features, reader: str) -> tuple[Tensor, Tensor]:
-    """Tokens [N, P, w] and their mask; raises UserError where a sample has no real token."""
-    tokens, mask = features.tokens, features.mask
-    if tokens is None:
-        raise UserError(f"{reader} reads patches or words, but this encoder gives class tokens alone; change either")
-    if mask is None:
-        return tokens, torch.ones(tokens.shape[:2], dtype=torch.bool, device=tokens.device)
-    if not tokens.shape[1] or not bool(mask.any(1).all()):
-        number = int(mask.any(1).logical_not().nonzero()[0, 0])
-        raise UserError(
-            f"sample {number} of a batch has no tokens but padding, so {reader} has nothing to read; "
-            "remove it from the data, or set readout.name to class_token"
-        )
-    return tokens, mask
