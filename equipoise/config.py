@@ -115,7 +115,7 @@ class Run:
 
     def caption_tokens(self) -> CaptionTokenizer.Config:
         """The tokenizer's settings, with the room that class tokens and prompts leave, and what the objective needs."""
-        tokens = self.tokens.beside(self.readout.class_tokens(self.space), self.prompts.length)
+        tokens = self.tokens.beside(self.readout.class_tokens(self.space), self.prompts.room)
         return replace(tokens, mask=tokens.mask or MASKED_WORDS in self.objective.views)
 
 

@@ -61,7 +61,7 @@ class Model(nn.Module):
         classes = readout.class_tokens(space)
         self.image_encoder = image.build(preprocess.size, classes)
         learned = prompts or Prompts.Config()
-        context = tokens.context + classes - 1 + learned.length  # texts start with one class token
+        context = tokens.context + classes - 1 + learned.room  # texts start with one class token
         self.text_encoder = text.build(tokens.size, context, classes)
         if self.text_encoder.reads == "words" and isinstance(tokens, NoTokenizer):
             raise UserError("this model's texts are words, but it has no tokenizer; give tokens.kind or tokenizer.json")

@@ -65,6 +65,10 @@ class Softened(Target):
     def divisible(self) -> bool:  # type: ignore[override]
         return self.of.divisible
 
+    @property
+    def matches_classes(self) -> bool:
+        return self.of.matches_classes
+
     def bind(self, embeddings: Embeddings, batch: Batch | None, *, log_scale: Tensor | float, space: Space) -> Target:
         hard = self.of.bind(embeddings, batch, log_scale=log_scale, space=space)
         bound = [(w, g.bind(embeddings, batch, log_scale=log_scale, space=space)) for w, g in self._guides()]

@@ -108,9 +108,7 @@ def _labelled_source(data: str, overrides: Sequence[str], split: str) -> Labelle
 
 
 @torch.no_grad()
-def labelled_features(
-    model: Model, source: LabelledSource, what: str = "features", points: bool = False
-) -> Labelled:
+def labelled_features(model: Model, source: LabelledSource, what: str = "features", points: bool = False) -> Labelled:
     """What the image readout reads (class tokens, concatenated, or the mean over tokens), or the points that it gives,
     of the records that carry a label."""
     require_compatible(model, source)

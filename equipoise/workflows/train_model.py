@@ -80,6 +80,7 @@ def train_run(
         timeout=run.training.loader_timeout,
         views=run.objective.views,
         augment=run.augment,
+        plain=run.training.probe.plain_steps_of(run.training.steps),
     )
     validation = run.data.build("validation")
     require_agreement(ranks, lambda: {**data_facts("validation", validation), **model_facts(model)})
