@@ -102,6 +102,7 @@ class Run:
                 f"the objective mixes points along geodesics, which the space {type(self.space).__name__} has not; "
                 "choose an objective without mixups, or a space that has them, the sphere for instance"
             )
+        self.temperature.within(self.space)  # a start that cannot be matched,
         self.training.teacher_roles(self.objective.needs)  # a missing teacher,
         require_possible(self.training, self.objective)  # an objective that cannot be sharded and
         self.caption_tokens()  # too small a context raise UserError before anything is made

@@ -16,9 +16,9 @@ authors' copies do. Nothing but this is to be trained (`training.trains = "added
 How we differ: the authors' texts are "a photo of a CLASS.", whose first n words P_1 *replaces*, so that the tower reads
 "X X of a CLASS.". Captions have no such words to give, so P_1 is *inserted* behind the start token and all words stay;
 it takes n places of the context. `replace = true` does as the authors do: the first n tokens of every text give way,
-and a text that has no more than these is refused. Several class tokens are allowed: prompts of texts come behind them. Regions
-(`region_branch.py`) pass the last blocks without prompts. The authors train with SGD at 0.0035; here it is AdamW at its
-rate.
+and a text that has no more than these is refused. Several class tokens are allowed: prompts of texts come behind them.
+Regions (`region_branch.py`) pass the last blocks without prompts. The authors train with SGD at 0.0035; here it is
+AdamW at its rate.
 """
 
 from __future__ import annotations

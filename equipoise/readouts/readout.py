@@ -1,7 +1,7 @@
 """The interface of readouts: how many class tokens an encoder must have, and how features become a vector.
 
-`before_projection` gives the features that a readout rests on, for a linear probe or for training on them: class tokens,
-or, where no class token is read (and so none is ever trained), the mean over real tokens.
+`before_projection` gives the features that a readout rests on, for a linear probe or for training on them: class
+tokens, or, where no class token is read (and so none is ever trained), the mean over real tokens.
 
 Each tower has one. What both share (a code book) is a module of its own (`Shared`), which the model holds once and
 passes to each.

@@ -101,7 +101,7 @@ def objective_of(run: Path, data: Path, method: str, *more: str) -> Objective:
 def test_no_method_takes_pictures_of_one_class_for_negatives(run: Path, recipe: Path, method: str) -> None:
     """Every method has class targets, or refuses."""
     if method in ("i-mix", "un-mix"):
-        with pytest.raises(UserError, match="names of classes, but the objective .*negatives"):
+        with pytest.raises(UserError, match=r"names of classes, but the objective .*negatives"):
             objective_of(run, recipe, method)
         return
     objective = objective_of(run, recipe, method)
