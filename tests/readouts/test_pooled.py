@@ -29,10 +29,11 @@ def aloud(readout: Pooled, tokens: Tensor, mask: Tensor) -> list[float]:
     """One sample, a number at a time."""
     vectors = []
     for token, real in zip(tokens, mask, strict=True):
+        vector = token
         for layer in readout.projection:
-            token = layer(token)
+            vector = layer(vector)
         if real:
-            vectors.append(token.tolist())
+            vectors.append(vector.tolist())
     if readout.config.pooling == "max":
         return [max(vector[i] for vector in vectors) for i in range(D)]
     return [sum(vector[i] for vector in vectors) / len(vectors) for i in range(D)]
