@@ -126,7 +126,7 @@ def test_probe_of_scenes(finished_run, tmp_path, capsys, tiny_settings):
     data = ("demo", *(word for one in (*tiny_settings, "data.train_size=200") for word in ("--set", one)))
     for further, name in (((), "lbfgs"), (("--sgd",), "sgd")):
         assert main(["probe", str(finished_run), *data, *further, "--out", str(tmp_path)]) == 0
-        assert "16 features; " in capsys.readouterr().out
+        assert "16 features (class tokens); " in capsys.readouterr().out
         record = json.loads((tmp_path / f"linear_probe_{name}.json").read_text())
         assert record["task"] == "linear_probe"
         assert 0 <= record["metrics"]["lp_acc1"] <= 1
