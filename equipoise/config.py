@@ -103,6 +103,7 @@ class Run:
                 f"the objective mixes points along geodesics, which the space {type(self.space).__name__} has not; "
                 "choose an objective without mixups, or a space that has them, the sphere for instance"
             )
+        self.temperature.within(self.space)  # a start that cannot be matched,
         self.training.teacher_roles(self.objective.needs)  # a missing teacher,
         require_possible(self.training, self.objective)  # an objective that cannot be sharded and
         self.caption_tokens()  # too small a context raise UserError before anything is made
@@ -118,7 +119,7 @@ class Run:
         """The tokenizer's settings, with the room that class tokens and prompts leave, and what the objective needs."""
         beside = getattr(self.readout, "beside_context", False)
         classes = 1 if beside else self.readout.class_tokens(self.space)
-        tokens = self.tokens.beside(classes, self.prompts.length)
+        tokens = self.tokens.beside(classes, self.prompts.room)
         return replace(tokens, mask=tokens.mask or MASKED_WORDS in self.objective.views)
 
 

@@ -17,7 +17,8 @@ equilibrium at "ratio equals 1.0, when the log loss in Eq. (1) becomes 0.0", whi
                positives are, on average, closer than the closest negatives: a small or noisy batch of a good model
 
 All agree as τ → 0: r = 1 / (2(n-1)). A batch with P% shuffled has round(P n / 100) texts passed on in a ring, so that
-none of these keeps its own. Up to `REPEATS` disjoint batches are averaged, and as many ways to shuffle.
+none of these keeps its own. As r < 1 there, a sweep that begins with r ≥ 1 began too late: the balance lies below it
+(`below`), which is not the same as none. Up to `REPEATS` disjoint batches are averaged, and as many ways to shuffle.
 Everything is in float64 and in logarithms; similarities are made tile by tile, and no n × n matrix is kept.
 
 `draw_equilibrium` is Fig. 1: the ratio over the logit scale, for batch sizes and for shares of shuffled texts.
@@ -48,6 +49,7 @@ REPEATS = 16
 TILE = 512
 LOWEST, HIGHEST = 1e-4, 1e2  # of the ratio: what lies beyond is far from the balance
 ROOM = 5  # how far to the right of the last balance the logit scale goes on
+DECADES = tuple(float(f"{digit}e{power}") for power in range(-5, 6) for digit in (1, 3))
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,7 @@ class Equilibrium:
     shuffled: float  # in [0, 1]
     log_ratios: list[float]  # natural logarithm of the ratio, one per logit scale
     balance: float | None  # the first logit scale whose ratio is 1; None where no logit scale of the sweep has it
+    below: bool = False  # whether the ratio is above 1 where the sweep begins, so that it balances before
 
 
 def equilibrium(
@@ -84,7 +87,9 @@ def equilibrium(
         parts.append(log_parts(points.images[batch], texts, space, scales))
     numerator, denominator = (torch.cat(side, dim=1) for side in zip(*parts, strict=True))
     log_ratios = averaged(numerator, denominator, average).tolist()
-    return Equilibrium(batch_size, shuffled, log_ratios, balance(scales, log_ratios))
+    below = log_ratios[0] >= 0
+    found = None if below else balance(scales, log_ratios)
+    return Equilibrium(batch_size, shuffled, log_ratios, found, below)
 
 
 @torch.no_grad()
@@ -155,7 +160,7 @@ def _panel(
 ) -> None:  # fmt: skip
     from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
-    plain_log_scale(axes, (1, 3, 10, 30, 100, 300, 1000))
+    plain_log_scale(axes, DECADES)
     axes.set_yscale("log")
     axes.yaxis.set_major_locator(FixedLocator([1e-4, 1e-3, 1e-2, 1e-1, 1, 10, 100]))
     axes.yaxis.set_minor_locator(NullLocator())
@@ -173,7 +178,11 @@ def _panel(
         if one.balance is not None:
             axes.plot([one.balance], [1], "o", color=colour, markersize=5)
     balances = [one.balance for one in curves if one.balance is not None]
-    axes.set_xlim(min(scales), min(max(scales), ROOM * max(learned, *balances)) if balances else max(scales))
+    known = (learned, *balances)
+    if balances:
+        axes.set_xlim(max(min(scales), min(known) / ROOM**2), min(max(scales), ROOM * max(known)))
+    else:
+        axes.set_xlim(min(scales), max(scales))
     axes.set_ylim(LOWEST, HIGHEST)
     axes.set_xlabel("logit scale exp(t)")
     axes.legend(loc="lower right")

@@ -10,6 +10,7 @@ convergence follows `evaluation/logit_scale.py`. The share of steps at the bound
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equipoise.evaluation.logit_scale import converged_at
+from equipoise.evaluation.logit_scale import converged_at, first_rest
 from equipoise.io.figures import SERIES, SERIES_STYLES, captioned_figure, style
 from equipoise.training.logging.metrics import METRICS_FILE, read_metrics
 from equipoise.types import UserError
@@ -35,8 +36,10 @@ class LogitScaleCurve:
     start: float  # exp(t) before the first step
     learnable: bool
     epoch_steps: int
-    converged: int | None
+    converged: int | None  # for good
     at_bound: float  # share of the logged steps
+    first_rest: int | None = None  # where the paper's rule says that it converged
+    unit_free: float | None = None  # the last t without the space's unit
 
     @property
     def final(self) -> float:
@@ -56,8 +59,16 @@ def read_logit_scale(folder: Path) -> Sequence[Mapping[str, float]]:
 
 
 def logit_scale_curve(
-    run: str, label: str, records: Sequence[Mapping[str, float]], *, start: float, learnable: bool, epoch_steps: int
+    run: str,
+    label: str,
+    records: Sequence[Mapping[str, float]],
+    *,
+    start: float,
+    learnable: bool,
+    epoch_steps: int,
+    spread: float | None = None,
 ) -> LogitScaleCurve:
+    """The curve of a run's records; `spread` is that of its space (`spaces/spread.py`)."""
     if epoch_steps < 1:
         raise UserError(f"an epoch has at least 1 step, not {epoch_steps}; correct --epoch-steps")
     steps, scales = [int(record["step"]) for record in records], [float(record["logit_scale"]) for record in records]
@@ -71,6 +82,8 @@ def logit_scale_curve(
         epoch_steps,
         converged_at(steps, scales, epoch_steps) if learnable else None,
         sum(bool(record.get("at_bound")) for record in records) / len(records),
+        first_rest(steps, scales, epoch_steps) if learnable else None,
+        math.log(scales[-1] * spread) if spread else None,
     )
 
 
@@ -99,7 +112,7 @@ def draw_logit_scales(curves: Sequence[LogitScaleCurve], bound: float | None, fi
         axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
         axes.xaxis.set_major_formatter(FuncFormatter(lambda step, _: f"{step:,.0f}"))
         axes.set_xlim(left=0)
-        axes.set_xlabel("step (a dot: converged, within 2% for an epoch from there on)")
+        axes.set_xlabel("step (a dot: converged, within 2% from there on, for an epoch at least)")
         axes.set_ylabel("logit scale exp(t)")
         figure.legend(loc="outside right upper")
     return figure

@@ -5,10 +5,11 @@ of Multi(32, 16) with 1, 2, 4 and 8 tokens drawn at random, mean ± standard dev
 
     points [N, m·n] -> [N, m, n], chunks outside the subset set to zero, on both sides -> [N, m·n]
 
-m comes from the space; a space without sub-spheres has nothing to leave out. With the inner product a chunk of zeros
-adds nothing to the similarity. With the geodesic distance it adds the same to all of them, so that the order of single
-similarities is that of the subset. The paper does not say how many subsets it drew; here up to `draws` different ones,
-or all there are where they are fewer. The deviation is that of a sample (n - 1).
+m comes from the space; a space without sub-spheres has nothing to leave out. A chunk of zeros on both sides adds
+nothing to the similarity, neither to the inner product nor to the geodesic distance (its chords are 0, and so is its
+angle), so that similarities are those of the product of the spheres that are kept. The paper does not say how many
+subsets it drew; here up to `draws` different ones, or all there are where they are fewer. The deviation is that of a
+sample (n - 1).
 
 `draw_tokens` shows Table 11: accuracy over the number of tokens kept, every subset a dot.
 """

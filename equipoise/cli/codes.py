@@ -18,7 +18,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--stride", type=int, default=0, help="pixels between patches, for finer heat maps (vit-...)")
     parser.add_argument("--images", type=int, default=5, help="pictures shown per code")
     parser.add_argument("--words", type=int, default=8, help="words shown per code")
-    parser.add_argument("--most", type=int, default=0, help="codes shown, the most used first (default: all used)")
+    parser.add_argument("--most", type=int, default=0, help="codes shown, the most agreed on first (default: all used)")
     add_out(parser, "the folder for page, pictures and numbers", "codes")
 
 

@@ -17,7 +17,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--text", default="", metavar="MODEL", help="another model for the texts")
     add_split(parser, "train")
     add_set(parser)
-    parser.add_argument("--before-projection", action="store_true", help="class tokens instead of points of the space")
+    parser.add_argument("--before-projection", action="store_true", help="what readouts read, instead of points")
     parser.add_argument("--weights", default="", metavar="FILE", help="the weights of a timm model")
     parser.add_argument("--pretrained", action="store_true", help="fetch the weights of a named model from the hub")
     parser.add_argument("--per-shard", type=int, default=10_000, help="images per file")

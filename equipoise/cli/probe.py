@@ -16,6 +16,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--test", default="", metavar="FILES", help="to test on, where the data is files")
     add_set(parser)
     parser.add_argument("--sgd", action="store_true", help="MoCo v3's protocol instead of L-BFGS with a sweep")
+    parser.add_argument("--points", action="store_true", help="probe points of the space, not what the readout reads")
     add_seed(parser, "of what is held out, and of SGD")
     add_results_folder(parser)
 
@@ -23,5 +24,5 @@ def add(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> None:
     from equipoise.workflows.probe import ProbeRequest, probe_folder
 
-    request = (options.model, options.data, options.set, options.test, options.sgd, options.seed)
+    request = (options.model, options.data, options.set, options.test, options.sgd, options.seed, options.points)
     probe_folder(ProbeRequest(*request), options.out)

@@ -60,7 +60,8 @@ class LoaderBatch:
 
 class Batches:
     """Batches of a source. `share` = (part, parts) makes a contiguous part of each, for one of several processes;
-    `views` are made of each sample besides (`sample_views.py`)."""
+    `views` are made of each sample besides (`sample_views.py`); of the first `plain` batches the first view is as in
+    evaluation (files: to the whole pixel), neither cropped at random nor augmented."""
 
     def __init__(
         self,
@@ -76,10 +77,11 @@ class Batches:
         timeout: float = 0.0,
         views: Sequence[str] = (),
         augment: Augment = Augment(),  # noqa: B008 (frozen)
+        plain: int = 0,
     ):
         self.source, self.tokens, self.preprocess, self.augment = source, tokens, preprocess, augment
         self.order = EpochSampler(len(source), batch_size, seed)
-        self.seed, self.device = seed, torch.device(device)
+        self.seed, self.device, self.plain = seed, torch.device(device), plain
         self.workers, self.timeout = workers, timeout
         self.bad = EpochCount(source.max_bad if can_crop(source) else 0.0, len(source), self.order.batches_per_epoch)
         self.named: list[str] = []  # places of bad records
@@ -117,7 +119,7 @@ class Batches:
             return LoaderBatch(self.source.batch(indices, draws[self.part], self.tokens), position)
         drawn = DrawnCaptions(draws[self.part], self.tokens)
         names = [CROP, *([IMAGE_VIEW2] if IMAGE_VIEW2 in self.views else [])]
-        chances = [crop_draws(len(whole), generator(self.seed, name, position))[self.part] for name in names]
+        chances = [self._chances(name, position, len(whole)) for name in names]
         crops = self._crops(indices, chances, device, drawn)
         pairs = crops.pairs or [self.source.pair(index) for index in crops.indices]
         captions = [drawn.of(place, pair) for place, pair in enumerate(pairs)]
@@ -136,7 +138,7 @@ class Batches:
         `_received` reverses the crops themselves."""
         if IMAGE_PARTNER not in self.views or self._is_whole:
             return {}
-        chances = crop_draws(len(whole), generator(self.seed, CROP, position)).flip(0)[self.part]
+        chances = self._chances(CROP, position, len(whole), mirrored=True)
         drawn = DrawnCaptions(draws[::-1][self.part], self.tokens)
         return {IMAGE_PARTNER: self._crops(whole[::-1][self.part], [chances], device, drawn).pixels[0]}
 
@@ -144,14 +146,24 @@ class Batches:
     def _is_whole(self) -> bool:
         return self.part == slice(0, self.order.batch_size)
 
+    def _is_plain(self, name: str, position: int) -> bool:
+        return name == CROP and position < self.plain
+
+    def _chances(self, name: str, position: int, size: int, mirrored: bool = False) -> Tensor | None:
+        """What decides the crops of a view; None where it is cut as in evaluation."""
+        if self._is_plain(name, position):
+            return None
+        draws = crop_draws(size, generator(self.seed, name, position))
+        return (draws.flip(0) if mirrored else draws)[self.part]
+
     def _look(self, name: str, position: int, size: int, mirrored: bool = False) -> Draws | None:
-        if not self.augment.wanted:
+        if not self.augment.wanted or self._is_plain(name, position):
             return None
         draws = Draws.of(size, generator(self.seed, f"augment {name}", position))
         return (draws.backwards() if mirrored else draws).part(self.part)
 
     def _crops(
-        self, indices: list[int], chances: Sequence[Tensor], device: torch.device | str, drawn: DrawnCaptions
+        self, indices: list[int], chances: Sequence[Tensor | None], device: torch.device | str, drawn: DrawnCaptions
     ) -> Crops:
         """A crop of each record for every set of chances."""
         size = self.preprocess.size
@@ -165,7 +177,9 @@ class Batches:
             indices, [self.preprocess.cropped(images, self._boxes(chance, every, sizes)) for chance in chances]
         )
 
-    def _boxes(self, chance: Tensor, places: Sequence[int], sizes: Tensor) -> Tensor:
+    def _boxes(self, chance: Tensor | None, places: Sequence[int], sizes: Tensor) -> Tensor:
+        if chance is None:
+            return self.preprocess.evaluation_boxes(sizes)
         return self.preprocess.boxes(sizes, chance[list(places)])
 
     def _apart(self) -> Batches:

@@ -3,6 +3,7 @@
     [data]
     name = "few_shot"
     shots = 16                            images of each class in training; 0 takes all
+    validation_shots = 0                  the same of validation, which chooses the best model
     templates = ["a photo of {}"]         captions and prompts; those of the source where none are given
 
     [data.of]                             a source whose images have classes
@@ -17,8 +18,9 @@
 Where the source is `scenes`, `shifted_by = ["texture", "hue"]` names such sets by what is shifted in them.
 
 Oh et al. 2023, "Geodesic Multi-Modal Mixup for Robust Fine-Tuning", App. A.2. The images of a class are drawn by `seed`
-and its name alone, and fewer of them are the first of more: 4 shots are among the 16. Validation and test hold every
-image that has a class. A shifted set is classified among the classes it has, by the same templates.
+and its name alone, and fewer of them are the first of more: 4 shots are among the 16. Test holds every image that has a
+class, and so does validation, unless `validation_shots` says how many: who has 16 pictures of a class to train on has
+no thousand to choose by. A shifted set is classified among the classes it has, by the same templates.
 """
 
 from __future__ import annotations
@@ -65,10 +67,14 @@ class FewShotData:
     templates: tuple[str, ...] = ()  # with {} for the class's name; those of the source where none are given
     shifts: Mapping[str, WithClasses] = choices(CLASS_SOURCES, "class_shards")  # further test sets
     shifted_by: tuple[str, ...] = ()  # of scenes: their shifts that are further test sets too
+    validation_shots: int = 0  # images of each class in validation; 0 takes all
 
     def __post_init__(self) -> None:
-        if self.shots < 0:
-            raise UserError(f"shots is {self.shots}; give the number of images of each class, or 0 for all")
+        for name in ("shots", "validation_shots"):
+            if getattr(self, name) < 0:
+                raise UserError(
+                    f"{name} is {getattr(self, name)}; give the number of images of each class, or 0 for all"
+                )
         checked_templates(self.templates, "templates")
         if SHIFTED in self.shifts:
             raise UserError(f'a shifted set may not be called "{SHIFTED}", as their mean is; give it another name')
@@ -82,7 +88,9 @@ class FewShotData:
             names = ", ".join(source.class_names)
             raise UserError(f"data.of has one class, {names}, and nothing to tell it from; give at least two")
         named = labels(source)
-        chosen = self._drawn(source, named) if split == "train" else list(named)
+        counts = {"train": self.shots, "validation": self.validation_shots}
+        drawn = split == "train" or bool(counts.get(split))
+        chosen = self._drawn(source, named, split, counts[split]) if drawn else list(named)
         return self._class_set(source, chosen, self._shifted() if split == "test" else {})
 
     def _shifted(self) -> dict[str, ClassSet]:
@@ -97,24 +105,25 @@ class FewShotData:
     def _class_set(self, source: LabelledSource, chosen: list[int], shifts: Mapping[str, ClassSet]) -> ClassSet:
         return ClassSet(source, chosen, checked_templates(self.templates, "templates") or source.templates, shifts)
 
-    def _drawn(self, source: LabelledSource, named: Mapping[int, str]) -> list[int]:
-        """The numbers of the training images, in their order."""
+    def _drawn(self, source: LabelledSource, named: Mapping[int, str], split: str, count: int) -> list[int]:
+        """The numbers of `count` images of each class, in their order."""
+        what, key = ("training", "shots") if split == "train" else ("validation", "validation_shots")
         own: dict[str, list[int]] = {name: [] for name in source.class_names}
         for index, label in named.items():
             own[label].append(index)
         for name, images in own.items():
             if not images:
-                raise UserError(f'the class "{name}" has no training images; add some, or leave the class out')
-            if len(images) < self.shots:
+                raise UserError(f'the class "{name}" has no {what} images; add some, or leave the class out')
+            if len(images) < count:
                 raise UserError(
-                    f'the class "{name}" has {len(images)} training images, fewer than data.shots = {self.shots}; '
+                    f'the class "{name}" has {len(images)} {what} images, fewer than data.{key} = {count}; '
                     "lower it, or add images"
                 )
-        return sorted(index for name, images in own.items() for index in _draw(images, self.shots, self.seed, name))
+        return sorted(index for name, images in own.items() for index in _draw(images, count, self.seed, key, name))
 
 
-def _draw(images: Sequence[int], count: int, seed: int, name: str) -> list[int]:
-    order = torch.randperm(len(images), generator=generator(seed, "shots", name)).tolist()
+def _draw(images: Sequence[int], count: int, seed: int, key: str, name: str) -> list[int]:
+    order = torch.randperm(len(images), generator=generator(seed, key, name)).tolist()
     return [images[place] for place in (order[:count] if count else order)]
 
 

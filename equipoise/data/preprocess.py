@@ -73,6 +73,11 @@ class Preprocess:
         """Training crops [N, 4] of images of the given heights and widths [N, 2]; see `crop_draws`."""
         return crop_boxes(sizes, self.crop_scale, self.crop_ratio, draws)
 
+    def evaluation_boxes(self, sizes: Tensor) -> Tensor:
+        """What evaluation cuts out [N, 4] of images of the given heights and widths [N, 2]."""
+        rows = [evaluation_box(int(height), int(width), self.side) for height, width in sizes.tolist()]
+        return torch.tensor(rows, dtype=torch.double)
+
     def cropped(self, images: Tensor, boxes: Tensor) -> Tensor:
         """uint8 [N, 3, H, W] -> [N, 3, size, size]: the boxes resized and normalised."""
         return self._normalise(resample(_checked(images).float(), boxes.to(images.device), self.size))

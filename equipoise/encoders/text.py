@@ -25,6 +25,7 @@ from equipoise.types import Features, UserError
 
 class TextTransformer(TextEncoder):
     prompts: PromptTokens | None = None  # that follow the class tokens, or the start
+    prompts_replace_words: bool = False  # the words there give way to them; else they are inserted
     lay_out: Callable[..., Packed | Padded] = staticmethod(Packed.of)  # how texts lie; an export has them padded
 
     @dataclass(frozen=True)
@@ -76,11 +77,13 @@ class TextTransformer(TextEncoder):
         ids, mask = self._with_class_tokens(ids, mask)
         prompts = self.prompts() if self.prompts else ()
         count = len(prompts[0]) if prompts else 0
-        length, first = ids.shape[1] + count, self.classes  # a start token is one of them
+        first, taken = self.classes, count if self.prompts_replace_words else 0  # a start token is one of the classes
+        _require_words(mask, first, taken)
+        length = ids.shape[1] + count - taken
         if length > self.context:
             raise UserError(f"texts are {length} tokens wide but the text tower has a context of {self.context}")
-        x = _inserted(self.words(ids), first, [tokens.expand(ids.shape[0], -1, -1) for tokens in prompts[:1]])
-        attended = _inserted(mask, first, [mask.new_ones(mask.shape[0], count)] if count else [])
+        x = _inserted(self.words(ids), first, taken, [tokens.expand(ids.shape[0], -1, -1) for tokens in prompts[:1]])
+        attended = _inserted(mask, first, taken, [mask.new_ones(mask.shape[0], count)] if count else [])
         layout = self.lay_out(attended, self.config.causal, self.classes)
         x = layout.pack(x + self.positions[:length])
         x = self.ln_embedding(x) if self.config.embedding_norm else x
@@ -90,7 +93,8 @@ class TextTransformer(TextEncoder):
         read = 0 if self.config.causal else self.classes  # class tokens are no words, nor are prompts
         tokens = layout.unpack(x)
         words = torch.cat([tokens[:, read:first], tokens[:, first + count :]], dim=1) if count else tokens[:, read:]
-        return Features(classes=layout.read(x), tokens=words, mask=mask[:, read:])
+        real = torch.cat([mask[:, read:first], mask[:, first + taken :]], dim=1) if taken else mask[:, read:]
+        return Features(classes=layout.read(x), tokens=words, mask=real)
 
     def _with_class_tokens(self, ids: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
         """Add the further class tokens before the one that texts start with."""
@@ -100,6 +104,20 @@ class TextTransformer(TextEncoder):
         return torch.cat([ids[:, :1].expand(-1, further), ids], dim=1), F.pad(mask, (further, 0), value=True)
 
 
-def _inserted(x: Tensor, place: int, parts: list[Tensor]) -> Tensor:
-    """Insert tokens into [N, L, ...] at `place`."""
-    return torch.cat([x[:, :place], *(part.to(x.dtype) for part in parts), x[:, place:]], dim=1) if parts else x
+def _inserted(x: Tensor, place: int, taken: int, parts: list[Tensor]) -> Tensor:
+    """Insert tokens into [N, L, ...] at `place`, in place of the `taken` ones that are there."""
+    if not parts:
+        return x
+    return torch.cat([x[:, :place], *(part.to(x.dtype) for part in parts), x[:, place + taken :]], dim=1)
+
+
+def _require_words(mask: Tensor, first: int, taken: int) -> None:
+    """Raise UserError where prompts would replace more than the words of a text: its end, or what is not there."""
+    if not taken or torch.jit.is_tracing():
+        return
+    short = mask.sum(1) < first + taken + 1
+    if mask.shape[1] < first + taken + 1 or bool(short.any()):
+        raise UserError(
+            f"prompts.replace takes the first {taken} tokens of every text, but a text of this batch has no more than "
+            'that; give templates such as "a photo of a {}", or set prompts.replace to false'
+        )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from equipoise.evaluation.codes import Codes
 from equipoise.evaluation.evaluator import Evaluator
 from equipoise.evaluation.geometry import Geometry
 from equipoise.evaluation.matching import Matching
@@ -15,6 +16,7 @@ EVALUATIONS: dict[str, Evaluator] = {
     "zero_shot": ZeroShot(),
     "shifts": Shifts(),
     "geometry": Geometry(),
+    "codes": Codes(),
 }
 
 __all__ = ["EVALUATIONS"]

@@ -50,7 +50,8 @@ def validate(
 
 
 def _run(names: tuple[str, ...], encoded: Encoded) -> dict[str, EvalResult]:
-    chosen = {name: EVALUATIONS[name] for name in names if EVALUATIONS[name].applies(encoded.source)}
+    known = ((name, EVALUATIONS[name]) for name in names)
+    chosen = {name: one for name, one in known if one.applies(encoded.source) and one.suits(encoded.model)}
     results = {name: evaluation(encoded) for name, evaluation in chosen.items()}
     return {name: result for name, result in results.items() if result.metrics}
 

@@ -4,6 +4,7 @@
     task        the task of CLIP_benchmark under which its JSON file is read
     cites       keys of references.bib
     applies     whether a source holds the truth it needs
+    suits       whether a model has what it measures; all have, unless it says otherwise
     __call__    values by name, and beside each share or points metric what guessing is expected to score
 
 `tests/evaluation/test_evaluators.py` holds every evaluation in the dict to this contract.
@@ -22,6 +23,7 @@ import numpy as np
 from equipoise.data.source import Source
 from equipoise.evaluation.encoding import Encoded
 from equipoise.evaluation.metrics import Metric
+from equipoise.models.model import Model
 
 TASKS = ("zeroshot_retrieval", "zeroshot_classification", "linear_probe")
 
@@ -50,6 +52,10 @@ class Evaluator(ABC):
     @abstractmethod
     def applies(self, source: Source) -> bool:
         """Whether the source holds the truth that this evaluation needs."""
+
+    def suits(self, model: Model) -> bool:
+        """Whether the model has what this evaluation measures."""
+        return True
 
     @abstractmethod
     def __call__(self, encoded: Encoded) -> EvalResult:

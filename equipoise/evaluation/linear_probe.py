@@ -1,6 +1,8 @@
 """Linear probe: how well do a frozen encoder's features tell classes apart, with nothing but a linear map on top?
 
-Two protocols, both on features before the projection (the class tokens of the image tower, one after the other):
+Two protocols, both on features before the projection: the class tokens of the image tower, one after the other, or the
+mean over its tokens, where the readout reads no class token (`code_book`, `token_set`: their class token is never
+trained). Chen et al. 2023 (FDT), §4.1, probe "the FDT-based features", which are the points (`--points`).
 
 - L-BFGS. Radford et al. 2021, App. A.3: logistic regression, at most 1,000 iterations, the L2 strength chosen on a
   validation split by a parametric search over 10^-6 ... 10^6 in steps of two decades, halved around the best until

@@ -61,7 +61,7 @@ class Model(nn.Module):
         classes = readout.class_tokens(space)
         self.image_encoder = image.build(preprocess.size, classes)
         learned = prompts or Prompts.Config()
-        context = tokens.context + classes - 1 + learned.length  # texts start with one class token
+        context = tokens.context + classes - 1 + learned.room  # texts start with one class token
         self.text_encoder = text.build(tokens.size, context, classes)
         if self.text_encoder.reads == "words" and isinstance(tokens, NoTokenizer):
             raise UserError("this model's texts are words, but it has no tokenizer; give tokens.kind or tokenizer.json")
@@ -70,7 +70,7 @@ class Model(nn.Module):
         self.shared = readout.shared(space)
         self.regions = (regions or RegionBranch.Config()).build(self.image_encoder)
         self.shift = (shift or EmbeddingShift.Config()).build(space)
-        self.logit_scale = temperature.parameter()
+        self.logit_scale = self.temperature.parameter()
         self.logit_bias = None if bias is None else nn.Parameter(torch.tensor(bias))  # where the objective learns one
         sizes = Sizes(space, classes * self.image_encoder.width, self.text_encoder.width, tokens.size)
         self.heads = nn.ModuleDict({name: config.build(sizes) for name, config in (heads or {}).items()})

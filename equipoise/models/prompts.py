@@ -15,9 +15,10 @@ authors' copies do. Nothing but this is to be trained (`training.trains = "added
 
 How we differ: the authors' texts are "a photo of a CLASS.", whose first n words P_1 *replaces*, so that the tower reads
 "X X of a CLASS.". Captions have no such words to give, so P_1 is *inserted* behind the start token and all words stay;
-it takes n places of the context. Several class tokens are allowed: prompts of texts come behind them. Regions
-(`region_branch.py`) pass the last blocks without prompts. The authors train with SGD at 0.0035; here it is AdamW at its
-rate.
+it takes n places of the context. `replace = true` does as the authors do: the first n tokens of every text give way,
+and a text that has no more than these is refused. Several class tokens are allowed: prompts of texts come behind them.
+Regions (`region_branch.py`) pass the last blocks without prompts. The authors train with SGD at 0.0035; here it is
+AdamW at its rate.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from torch import Tensor, nn
 
 from equipoise.data.tokenizer import CaptionTokenizer
 from equipoise.encoders.encoder import Encoder, TakesPrompts
+from equipoise.encoders.text import TextTransformer
 from equipoise.settings.bounds import bounded
 from equipoise.types import UserError
 
@@ -46,12 +48,18 @@ class Prompts(nn.Module):
     class Config:
         length: int = bounded(0, 0, 2**16)  # n; 0: no prompts. The paper has 2
         depth: int = bounded(9, 0, 1000)  # blocks that are given prompts, the first of them at its input
+        replace: bool = False  # P_1 replaces the first n words of every text, as the authors have it
 
         def __post_init__(self) -> None:
             if self.length < 0:
                 raise UserError(f"length must be at least 0, not {self.length}; 0 is no prompts")
             if self.depth < 1:
                 raise UserError(f"depth must be at least 1, not {self.depth}: prompts at the input alone")
+
+        @property
+        def room(self) -> int:
+            """The places of the context that prompts take from captions."""
+            return 0 if self.replace else self.length
 
         @property
         def cites(self) -> tuple[str, ...]:
@@ -83,6 +91,8 @@ class Prompts(nn.Module):
         for later in self.maps[2:]:
             later.load_state_dict(self.maps[1].state_dict())
         image.prompts, text.prompts = self.of_images, self.of_texts
+        if isinstance(text, TextTransformer):
+            text.prompts_replace_words = config.replace
 
     def of_texts(self) -> Sequence[Tensor]:
         return list(self.tokens)

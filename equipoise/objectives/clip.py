@@ -45,6 +45,10 @@ class CLIP(Objective):
         return self.target.divisible and self.form.divisible
 
     @property
+    def matches_classes(self) -> bool:
+        return type(self) is CLIP and self.target.matches_classes
+
+    @property
     def weighs_pairs(self) -> bool:
         return type(self) is CLIP and self.form.weighable
 

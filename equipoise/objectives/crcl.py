@@ -41,6 +41,10 @@ class CRCL(Objective):
         return self.target.divisible
 
     @property
+    def matches_classes(self) -> bool:
+        return type(self) is CRCL and self.target.matches_classes
+
+    @property
     def weighs_pairs(self) -> bool:
         return True
 

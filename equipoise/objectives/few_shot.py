@@ -44,6 +44,10 @@ class FewShot(Mixing):
         return ("image", "pivots", *self.scale_roles)
 
     @property
+    def matches_classes(self) -> bool:
+        return True
+
+    @property
     def views(self) -> tuple[str, ...]:
         return (CLASS_PROMPTS,)
 

@@ -53,6 +53,11 @@ class Objective(ABC):
         return False
 
     @property
+    def matches_classes(self) -> bool:
+        """Whether samples of one class are never each other's negatives, so that it suits data of classes."""
+        return False
+
+    @property
     def mixes(self) -> bool:
         """Whether it mixes points, for which the space must have geodesics."""
         return False

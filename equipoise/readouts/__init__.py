@@ -6,6 +6,7 @@ from equipoise.ops.sparsemax import sparsemax
 from equipoise.readouts.class_tokens import ClassToken, ClassTokens
 from equipoise.readouts.code_book import CodeBookReadout
 from equipoise.readouts.codebook_state import CodeBook
+from equipoise.readouts.pooled import Pooled
 from equipoise.readouts.readout import Readout, ReadoutConfig, Shared
 from equipoise.readouts.token_set import TokenSet
 
@@ -13,6 +14,7 @@ READOUTS: dict[str, type[ReadoutConfig]] = {
     "class_token": ClassToken.Config,
     "class_tokens": ClassTokens.Config,
     "code_book": CodeBookReadout.Config,
+    "pooled": Pooled.Config,
     "token_set": TokenSet.Config,
 }
 
@@ -22,6 +24,7 @@ __all__ = [
     "ClassTokens",
     "CodeBook",
     "CodeBookReadout",
+    "Pooled",
     "Readout",
     "ReadoutConfig",
     "Shared",

@@ -11,7 +11,8 @@ Finite Discrete Tokens", Eq. 4-10.
 c [C, d] codes, d the dimension of the space, N(0, 1) at the start, trained and decayed as other matrices.
 The paper has no scale and one layer, Linear and GELU (`projection = "one_layer"`). The authors' code has LayerNorm,
 Linear, GELU, LayerNorm, Linear and divides by √d and by a further 1,000, as here. The scale decides how many codes are
-active; 1 does not learn at all, see docs/codes.md for what was tried. Their code sets the relevance of padding to 0
+active; 1 does not learn at all, see docs/codes.md for what was tried. `active` finds it instead, by the share of codes
+that are to be active when a run starts (`models/code_scale.py`). Their code sets the relevance of padding to 0
 instead of leaving it out, so that no code's relevance to a text is below 0: `padding = "zero"` does so for every text
 (theirs spares one that fills the whole context).
 """
@@ -23,12 +24,13 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from equipoise.ops.max_relevance import pooled_relevance, pooled_relevance_at_once
 from equipoise.ops.sparsemax import sparsemax, sparsemax_by_sorting
 from equipoise.readouts.codebook_state import CodeBook
-from equipoise.readouts.readout import Readout, Shared
+from equipoise.readouts.query_map import PROJECTIONS, query_map
+from equipoise.readouts.readout import Readout, Shared, real_tokens
 from equipoise.settings.bounds import bounded
 from equipoise.spaces import Space
 from equipoise.types import Features, UserError
@@ -36,7 +38,7 @@ from equipoise.types import Features, UserError
 SETTINGS = {
     "pooling": ("max", "mean"),
     "activation": ("sparsemax", "softmax"),
-    "projection": ("two_layers", "one_layer"),
+    "projection": PROJECTIONS,
     "padding": ("out", "zero"),
 }
 
@@ -57,6 +59,7 @@ class CodeBookReadout(Readout):
         activation: str = "sparsemax"
         projection: str = "two_layers"
         padding: str = "out"
+        active: float = bounded(0.0, 0, 1)  # share of the codes that are active at the start of a run; 0: by `scale`
 
         def __post_init__(self) -> None:
             for name, known in SETTINGS.items():
@@ -68,6 +71,13 @@ class CodeBookReadout(Readout):
                 )
             if not 0 < self.scale < math.inf:
                 raise UserError(f"scale must be positive, not {self.scale}")
+            if self.active and self.activation != "sparsemax":
+                raise UserError(
+                    "active is a share of codes with a share, but under softmax all have one; set activation to "
+                    "sparsemax, or active to 0"
+                )
+            if not 0 <= self.active < 1:
+                raise UserError(f"active must be in [0, 1), not {self.active}; 0 goes by scale")
             if self.padding == "zero" and self.pooling != "max":
                 raise UserError(
                     "padding zero is a floor under the largest relevance; set pooling to max, or padding to out"
@@ -80,18 +90,12 @@ class CodeBookReadout(Readout):
             return CodeBookReadout(self, width, space.dim, tower)
 
         def shared(self, space: Space) -> CodeBook:
-            return CodeBook(self.codes, space.dim)
+            return CodeBook(self.codes, space.dim, scaled=bool(self.active))
 
     def __init__(self, config: Config, width: int, dim: int, tower: str):
         super().__init__()
         self.config, self.tower, self.scale = config, tower, config.scale / math.sqrt(dim)
-        first = nn.Linear(width, dim)
-        second = (nn.LayerNorm(dim), nn.Linear(dim, dim))
-        self.projection = (
-            nn.Sequential(nn.LayerNorm(width), first, nn.GELU(), *second)
-            if config.projection == "two_layers"
-            else nn.Sequential(first, nn.GELU())
-        )
+        self.projection = query_map(width, dim, config.projection)
 
     def forward(self, features: Features, shared: Shared | None = None) -> Tensor:
         assert isinstance(shared, CodeBook)
@@ -121,7 +125,8 @@ class CodeBookReadout(Readout):
         """Scaled queries [N, P, d] and the mask of real tokens [N, P]: <q, c> is the relevance of a code to a single
         patch or word."""
         tokens, mask = real_tokens(features, "the code book")
-        return self.projection(tokens).to(book.codes.dtype) * self.scale, mask
+        queries = self.projection(tokens).to(book.codes.dtype) * self.scale
+        return queries if book.gain is None else queries * book.gain, mask
 
     def _relevance(self, queries: Tensor, mask: Tensor, codes: Tensor) -> Tensor:
         if self.config.pooling == "mean":  # of products, which is the product with the mean
@@ -130,19 +135,3 @@ class CodeBookReadout(Readout):
         pooled = pooled_relevance_at_once if torch.jit.is_tracing() else pooled_relevance
         relevance = pooled(queries, mask, codes)
         return relevance.clamp(min=0) if self.config.padding == "zero" and self.tower == "text" else relevance
-
-
-def real_tokens(features: Features, reader: str) -> tuple[Tensor, Tensor]:
-    """Tokens [N, P, w] and their mask; raises UserError where a sample has no real token."""
-    tokens, mask = features.tokens, features.mask
-    if tokens is None:
-        raise UserError(f"{reader} reads patches or words, but this encoder gives class tokens alone; change either")
-    if mask is None:
-        return tokens, torch.ones(tokens.shape[:2], dtype=torch.bool, device=tokens.device)
-    if not tokens.shape[1] or not bool(mask.any(1).all()):
-        number = int(mask.any(1).logical_not().nonzero()[0, 0])
-        raise UserError(
-            f"sample {number} of a batch has no tokens but padding, so {reader} has nothing to read; "
-            "remove it from the data, or set readout.name to class_token"
-        )
-    return tokens, mask

@@ -11,6 +11,8 @@ that a resumed run continues it. With several processes it is that of the first 
 
 from __future__ import annotations
 
+import copy
+
 import torch
 from torch import Tensor, nn
 
@@ -23,13 +25,19 @@ PAIRS = 64  # on which overlap is measured
 
 class CodeBook(Shared):
     usage: Tensor  # [2, C] by images and by texts
+    gain: Tensor | None  # by which relevance is multiplied, where it was found for a share of active codes
 
-    def __init__(self, size: int, dim: int):
+    def __init__(self, size: int, dim: int, scaled: bool = False):
         super().__init__()
         self.codes = nn.Parameter(torch.randn(size, dim))
         self.register_buffer("usage", torch.zeros(len(TOWERS), size))
+        self.register_buffer("gain", torch.ones(()) if scaled else None)
         self._active: dict[str, Tensor] = {}
         self._pairs: dict[str, Tensor] = {}
+
+    def like(self) -> CodeBook:
+        """Another book, whose codes are to be filled in; all else is the same."""
+        return copy.deepcopy(self)
 
     @torch.no_grad()
     def note(self, tower: str, weights: Tensor) -> None:

@@ -1,5 +1,8 @@
 """The interface of readouts: how many class tokens an encoder must have, and how features become a vector.
 
+`before_projection` gives the features that a readout rests on, for a linear probe or for training on them: class
+tokens, or, where no class token is read (and so none is ever trained), the mean over real tokens.
+
 Each tower has one. What both share (a code book) is a module of its own (`Shared`), which the model holds once and
 passes to each.
 """
@@ -8,10 +11,11 @@ from __future__ import annotations
 
 from typing import ClassVar, Protocol
 
+import torch
 from torch import Tensor, nn
 
 from equipoise.spaces import Space
-from equipoise.types import Features
+from equipoise.types import Features, UserError
 
 TOWERS = ("image", "text")
 
@@ -33,6 +37,15 @@ class Readout(nn.Module):
     def forward(self, features: Features, shared: Shared | None = None) -> Tensor:
         raise NotImplementedError
 
+    def before_projection(self, features: Features) -> Tensor:
+        """The features that this readout reads: class tokens [N, w], [N, m, w] where there are several; or the mean
+        over real tokens [N, w], where it reads no class token."""
+        if self.reads_classes:
+            return class_features(features)
+        tokens, mask = real_tokens(features, "this readout")
+        real = mask[..., None].to(tokens.dtype)
+        return (tokens * real).sum(1) / real.sum(1)
+
 
 class ReadoutConfig(Protocol):
     """The settings of a readout."""
@@ -45,3 +58,24 @@ class ReadoutConfig(Protocol):
 
     def shared(self, space: Space) -> Shared | None:
         """Build what the readouts of both towers share, if anything."""
+
+
+def class_features(features: Features) -> Tensor:
+    """Class tokens [N, w], or [N, m, w] where there are several."""
+    return features.classes[:, 0] if features.classes.shape[1] == 1 else features.classes
+
+
+def real_tokens(features: Features, reader: str) -> tuple[Tensor, Tensor]:
+    """Tokens [N, P, w] and their mask; raises UserError where a sample has no real token."""
+    tokens, mask = features.tokens, features.mask
+    if tokens is None:
+        raise UserError(f"{reader} reads patches or words, but this encoder gives class tokens alone; change either")
+    if mask is None:
+        return tokens, torch.ones(tokens.shape[:2], dtype=torch.bool, device=tokens.device)
+    if not tokens.shape[1] or not bool(mask.any(1).all()):
+        number = int(mask.any(1).logical_not().nonzero()[0, 0])
+        raise UserError(
+            f"sample {number} of a batch has no tokens but padding, so {reader} has nothing to read; "
+            "remove it from the data, or set readout.name to class_token"
+        )
+    return tokens, mask

@@ -17,8 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from equipoise.readouts.code_book import real_tokens
-from equipoise.readouts.readout import Readout, Shared
+from equipoise.readouts.readout import Readout, Shared, real_tokens
 from equipoise.spaces import Space, TokenSets
 from equipoise.types import Features, UserError
 

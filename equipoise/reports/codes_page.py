@@ -1,6 +1,6 @@
 """The page of a code book: every used code with its words and pictures, and a box to search them by a word.
 
-    index.html       the codes, the most used first
+    index.html       the codes, those first whose images and texts agree the most
     pictures/        one file a code: its pictures above, heat maps below
     codes.json       all numbers
 

@@ -19,6 +19,7 @@ from torch import Tensor
 
 from equipoise.spaces import pairwise, sphere_math
 from equipoise.spaces.space import Space
+from equipoise.spaces.spread import gaussian_spread
 from equipoise.types import UserError
 
 
@@ -40,6 +41,11 @@ class Euclidean(Space):
     @property
     def range(self) -> tuple[float, float]:
         return (-math.inf, 0.0)
+
+    @property
+    def start_spread(self) -> float:
+        """Of N(0, I), which readouts make of features of length √w before they are trained."""
+        return gaussian_spread(self.dim)
 
     def similarity_to_mix(self, rows: Tensor, cols: Tensor, lam: float) -> Tensor:
         return (1 - lam) * self.similarity(rows, cols)

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from functools import reduce
+from functools import cached_property, reduce
 from typing import ClassVar
 
 import torch
@@ -28,6 +28,7 @@ from equipoise.settings.bounds import bounded
 from equipoise.spaces import pairwise, sphere_math
 from equipoise.spaces.space import Space
 from equipoise.spaces.sphere import SMALLEST_NORM
+from equipoise.spaces.spread import geodesic_spread
 from equipoise.types import UserError
 
 DISTANCES = ("inner", "geodesic")
@@ -67,6 +68,14 @@ class ProductSphere(Space):
     @property
     def factors(self) -> int:
         return self.m
+
+    @property
+    def reach(self) -> float:
+        return float(self.m) if self.distance == "inner" else math.sqrt(self.m)
+
+    @cached_property
+    def spread(self) -> float:
+        return math.sqrt(self.m / self.n) if self.distance == "inner" else geodesic_spread(self.n, self.m)
 
     def similarity_to_mix(self, rows: Tensor, cols: Tensor, lam: float) -> Tensor:
         if self.distance == "geodesic":

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from functools import cached_property
 from typing import ClassVar
 
 import torch
@@ -18,6 +19,8 @@ from torch.utils.checkpoint import checkpoint
 from equipoise.settings.bounds import bounded
 from equipoise.spaces.scorer import paired_similarity
 from equipoise.types import UserError
+
+DRAWN = 4096  # pairs of points, to estimate a spread
 
 
 @dataclass(frozen=True)
@@ -41,8 +44,28 @@ class Space(ABC):
 
     @property
     def factors(self) -> int:
-        """The number of equal spaces that this is the product of; similarities grow with it."""
+        """The number of equal spaces that this is the product of."""
         return 1
+
+    @property
+    def reach(self) -> float:
+        """How many times as far similarities reach as those of one of its factors."""
+        return float(self.factors)
+
+    @cached_property
+    def spread(self) -> float | None:
+        """Standard deviation of the similarity of two points drawn uniformly (`spread.py`); None where there is no
+        uniform distribution. Estimated to about 1% where a space does not know it."""
+        try:
+            first, second = (self.sample(DRAWN, torch.Generator().manual_seed(seed)) for seed in (0, 1))
+        except UserError:
+            return None
+        return float(self.pairwise(first, second).std())
+
+    @property
+    def start_spread(self) -> float | None:
+        """The same of the points that a run starts with."""
+        return self.spread
 
     def pairwise(self, u: Tensor, v: Tensor) -> Tensor:
         """The similarity of each point with the one at its place: [N, d] and [N, d] to [N]."""

@@ -12,6 +12,7 @@ several of these side by side.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import ClassVar
 
 import torch
@@ -43,6 +44,10 @@ class Sphere(Space):
     @property
     def range(self) -> tuple[float, float]:
         return (-1.0, 1.0)
+
+    @cached_property
+    def spread(self) -> float:
+        return self.dim**-0.5
 
     def similarity_to_mix(self, rows: Tensor, cols: Tensor, lam: float) -> Tensor:
         return torch.cos((1 - lam) * pairwise.arcs(rows, cols, 1))  # what is left of the arc between them

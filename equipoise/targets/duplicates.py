@@ -66,6 +66,10 @@ class Duplicates(HardTarget):
         if not self.same:
             raise UserError('same is empty; name what makes two pairs alike, for example ["caption"]')
 
+    @property
+    def matches_classes(self) -> bool:
+        return "label" in self.same
+
     def bind(
         self, embeddings: Embeddings, batch: Batch | None, *, log_scale: Tensor | float, space: Space
     ) -> SharedKeys:

@@ -36,6 +36,10 @@ class Smoothed(Target):
         if not 0 < self.alpha < 1:
             raise UserError(f"alpha must be between 0 and 1, not {self.alpha}")
 
+    @property
+    def matches_classes(self) -> bool:
+        return self.of.matches_classes
+
     def bind(self, embeddings: Embeddings, batch: Batch | None, *, log_scale: Tensor | float, space: Space) -> Target:
         return replace(self, of=self.of.bind(embeddings, batch, log_scale=log_scale, space=space))
 

@@ -70,6 +70,10 @@ class Softened(Target):
         """A scale by the share of the match is that of the whole batch, which no shard of it can tell."""
         return self.of.divisible and not any(guide.match_share for _, guide in self._guides())
 
+    @property
+    def matches_classes(self) -> bool:
+        return self.of.matches_classes
+
     def bind(self, embeddings: Embeddings, batch: Batch | None, *, log_scale: Tensor | float, space: Space) -> Target:
         hard = self.of.bind(embeddings, batch, log_scale=log_scale, space=space)
         bound = [(w, g.bind(embeddings, batch, log_scale=log_scale, space=space)) for w, g in self._guides()]

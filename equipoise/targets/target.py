@@ -92,6 +92,11 @@ class Target(ABC):
     weighted: ClassVar[bool] = False  # whether its blocks have weights, so that the form must know what to do with them
 
     @property
+    def matches_classes(self) -> bool:
+        """Whether samples of one class count as each other's matches."""
+        return False
+
+    @property
     def needs(self) -> tuple[str, ...]:
         """The roles of `Embeddings` it reads, beyond those it is a target for."""
         return ()

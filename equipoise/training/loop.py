@@ -12,6 +12,7 @@ from equipoise.data.bad_records import tallies_to_json, tally_of_part
 from equipoise.data.batches import Batches
 from equipoise.data.prefetch import WORKER_ERRORS, lost_worker
 from equipoise.io.progress import Progress
+from equipoise.models.logit_scale import unit_free
 from equipoise.models.model import Model
 from equipoise.objectives import Objective
 from equipoise.training.batch_loss import NotFinite
@@ -216,10 +217,13 @@ def _restore_count(batches: Batches, position: RunProgress, folder: Path, ranks:
 
 def _values(facts: StepResult, model: Model, clock: Throughput) -> dict[str, float]:
     terms = {f"loss/{name}": value.item() for name, value in facts.loss.terms.items()}
+    t = float(model.log_scale.detach())
+    without_unit = unit_free(t, model.space)
     return {
         "loss": facts.loss.total.item(),
         **(terms if len(terms) > 1 else {}),
         "logit_scale": float(model.log_scale.detach().exp()),
+        **({} if without_unit is None else {"unit_free_t": without_unit}),
         **model.facts(),
         **facts.loss.facts(),
         "at_bound": float(model.temperature.at_bound(model.logit_scale)),

@@ -8,8 +8,9 @@ leaves them where they were. Oh et al. 2023, App. A.2: "both the linear head and
     after                          what `training.trains` names, at `training.learning_rate`
 
 Each phase has a warm-up and a cosine of its own, and batch norm keeps its statistics, as in the authors' code. It
-follows from the step's number, so a resumed run knows it. Unlike in the paper the data are augmented in both, and the
-readouts' moments go on from the first to the second.
+follows from the step's number, so a resumed run knows it. With `augment = false` the first phase sees pictures as
+evaluation does, as the authors probe features that were computed once; by default both see them augmented. Unlike in
+the paper the readouts' moments go on from the first to the second.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from equipoise.types import UserError
 class ProbePhase:
     share: float = 0.0  # of the steps; 0: everything from the start
     learning_rate: float = 1e-3
+    augment: bool = True  # False: pictures as in evaluation, neither cropped at random nor changed
 
     def __post_init__(self) -> None:
         if not 0 <= self.share < 1:
@@ -38,3 +40,7 @@ class ProbePhase:
     def steps_of(self, steps: int) -> int:
         """Steps that probe, in a run of `steps`."""
         return round(self.share * steps)
+
+    def plain_steps_of(self, steps: int) -> int:
+        """Steps whose pictures are not augmented."""
+        return 0 if self.augment else self.steps_of(steps)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from torch import Tensor
 
 from equipoise.analysis.codebook.heatmap import Heat, coloured
 from equipoise.analysis.codebook.purity import TOP, Purest, chance, image_labels, purity, text_labels
@@ -20,9 +21,12 @@ from equipoise.analysis.codebook.usage import (
     used,
 )
 from equipoise.data.source import Pair, Source
+from equipoise.evaluation.codes import agreement_of_codes, random_book
 from equipoise.evaluation.metrics import percent
 from equipoise.io.numbers import hand_over
 from equipoise.io.progress import Progress
+from equipoise.models.model import Model
+from equipoise.readouts import CodeBook
 from equipoise.reports.codes_page import strip, write_codes
 from equipoise.types import UserError
 from equipoise.workflows.subject import Subject
@@ -56,17 +60,28 @@ def show_codes(subject: Subject, settings: CodebookRequest, folder: Path, comman
     k = max(settings.images, 0 if labels is None else TOP)
     images = use_of_images(model, source, k, labels)
     texts = use_of_texts(model, captions, k, settings.words, None if labels is None else text_labels(captions))
-    codes = used(images, texts.usage)[: settings.most or None]
-    found = [_found(code, images, texts, pairs, settings) for code in codes]
+    agreement, agreed = _agreement(model, source)
+    codes = sorted(used(images, texts.usage), key=lambda code: -float(agreement[code]))  # of equals the most used
+    codes = codes[: settings.most or None]
+    found = [{**_found(code, images, texts, pairs, settings), "agreement": float(agreement[code])} for code in codes]
     summary = _purity_of_all(found, images, texts.usage) if labels is not None else {}
-    conclusion = sentence(found, images, texts.usage, summary)
+    conclusion = sentence(found, images, texts.usage, summary, agreed)
     facts = {"command": command, **subject.facts(), **asdict(settings), "images_seen": images.samples,
-             "texts_seen": texts.usage.samples, "purity": summary}  # fmt: skip
+             "texts_seen": texts.usage.samples, "purity": summary, "agreement": agreed}  # fmt: skip
     best = {code: [item for item, _ in images.best.of(code)[: settings.images]] for code in codes}
     title = f"What the codes of {subject.path.resolve().name} stand for"
     hand_over({"finding": conclusion, **facts, "codes": len(found), "folder": str(folder)})
     path = write_codes(folder, title, conclusion, facts, found, _strips(heat, source, best))
     print(f"{conclusion}\n\nThe page is {path}, the numbers are in codes.json")
+
+
+def _agreement(model: Model, source: Source) -> tuple[Tensor, dict[str, float]]:
+    """Of every code [C]; and means over the used codes, of the book and of random ones in its place."""
+    assert isinstance(model.shared, CodeBook)
+    books = {"codes": model.shared, "random": random_book(model.shared)}
+    found = {name: agreement_of_codes(model, source, book) for name, book in books.items()}
+    means = {name: float(one.by_code[one.used].mean()) for name, one in found.items()}
+    return found["codes"].by_code, {**means, "chance": found["codes"].chance}
 
 
 def all_captions(pairs: Sequence[Pair]) -> list[str]:
@@ -130,11 +145,19 @@ def _purity_of_all(found: Sequence[dict[str, Any]], images: Usage, texts: Usage)
     return summary
 
 
-def sentence(found: Sequence[dict[str, Any]], images: Usage, texts: Usage, summary: dict[str, dict[str, float]]) -> str:
+def sentence(
+    found: Sequence[dict[str, Any]],
+    images: Usage,
+    texts: Usage,
+    summary: dict[str, dict[str, float]],
+    agreed: dict[str, float],
+) -> str:
     total = len(images.shares)
     text = (
         f"{len(found)} of {total} codes are shown. An image is made of {images.fires.sum() / images.samples:.1f}, "
-        f"a text of {texts.fires.sum() / texts.samples:.1f} of them, on average."
+        f"a text of {texts.fires.sum() / texts.samples:.1f} of them, on average. "
+        f"Of the tenth of images most relevant to a code, {percent(agreed['codes'])} have a text that is too "
+        f"(random codes {percent(agreed['random'])}, guessing {percent(agreed['chance'])})."
     )
     for name, one in summary.items():
         text += (

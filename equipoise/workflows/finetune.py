@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from equipoise.config import Loaded, load_layers, load_settings
+from equipoise.finetuning.class_targets import class_layer, require_class_targets
 from equipoise.finetuning.comparison import START as BEFORE
 from equipoise.finetuning.comparison import TUNED
 from equipoise.finetuning.layers import finetuning_layers
@@ -59,6 +60,7 @@ def finetune(
         start = ranks.on_each(lambda: _start(name, out, resume))
         given = _own_layers(str(data), overrides) if is_files else data
         layers = finetuning_layers(name, start.table, given, method, overrides)
+        layers = for_classes(layers, method) if METHODS[method].trains else layers
         loaded = _loaded(layers, method, is_files)
         require_agreement(ranks, lambda: {**loaded.table, "--out": out and str(out), "--resume": resume})
         folder = ranks.on_main(lambda: folder_for(loaded.run.name, out, resume))
@@ -78,6 +80,18 @@ def _loaded(layers: tuple[Layer, ...], method: str, is_files: bool) -> Loaded:
 def _own_layers(data: str, overrides: Sequence[str]) -> tuple[Layer, ...]:
     """Files as the layers of a recipe."""
     return (*recipe_layers(RECIPE), data_layer(data, command_line(overrides, source="--set"), "divided"))
+
+
+def for_classes(layers: tuple[Layer, ...], method: str) -> tuple[Layer, ...]:
+    """The layers, the command line last, with an objective that suits data of classes where the data is that."""
+    loaded = load_layers(*layers)
+    if not getattr(loaded.run.data, "names_classes", False):
+        return layers
+    own = class_layer(loaded.run.objective, loaded.table["objective"]["name"], layers[-1])
+    if own is None:
+        require_class_targets(loaded.run.objective, loaded.table["objective"]["name"], method)
+        return layers
+    return (*layers[:-1], own, layers[-1])
 
 
 def _start(name: str, out: Path | None, resume: bool) -> Start:

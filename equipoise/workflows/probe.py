@@ -33,7 +33,8 @@ from equipoise.io.tables import print_tables
 from equipoise.models.compatibility import require_compatible
 from equipoise.models.model import Model
 from equipoise.types import UserError
-from equipoise.workflows.embed.write import ImageSide, class_tokens
+from equipoise.workflows.embed.encoders import what_is_read
+from equipoise.workflows.embed.write import ImageSide
 from equipoise.workflows.load import load
 from equipoise.workflows.subject import find_source, names_files
 
@@ -50,21 +51,24 @@ class ProbeRequest:
     test: str = ""  # further files, where `data` is files
     sgd: bool = False
     seed: int = 0
+    points: bool = False  # what the readout gives, instead of what it reads
 
 
 def probe_folder(request: ProbeRequest, out: Path | None) -> LinearProbe:
     """Probe a model on data; print, and write JSON to `out` if there is one."""
     files = _is_files(request)
-    classes, parts = _features(load(request.model, "auto"), request, files)
+    model = load(request.model, "auto")
+    classes, parts = _features(model, request, files)
     if request.sgd:
         found = probe_sgd(_joined(parts[0], parts[1]), parts[2])
     else:
         with Progress(FITS, "fitting") as progress:
             done = iter(range(1, FITS + 1))
             found = probe_lbfgs(*parts, on_fit=lambda: progress.update(next(done, FITS)))
-    _print(found, len(classes), parts)
+    read = "points" if request.points else what_is_read(model)
+    _print(found, len(classes), parts, read)
     if out is not None:
-        _write(found, request, classes, parts, out)
+        _write(found, request, classes, parts, read, out)
     return found
 
 
@@ -87,14 +91,13 @@ def _features(
     if train.class_names != test.class_names:
         raise UserError(f"the classes to train on ({_some(train)}) and to test on ({_some(test)}) are not the same")
     require_classes(labels(train)[1])  # before the features are computed
-    known = labelled_features(model, train, "training data")
+    known = labelled_features(model, train, "training data", request.points)
     if files:
         known, validation = hold_out(known, HELD_OUT, request.seed)
     else:
-        validation = labelled_features(
-            model, _labelled_source(request.data, request.overrides, "validation"), "validation data"
-        )
-    return train.class_names, (known, validation, labelled_features(model, test, "test data"))
+        held_out = _labelled_source(request.data, request.overrides, "validation")
+        validation = labelled_features(model, held_out, "validation data", request.points)
+    return train.class_names, (known, validation, labelled_features(model, test, "test data", request.points))
 
 
 def _labelled_source(data: str, overrides: Sequence[str], split: str) -> LabelledSource:
@@ -105,12 +108,15 @@ def _labelled_source(data: str, overrides: Sequence[str], split: str) -> Labelle
 
 
 @torch.no_grad()
-def labelled_features(model: Model, source: LabelledSource, what: str = "features") -> Labelled:
-    """Class tokens before the projection, concatenated, of the records that carry a label."""
+def labelled_features(model: Model, source: LabelledSource, what: str = "features", points: bool = False) -> Labelled:
+    """What the image readout reads (class tokens, concatenated, or the mean over tokens), or the points that it gives,
+    of the records that carry a label."""
     require_compatible(model, source)
     model.eval()
     indices, classes = labels(source)
-    side = ImageSide(model.image_encoder, model.preprocess, class_tokens)
+    tower = model.tower("image")
+    read = tower.read if points else tower.readout.before_projection
+    side = ImageSide(model.image_encoder, model.preprocess, read)
     parts: list[Tensor] = []
     with Progress(len(indices), what) as progress:
         for start in range(0, len(indices), BATCH):
@@ -135,12 +141,13 @@ def _joined(*parts: Labelled) -> Labelled:
     return Labelled(*(torch.cat(some) for some in zip(*parts, strict=True)))
 
 
-def _print(found: LinearProbe, classes: int, parts: Sequence[Labelled]) -> None:
+def _print(found: LinearProbe, classes: int, parts: Sequence[Labelled], read: str) -> None:
     print_tables(table(found.metrics, probe_chance(classes), "linear probe"))
     hand_over({"metrics": found.metrics, "chance": probe_chance(classes), "C": found.chosen, "sweep": found.sweep})
     sizes = [f"{len(part.classes):,}" for part in parts]
     print(
-        f"{parts[0].features.shape[1]} features; {sizes[0]} records to train, {sizes[1]} to choose, {sizes[2]} to test"
+        f"{parts[0].features.shape[1]} features ({read}); {sizes[0]} records to train, {sizes[1]} to choose, "
+        f"{sizes[2]} to test"
     )
     if found.chosen is not None:
         curve = "  ".join(f"{c:.3g}: {percent(accuracy)}" for c, accuracy in found.sweep)
@@ -148,11 +155,17 @@ def _print(found: LinearProbe, classes: int, parts: Sequence[Labelled]) -> None:
 
 
 def _write(
-    found: LinearProbe, request: ProbeRequest, classes: Sequence[str], parts: Sequence[Labelled], out: Path
+    found: LinearProbe,
+    request: ProbeRequest,
+    classes: Sequence[str],
+    parts: Sequence[Labelled],
+    read: str,
+    out: Path,
 ) -> None:
     extras: dict[str, Any] = {
         "chance": probe_chance(len(classes)), "protocol": "sgd" if request.sgd else "lbfgs", "seed": request.seed,
         "C": found.chosen, "sweep": [list(pair) for pair in found.sweep], "records": [len(p.classes) for p in parts],
+        "features": read,
     }  # fmt: skip
     path = write_results(
         out / f"linear_probe_{extras['protocol']}.json", dataset=request.data, model=str(request.model), pretrained="",

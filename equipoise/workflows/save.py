@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,7 @@ from equipoise.evaluation import EVALUATIONS
 from equipoise.evaluation.evaluate import evaluate_encoded, to_encode
 from equipoise.evaluation.evaluator import EvalResult
 from equipoise.evaluation.logit_scale import logit_scale_course
+from equipoise.evaluation.mix_course import mix_course
 from equipoise.evaluation.results import table, write_results
 from equipoise.finetuning.comparison import Comparison
 from equipoise.io.atomic import clear_leftovers
@@ -59,6 +61,10 @@ class RunArtifacts:
         metrics = dict(self.metrics)
         course = logit_scale_course(self.outcome.records, self.outcome.epoch)
         metrics |= course.metrics() if course else {}
+        mixed = mix_course(self.outcome.records)
+        metrics |= mixed.metrics() if mixed else {}
+        for sentence in mixed.warnings() if mixed else ():
+            warnings.warn(sentence, stacklevel=2)
         if self.comparison:
             metrics |= self.comparison.metrics()
             write_comparison(folder, self.comparison)

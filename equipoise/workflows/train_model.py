@@ -17,6 +17,7 @@ from equipoise.data.tokenizer import CaptionTokenizer
 from equipoise.evaluation.evaluate import QUICK, QUICK_OF_CLASSES, validate, validation_metrics
 from equipoise.io.atomic import write_text
 from equipoise.io.digests import renew_digest
+from equipoise.models.code_scale import SAMPLES, set_code_scale
 from equipoise.models.compatibility import require_compatible
 from equipoise.models.folder import CONFIG, read_parts, step_folders
 from equipoise.models.model import Model
@@ -69,6 +70,7 @@ def train_run(
         model.load_pretrained()
         if model.shift is not None:
             model.shift.require_measured()
+        _scale_codes(model, run, source)
     run.lora.put_into(model)
     named(model, run.training.trains)  # raises UserError for an unknown part before anything is made
     batches = Batches(
@@ -83,6 +85,7 @@ def train_run(
         timeout=run.training.loader_timeout,
         views=run.objective.views,
         augment=run.augment,
+        plain=run.training.probe.plain_steps_of(run.training.steps),
     )
     validation = run.data.build("validation")
     require_agreement(ranks, lambda: {**data_facts("validation", validation), **model_facts(model)})
@@ -103,6 +106,14 @@ def train_run(
         until=until,
     )
     return model, outcome
+
+
+def _scale_codes(model: Model, run: Run, source: Source) -> None:
+    """Find the scale of a code book that names a share of active codes, on samples that every process has."""
+    if getattr(run.readout, "active", 0):
+        count = min(SAMPLES, run.training.batch_size, len(source))
+        batches = Batches(source, model.tokens, run.preprocess, batch_size=count, seed=run.seed)
+        set_code_scale(model, batches.batch(0))
 
 
 def _begin(folder: Path, loaded: Loaded, start: Start | None) -> None:

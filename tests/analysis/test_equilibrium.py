@@ -69,6 +69,28 @@ def test_equal_points_never_balance():
     assert found.balance is None
 
 
+def test_a_balance_below_the_sweep_is_told_from_none():
+    pairs = SampledPoints(torch.eye(2, 8).double(), torch.eye(2, 8).double())
+    late = equilibrium(pairs, Sphere(8), (1.0, 10.0, 100.0), 2, 0.0, "log", 0)  # it balances at ln 2
+    assert (late.balance, late.below) == (None, True)
+    whole = equilibrium(pairs, Sphere(8), (0.1, 0.6, 0.8, 10.0), 2, 0.0, "log", 0)
+    assert not whole.below
+    assert whole.balance == pytest.approx(math.log(2), rel=0.02)
+
+
+@pytest.mark.parametrize("space", [Sphere(256), ProductSphere(4, 64), ProductSphere(4, 64, distance="geodesic")])
+def test_the_sweep_covers_the_same_ground_in_every_space(space):
+    """A product of 64 spheres balances far below 1, where a sweep from 1 on is blind."""
+    chance = torch.Generator().manual_seed(3)
+    base, *rest = (torch.randn(64, 256, generator=chance).double() for _ in range(3))
+    pairs = SampledPoints(*(space.project(base + 0.1 * one) for one in rest))
+    scales = (torch.logspace(-2, 2, 60).double() / space.spread).tolist()
+    found = equilibrium(pairs, space, scales, 64, 0.0, "ratio", 0)
+    assert found.balance is not None
+    assert 0.1 < found.balance * space.spread < 3
+    assert (found.balance < 1) == isinstance(space, ProductSphere)
+
+
 def test_two_pairs_balance_where_a_hand_puts_it():
     """Own similarity 1, all others 0: e^τ / 2 = 1 at τ = ln 2."""
     pairs = SampledPoints(torch.eye(2, 8).double(), torch.eye(2, 8).double())

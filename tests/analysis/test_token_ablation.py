@@ -59,3 +59,14 @@ def test_a_space_without_sub_spheres_is_refused():
             sub_spheres(space)
     with pytest.raises(UserError, match="at least 1 subset"):
         subset_accuracies(lambda mask: 0.0, 4, draws=0, seed=0)
+
+
+@pytest.mark.parametrize("distance", ["inner", "geodesic"])
+def test_what_is_left_out_adds_nothing(distance):
+    """Similarities are those of the product of the spheres that are kept."""
+    whole, kept = ProductSphere(4, 3, distance=distance), ProductSphere(4, 2, distance=distance)
+    u, v = (whole.sample(5, torch.Generator().manual_seed(seed)) for seed in (0, 1))
+    leave = keeping((0, 2), 3)
+    chosen = [0, 1, 2, 3, 8, 9, 10, 11]
+    found = whole.similarity(leave(u), leave(v))
+    torch.testing.assert_close(found, kept.similarity(u[:, chosen], v[:, chosen]), rtol=0, atol=1e-12)

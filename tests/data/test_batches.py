@@ -4,13 +4,17 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
+from pathlib import Path
 
 import pytest
 import torch
+from PIL import Image
 from torch import Tensor
 
 from equipoise.config import Loaded
+from equipoise.data.augment import Augment
 from equipoise.data.batches import Batches
+from equipoise.data.files import Folders
 from equipoise.data.scenes import Scenes
 from equipoise.data.source import Pair
 from equipoise.data.tokenizer import CaptionTokenizer
@@ -98,3 +102,33 @@ def test_a_caption_longer_than_the_context_is_cut_warned_of_and_counted(tiny: Lo
         warnings.simplefilter("error")  # once is enough
         notes.batch(1)
     assert short.truncated == 2
+
+
+def test_the_first_batches_may_be_as_in_evaluation(tiny: Loaded, scenes: Scenes, tokens: CaptionTokenizer) -> None:
+    """Where readouts are probed, pictures are neither cropped at random nor changed; the order stays."""
+    changed = {"seed": 0, "batch_size": 16, "augment": Augment(flip=0.5, jitter=1.0)}
+    usual = Batches(scenes, tokens, tiny.run.preprocess, **changed)
+    plain = Batches(scenes, tokens, tiny.run.preprocess, **changed, plain=2)
+    assert_same(plain.batch(2), usual.batch(2))
+    for position in (0, 1):
+        batch, other = plain.batch(position), usual.batch(position)
+        expected = tiny.run.preprocess.for_evaluation(scenes.images(batch.index.tolist(), 32))
+        torch.testing.assert_close(batch.images, expected)
+        assert torch.equal(batch.index, other.index)
+        assert torch.equal(batch.tokens, other.tokens)
+        assert not torch.allclose(other.images, expected, atol=0.1)
+
+
+def test_pictures_of_files_may_be_as_in_evaluation(tmp_path: Path, tiny: Loaded, tokens: CaptionTokenizer) -> None:
+    for name in ("red", "blue"):
+        (tmp_path / name).mkdir()
+        for number in range(4):
+            Image.effect_mandelbrot((64 + 32 * number, 64), (-2, -1, 1, 1), 9 + number).convert("RGB").save(
+                tmp_path / name / f"{number}.png"
+            )
+    source = Folders(train=str(tmp_path), validation=str(tmp_path)).build("train")
+    batch = Batches(source, tokens, tiny.run.preprocess, batch_size=8, seed=0, plain=1).batch(0)
+    size = tiny.run.preprocess.size
+    expected = tiny.run.preprocess.for_evaluation(source.images(batch.index.tolist(), size))
+    inside = (..., slice(2, -2))  # at its sides Pillow looks beyond the box, and a training crop does not
+    torch.testing.assert_close(batch.images[inside], expected[inside], rtol=0, atol=0.02)

@@ -152,3 +152,33 @@ def test_a_recipe_says_it():
     assert isinstance(data.shifts["far"], Folders)
     with pytest.raises(UserError, match="shuffle exchanges captions"):
         load_settings({**settings, "objective": {"name": "few_shot"}, "shuffle": {"share": 0.5}}, "a test")
+
+
+def test_validation_may_be_few_too(tmp_path):
+    of = folders(tmp_path, cat=30, dog=40)
+    data = FewShotData(of, shots=16, validation_shots=4)
+    source = data.build("validation")
+    assert Counter(source.pair(index).label for index in range(len(source))) == {"cat": 4, "dog": 4}
+    assert keys(data, "validation") < keys(FewShotData(of, shots=16, validation_shots=9), "validation")
+    assert keys(data, "validation") != keys(FewShotData(of, shots=16, validation_shots=4, seed=1), "validation")
+    assert len(keys(data, "test")) == len(keys(FewShotData(of), "validation")) == 70
+    assert keys(data) == keys(FewShotData(of, shots=16))  # training is what it was
+    with pytest.raises(UserError, match=r'"cat" has 30 validation images, fewer than data.validation_shots = 31'):
+        FewShotData(of, shots=1, validation_shots=31).build("validation")
+    with pytest.raises(UserError, match="validation_shots is -1"):
+        FewShotData(of, validation_shots=-1)
+
+
+def test_an_iid_split_shows_looks_of_training_again():
+    """Few shots of scenes: looks of one split never occur in another, unless splits are iid."""
+    few = {"shapes": ("circle", "star"), "colours": ("red", "blue"), "max_things": 1}
+
+    def looks(split: str, **settings: str) -> set[tuple]:
+        source = Scenes.Config(train_size=300, validation_size=60, test_size=60, **few, **settings).build(split)
+        return {source.scene(index).content() for index in range(len(source))}
+
+    assert not looks("train") & looks("test")
+    assert looks("test", splits="iid") <= looks("train", splits="iid") | looks("test", splits="iid")
+    assert len(looks("test", splits="iid") & looks("train", splits="iid")) > 0.9 * len(looks("test", splits="iid"))
+    data = FewShotData(Scenes.Config(train_size=300, **few, splits="iid"), shots=4)
+    assert len(data.build("train")) == 8

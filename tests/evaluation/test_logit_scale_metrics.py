@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from equipoise.evaluation.logit_scale import converged_at, logit_scale_course
+from equipoise.evaluation.logit_scale import converged_at, first_rest, logit_scale_course
 
 
 def records(values, every: int = 1, at_bound=None) -> list[dict[str, float]]:
@@ -20,7 +20,7 @@ def test_a_constant_logit_scale_has_settled_at_once():
     assert (found.final, found.converged, found.clamped) == (5.0, 1, 0.0)
 
 
-def test_a_decaying_approach_settles_where_the_rest_of_an_epoch_changes_it_by_two_percent():
+def test_a_decaying_approach_rests_where_the_rest_of_an_epoch_changes_it_by_two_percent():
     """τ_k = 10 + 10 e^{-k/20}: brute force over all steps and epochs."""
     values = [10 + 10 * math.exp(-k / 20) for k in range(1, 201)]
     epoch = 15
@@ -29,8 +29,22 @@ def test_a_decaying_approach_settles_where_the_rest_of_an_epoch_changes_it_by_tw
         for k in range(1, 201 - epoch)
         if all(abs(values[j - 1] - values[k - 1]) < 0.02 * values[k - 1] for j in range(k, k + epoch + 1))
     )
-    assert logit_scale_course(records(values), epoch).converged == expected
-    assert 1 < expected < 100
+    found = logit_scale_course(records(values), epoch)
+    assert found.first_rest == expected
+    for_good = next(k for k in range(1, 201) if all(abs(value / values[k - 1] - 1) < 0.02 for value in values[k - 1 :]))
+    assert found.converged == for_good
+    assert 1 < expected < for_good < 100
+
+
+def test_a_curve_that_creeps_has_not_converged_at_its_first_step():
+    """6% in all and less than 2% an epoch: the paper's rule says step 10."""
+    values = [14.3 * (1 - 0.06 * k / 80) for k in range(1, 81)]
+    found = logit_scale_course(records(values, every=10), epoch=200)
+    assert found.first_rest == 10
+    assert found.converged == next(
+        10 * k for k in range(1, 81) if all(abs(value / values[k - 1] - 1) < 0.02 for value in values[k:])
+    )
+    assert 500 < found.converged < 600
 
 
 def test_a_logit_scale_that_keeps_rising_never_settles():
@@ -41,8 +55,9 @@ def test_less_than_an_epoch_says_nothing():
     assert logit_scale_course(records([5.0] * 9), epoch=10).converged is None
 
 
-def test_it_may_move_again_after_it_settled():
-    assert logit_scale_course(records([1.0, 2.0] + [4.0] * 20 + [8.0] * 3), epoch=10).converged == 3
+def test_it_may_move_again_after_it_rested():
+    found = logit_scale_course(records([1.0, 2.0] + [4.0] * 20 + [8.0] * 3), epoch=10)
+    assert (found.first_rest, found.converged) == (3, None)
 
 
 def test_other_records_and_coarse_logging_do_not_disturb():
@@ -58,6 +73,7 @@ def test_the_share_at_the_bound_and_what_the_report_says():
     assert found.metrics() == {
         "logit_scale/final": 50.0,
         "logit_scale/converged_step": 6.0,
+        "logit_scale/first_rest_step": 6.0,
         "logit_scale/clamped_share": 0.25,
     }
     sentence = found.sentence(10)
@@ -67,6 +83,9 @@ def test_the_share_at_the_bound_and_what_the_report_says():
     restless = logit_scale_course(records([1.01**k for k in range(100)]), epoch=10)
     assert "logit_scale/converged_step" not in restless.metrics()
     assert "never changed by less than 2%" in restless.sentence(10)
+    without_unit = [{**record, "unit_free_t": 0.5} for record in records([5.0] * 30)]
+    assert logit_scale_course(without_unit, 10).metrics()["logit_scale/unit_free_t"] == 0.5
+    assert "without the space's unit 0.50" in logit_scale_course(without_unit, 10).sentence(10)
     assert "It never met its bound" in restless.sentence(10)
 
 
@@ -78,10 +97,10 @@ def test_any_length_of_epoch_is_fine(epoch):
 STEPS = list(range(0, 100, 10))
 
 
-def by_hand(steps, scales, epoch, tolerance):
+def by_hand(steps, scales, epoch, tolerance, least=None):
     for i, step in enumerate(steps):
         ahead = [scales[j] for j, other in enumerate(steps) if step < other <= step + epoch]
-        whole = steps[-1] >= step + epoch
+        whole = steps[-1] >= step + (least or epoch)
         if whole and ahead and all(abs(scale / scales[i] - 1) < tolerance for scale in ahead):
             return step
     return None
@@ -101,11 +120,15 @@ def by_hand(steps, scales, epoch, tolerance):
     ],
 )
 def test_the_first_step_that_rests_for_an_epoch(scales, epoch, expected):
-    assert converged_at(STEPS, scales, epoch) == expected == by_hand(STEPS, scales, epoch, 0.02)
+    assert first_rest(STEPS, scales, epoch) == expected == by_hand(STEPS, scales, epoch, 0.02)
+    for_good = by_hand(STEPS, scales, 90, 0.02, least=epoch)
+    assert converged_at(STEPS, scales, epoch) == for_good
+    assert for_good is None or for_good >= expected
 
 
 def test_edges():
-    assert converged_at([], [], 10) is None
-    assert converged_at([1], [3.0], 10) is None
-    assert converged_at([0, 100], [3.0, 3.0], 10) is None  # nothing was logged within the epoch
-    assert converged_at([0, 10, 20], [3.0, 3.2, 3.2], 10, tolerance=0.1) == 0
+    for rule in (converged_at, first_rest):
+        assert rule([], [], 10) is None
+        assert rule([1], [3.0], 10) is None
+        assert rule([0, 10, 20], [3.0, 3.2, 3.2], 10, tolerance=0.1) == 0
+    assert first_rest([0, 100], [3.0, 3.0], 10) is None  # nothing was logged within the epoch

@@ -31,6 +31,7 @@ MODELS = {
     "euclidean": lambda: small_model(Euclidean(12)),
     "class tokens": lambda: small_model(ProductSphere(4, 4), readout="class_tokens"),
     "code book": lambda: small_model(readout="code_book"),
+    "pooled": lambda: small_model(readout="pooled"),
     "code book of a swin": lambda: small_swin_model(readout="code_book"),
     "token sets": lambda: small_model(TokenSets(4, CONTEXT), readout="token_set"),
     "geodesic": lambda: small_model(ProductSphere(4, 4, distance="geodesic")),

@@ -7,8 +7,9 @@ import math
 import pytest
 import torch
 
-from equipoise.models.logit_scale import LogitScale
-from equipoise.spaces import ProductSphere, Sphere
+from equipoise.config import load_run
+from equipoise.models.logit_scale import LogitScale, unit_free
+from equipoise.spaces import Euclidean, ProductSphere, Sphere
 from equipoise.types import UserError
 
 
@@ -52,10 +53,46 @@ def test_a_fixed_temperature_has_no_gradient():
 def test_the_bound_may_be_shared_by_the_spheres_of_a_product():
     shared = LogitScale(per_sphere=True)
     assert shared.within(ProductSphere(32, 16)).max_scale == 6.25
-    assert shared.within(ProductSphere(32, 16, distance="geodesic")).max_scale == 6.25
+    assert shared.within(ProductSphere(32, 16, distance="geodesic")).max_scale == 25  # √16: so far distances reach
     assert shared.within(Sphere(512)).max_scale == 100
     assert LogitScale().within(ProductSphere(32, 16)).max_scale == 100
     assert "sun2024temperature" in shared.cites
+
+
+MATCHED = (Sphere(48), ProductSphere(6, 8), ProductSphere(6, 8, distance="geodesic"), ProductSphere(2, 24))
+
+
+@pytest.mark.parametrize("space", MATCHED, ids=str)
+def test_a_matched_start_spreads_logits_as_clip_does_on_the_sphere(space):
+    """Logits of random points, drawn: as wide as on the sphere of the same dimension at CLIP's start."""
+    start = LogitScale(init="matched").within(space)
+    draws = [space.sample(40_000, torch.Generator().manual_seed(seed)) for seed in (1, 2)]
+    logits = math.exp(start.start) * space.pairwise(*draws)
+    assert float(logits.std()) == pytest.approx(1 / 0.07 / math.sqrt(48), rel=0.02)
+    assert unit_free(start.start, space) == pytest.approx(math.log(1 / 0.07 / math.sqrt(48)))
+    assert float(start.parameter().detach()) == pytest.approx(start.start)
+
+
+def test_matched_is_clips_start_on_the_sphere_and_100_over_m_lower_on_a_product():
+    matched = LogitScale(init="matched")
+    assert matched.within(Sphere(512)).start == pytest.approx(LogitScale().start)
+    assert matched.within(ProductSphere(64, 8)).start == pytest.approx(LogitScale().start - math.log(8))
+    wide = matched.within(Euclidean(48)).start
+    points = torch.randn(2, 40_000, 48, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    spread = float((math.exp(wide) * (points[0] - points[1]).norm(dim=1)).std())
+    assert spread == pytest.approx(1 / 0.07 / math.sqrt(48), rel=0.02)
+    assert unit_free(1.0, Euclidean(48)) is None
+
+
+def test_a_start_that_cannot_be_matched_is_refused_before_anything_is_made():
+    with pytest.raises(UserError, match=r"init is matched.*TokenSets"):
+        load_run("filip-scenes", ["temperature.init=matched"])
+    with pytest.raises(UserError, match='must be a number or one of "matched"'):
+        load_run("demo", ["temperature.init=mached"])
+    with pytest.raises(UserError, match="depends on the space"):
+        LogitScale(init="matched").parameter()
+    run = load_run("scenes-ps-64x8", ["temperature.init=matched"])
+    assert run.table["temperature"]["init"] == "matched"
 
 
 @pytest.mark.parametrize(

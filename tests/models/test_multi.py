@@ -59,7 +59,7 @@ def test_the_laboratory_and_the_probe_read_all_tokens(run, small, tmp_path, caps
     assert [(one["tokens"], len(one["accuracies"])) for one in record["subsets"]] == [(1, 2), (2, 2), (3, 1)]
     settings = [word for one in small for word in ("--set", one)]
     assert main(["probe", str(run), RECIPE, *settings, "--sgd", "--out", str(tmp_path)]) == 0
-    assert "48 features; " in capsys.readouterr().out
+    assert "48 features (class tokens); " in capsys.readouterr().out
 
 
 def test_class_tokens_before_the_projection_can_be_trained_on(run, small, tmp_path):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -34,7 +35,7 @@ from equipoise.workflows import build_model
 LITTLE = ("data.train_size=16", "data.validation_size=4", "data.test_size=4", "data.cache=false")
 
 
-def prompted(length: int = 2, depth: int = 2, readout: str = "class_token") -> Model:
+def prompted(length: int = 2, depth: int = 2, readout: str = "class_token", replaced: bool = False) -> Model:
     torch.manual_seed(3)
     several = readout == "class_tokens"
     return Model(
@@ -45,7 +46,7 @@ def prompted(length: int = 2, depth: int = 2, readout: str = "class_token") -> M
         temperature=LogitScale(),
         preprocess=Preprocess(size=16),
         tokens=FortyWords(),  # type: ignore[arg-type]
-        prompts=Prompts.Config(length, depth),
+        prompts=Prompts.Config(length, depth, replaced),
     ).double()
 
 
@@ -84,11 +85,12 @@ def image_aloud(model: Model, image: Tensor, length: int, depth: int) -> tuple[T
     return norm(x[: tower.classes], tower.ln_post), x[tower.classes : len(x) - length]
 
 
-def text_aloud(model: Model, ids: Tensor, length: int, depth: int) -> tuple[Tensor, Tensor]:
-    """Read-out features and words of one text without padding, as the authors' TextEncoder goes."""
+def text_aloud(model: Model, ids: Tensor, length: int, depth: int, taken: int = 0) -> tuple[Tensor, Tensor]:
+    """Read-out features and words of one text without padding, as the authors' TextEncoder goes; its first `taken`
+    words are replaced by the prompts."""
     tower, prompts, m = model.text_encoder, model.prompts, model.text_encoder.classes
     e = tower.words(torch.cat([ids[:1].expand(m - 1), ids]))
-    x = torch.cat([e[:m], prompts.tokens[0], e[m:]])
+    x = torch.cat([e[:m], prompts.tokens[0], e[m + taken :]])
     x = x + tower.positions[: len(x)]
     for number, block in enumerate(tower.blocks(), 1):
         if 2 <= number <= depth:
@@ -124,6 +126,30 @@ def test_both_towers_equal_the_published_forward_pass(length, depth, readout, pa
             real = whole[tower].mask[i]
             assert int(real.sum()) == len(tokens)
             torch.testing.assert_close(whole[tower].tokens[i, real], tokens, rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("readout", ["class_token", "class_tokens"])
+@pytest.mark.parametrize("padded", [False, True])
+def test_prompts_may_replace_words_as_the_authors_do(readout, padded):
+    """X X of a CLASS: the first words of a text give way, so that no place is needed for them."""
+    model, batch = prompted(2, 3, readout, replaced=True).eval(), random_batch(5)
+    batch = replace(batch, mask=torch.arange(8) < torch.tensor([[4], [8], [5], [6], [8]]))
+    assert model.text_encoder.context == 8 + model.text_encoder.classes - 1
+    if padded:
+        model.text_encoder.lay_out = Padded.of
+    whole = model.text_encoder(batch.tokens, batch.mask)
+    other = batch.tokens.clone()
+    other[:, 1:3] = (other[:, 1:3] + 7) % 40  # words that nobody reads
+    torch.testing.assert_close(model.text_encoder(other, batch.mask).classes, whole.classes, rtol=0, atol=0)
+    for i in range(5):
+        classes, words = text_aloud(model, batch.tokens[i, batch.mask[i]], 2, 3, taken=2)
+        torch.testing.assert_close(whole.classes[i], classes, rtol=0, atol=1e-10)
+        assert int(whole.mask[i].sum()) == len(words)
+        torch.testing.assert_close(whole.tokens[i, whole.mask[i]], words, rtol=0, atol=1e-10)
+    with pytest.raises(UserError, match=r"prompts\.replace takes the first 2 tokens"):
+        model.text_encoder(batch.tokens, torch.arange(8) < torch.tensor([[3], [8], [5], [6], [8]]))
+    with pytest.raises(UserError, match=r"prompts\.replace takes"):
+        model.text_encoder(batch.tokens[:, :3], batch.mask[:, :3])
 
 
 def test_a_finer_look_sees_prompts_too():

@@ -9,12 +9,19 @@ from pathlib import Path
 import pytest
 from class_pictures import SMALL, write_class_folders
 
-from equipoise.config import load_run
+from equipoise.config import load_layers, load_run, load_stored
 from equipoise.data.remap import subset
 from equipoise.evaluation.encoding import has_captions
 from equipoise.finetuning.comparison import DidNotHelp
+from equipoise.finetuning.layers import finetuning_layers
+from equipoise.finetuning.methods import METHODS
+from equipoise.objectives import CLIP, OBJECTIVES, FewShot, Objective
+from equipoise.targets import Duplicates, Smoothed
+from equipoise.types import Notice, UserError
 from equipoise.workflows import finetune, run_recipe
+from equipoise.workflows.finetune import for_classes
 from equipoise.workflows.shift import shift_model
+from equipoise.workflows.start_model import load_start
 
 
 @pytest.fixture(scope="module")
@@ -62,6 +69,73 @@ def test_fine_tuning_and_shifts_are_chosen_by_accuracy(run: Path, classes: list[
     assert not any("R@" in name for name in told["numbers"]["validation"]["start"])
     shifted = shift_model(run, str(data), [], tmp_path / "shifted")
     assert shifted.metric == "acc1"
+
+
+@pytest.fixture(scope="module")
+def recipe(classes: list[str], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    data = tmp_path_factory.mktemp("recipe") / "classes.toml"
+    data.write_text("\n".join(["[data]", *(f"{key[5:]} = {value!r}" for key, _, value in _pairs(classes))]))
+    return data
+
+
+SHORT = ("training.steps=2", "training.batch_size=8", "training.evaluate_every=2", "training.device=cpu")
+PROMPTS = ("prompts.depth=1",)
+
+
+def tuned_objective(run: Path, data: Path | str, method: str, out: Path) -> Objective:
+    """What a method trained by, read from its folder."""
+    with suppress(DidNotHelp):
+        finetune(run, data, method, SHORT, out)
+    return load_stored(out / "config.toml").run.objective
+
+
+def objective_of(run: Path, data: Path, method: str, *more: str) -> Objective:
+    """What a method is to train by."""
+    further = PROMPTS if method == "maple" else ()
+    layers = finetuning_layers(str(run), load_start(run).table, data, method, (*SHORT, *further, *more))
+    return load_layers(*for_classes(layers, method)).run.objective
+
+
+@pytest.mark.parametrize("method", [name for name, one in METHODS.items() if one.trains])
+@pytest.mark.filterwarnings("ignore::equipoise.types.Notice")
+def test_no_method_takes_pictures_of_one_class_for_negatives(run: Path, recipe: Path, method: str) -> None:
+    """Every method has class targets, or refuses."""
+    if method in ("i-mix", "un-mix"):
+        with pytest.raises(UserError, match=r"names of classes, but the objective .*negatives"):
+            objective_of(run, recipe, method)
+        return
+    objective = objective_of(run, recipe, method)
+    assert isinstance(objective, FewShot)
+    weights = (objective.m2_weight > 0, objective.v_weight > 0)
+    assert weights == {"m2mix": (True, False), "m3mix": (True, True), "few-shot": (True, True)}.get(
+        method, (False, False)
+    )
+
+
+def test_what_is_said_of_the_objective_stands_or_is_refused(run: Path, recipe: Path) -> None:
+    with pytest.warns(Notice, match="few_shot_m2 in place of m2mix"):
+        mixed = objective_of(run, recipe, "m2mix", "objective.m2_weight=0.3")
+    assert isinstance(mixed, FewShot)
+    assert mixed.m2_weight == 0.3
+    plain = objective_of(run, recipe, "ft", "objective.target.name=labels")
+    assert isinstance(plain, CLIP)
+    for said in (["objective.name=clip"], ["objective.name=softclip"], ["objective.form.name=sigmoid"]):
+        with pytest.raises(UserError, match="would be each other's negatives"):
+            objective_of(run, recipe, "lora", *said)
+    softened = CLIP(target=Smoothed(of=Duplicates(same=("label",))))
+    assert softened.matches_classes
+    assert not CLIP(target=Smoothed()).matches_classes
+    assert not OBJECTIVES["m3mix"]().matches_classes
+
+
+@pytest.mark.filterwarnings("ignore::equipoise.types.Notice")
+def test_runs_train_by_it_with_and_without_a_recipe(run, recipe, classes, tmp_path) -> None:
+    folder = classes[1].partition("=")[2]
+    assert isinstance(tuned_objective(run, folder, "wise-ft", tmp_path / "folders"), FewShot)
+    assert isinstance(tuned_objective(run, recipe, "lp-ft", tmp_path / "recipe"), FewShot)
+    with pytest.raises(UserError, match="negatives"):
+        tuned_objective(run, recipe, "i-mix", tmp_path / "refused")
+    assert not (tmp_path / "refused").exists()
 
 
 def _pairs(settings: list[str]) -> list[tuple[str, str, str]]:

@@ -17,12 +17,14 @@ from equipoise.cli import main
 from equipoise.config import dump, load_run
 from equipoise.data.features import FeatureFiles
 from equipoise.data.tokenizer import CaptionTokenizer
+from equipoise.evaluation.encoding import labels
 from equipoise.evaluation.evaluate import evaluate
 from equipoise.models.folder import write_model
 from equipoise.types import UserError
 from equipoise.workflows import build_model, load
 from equipoise.workflows.embed.encoders import EmbedRequest, embed_data
 from equipoise.workflows.embed.write import Embedding, ImageSide, TextSide, embed
+from equipoise.workflows.probe import labelled_features
 from equipoise.workflows.subject import find_source
 
 SMALL = ["data.train_size=23", "data.validation_size=9", "data.test_size=9", "preprocess.size=16", "image.patch=8"]
@@ -309,3 +311,48 @@ def test_the_middle_is_cut_out_of_a_larger_picture(model_path, scenes):
         expected = model.image_encoder(model.preprocess.for_evaluation(pixels)).classes[:, 0]
     torch.testing.assert_close(side(scenes, [2]), expected)
     assert TextSide(model.text_encoder, model.tokens)(scenes, [2]).shape == (5, 64)
+
+
+@pytest.fixture(scope="module", params=["code_book", "token_set"])
+def token_model(request, tmp_path_factory, scenes) -> Path:
+    """A model whose readout reads patches and words and no class token."""
+    torch.manual_seed(0)
+    readout = {"code_book": ["readout.codes=24"], "token_set": ["space.name=token_sets", "space.n=8", "space.m=64"]}
+    settings = [*SMALL, f"readout.name={request.param}", *readout[request.param]]
+    loaded = load_run("clip-scenes", settings)
+    captions = [text for i in range(23) for text in scenes.pair(i).captions]
+    folder = tmp_path_factory.mktemp("token_model")
+    model = build_model(loaded.run, CaptionTokenizer.from_config(loaded.run.tokens, captions))
+    write_model(model, folder, dump(loaded.table), {})
+    return folder
+
+
+def mean_by_hand(features) -> torch.Tensor:
+    """Mean over the real tokens of each sample, one after the other."""
+    masks = torch.ones(features.tokens.shape[:2], dtype=torch.bool) if features.mask is None else features.mask
+    return torch.stack([row[real].double().mean(0) for row, real in zip(features.tokens, masks, strict=True)])
+
+
+def test_what_is_before_the_projection_is_what_the_readout_reads(token_model, scenes, tmp_path):
+    """A readout of tokens never trains the class token: its features are no use to anybody."""
+    embedded(token_model, tmp_path, before_projection=True)
+    source, model = read(tmp_path), load(token_model)
+    with torch.no_grad():
+        seen = model.image_encoder(model.preprocess.for_evaluation(scenes.images(range(23), 16)))
+        said = model.text_encoder(*model.tokens([text for i in range(23) for text in scenes.pair(i).captions]))
+    found = source.image_features(range(23))[0].double()
+    torch.testing.assert_close(found, mean_by_hand(seen), rtol=0, atol=1e-5)
+    assert (found - seen.classes[:, 0]).abs().max() > 0.1  # which is another thing
+    torch.testing.assert_close(source.text_features(range(23))[0].double(), mean_by_hand(said), rtol=0, atol=1e-5)
+    assert json.loads((tmp_path / "embedding.json").read_text())["features"] == "mean over tokens"
+
+
+def test_the_probe_reads_what_the_readout_reads(token_model, scenes):
+    model = load(token_model)
+    known = labelled_features(model, scenes)
+    chosen, _ = labels(scenes)
+    with torch.no_grad():
+        seen = model.image_encoder(model.preprocess.for_evaluation(scenes.images(chosen, 16)))
+    torch.testing.assert_close(known.features.double(), mean_by_hand(seen), rtol=0, atol=1e-5)
+    points = labelled_features(model, scenes, points=True).features
+    torch.testing.assert_close(points, model.encode_image(scenes.images(chosen, 16)), rtol=0, atol=1e-5)

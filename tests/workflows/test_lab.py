@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import shutil
 
 import pytest
@@ -49,6 +50,9 @@ def test_equilibrium(lab, finished_run):
     assert finding.startswith("Alignment balances uniformity ")
     assert [one["batch_size"] for one in record["by_batch_size"]] == [4, 8]
     assert [one["shuffled"] for one in record["by_shuffled"]] == [0.0, 0.5]
+    assert record["spread"] == pytest.approx(1 / 4)
+    assert record["logit_scales"][0] == pytest.approx(0.04)
+    assert record["logit_scales"][-1] == pytest.approx(1200)
     assert lab("equilibrium", finished_run, *SMALL)[1] == record  # the same seed, the same numbers
     assert lab("equilibrium", finished_run, *SMALL, "--seed", 1)[1]["by_batch_size"] != record["by_batch_size"]
 
@@ -59,7 +63,10 @@ def test_temperature(lab, finished_run, tmp_path):
     finding, record = lab("temperature", finished_run, other)
     assert [run["epoch_steps"] for run in record["runs"]] == [4, 4]  # 64 scenes in batches of 16
     assert record["runs"][0]["label"] == f"sphere from 14.3 ({finished_run.name})"
-    assert "sphere from 14.3 (other): 14.2 in the end, not converged." in finding
+    assert "sphere from 14.3 (other): 14.2 (unit-free t 1.27) in the end, not converged." in finding
+    assert record["runs"][0]["unit_free"] == pytest.approx(math.log(record["runs"][0]["final"] / 4))  # 16 dimensions
+    logged = [json.loads(line) for line in (finished_run / "metrics.jsonl").read_text().splitlines()]
+    assert [one["unit_free_t"] for one in logged if "loss" in one][-1] == pytest.approx(record["runs"][0]["unit_free"])
 
 
 def test_landscape_leaves_the_model_folder_alone(lab, finished_run):
@@ -107,6 +114,7 @@ def test_mistakes_of_the_laboratory_are_one_sentence(finished_run, tmp_path, cap
     assert "has no config.toml" in mistake(capsys, "lab", "temperature", tmp_path, *out)
     assert "has a single sub-sphere" in mistake(capsys, "lab", "tokens", finished_run, *out)
     assert "1,024 pairs cannot be drawn from data of 64" in mistake(capsys, "lab", "equilibrium", finished_run, *out)
+    assert "but starts at 0.01" in mistake(capsys, "lab", "equilibrium", finished_run, "--highest", 0, *out)
     assert "has no middle" in mistake(capsys, "lab", "landscape", finished_run, "--grid", 4, *out)
     assert "two different ones above 0" in mistake(capsys, "lab", "landscape", finished_run, "--scales", 3, 3, *out)
     assert "is no plain transformer of ours" in mistake(capsys, "lab", "cost", "features", *out)
@@ -118,7 +126,7 @@ def test_probe_of_scenes(finished_run, tmp_path, capsys, tiny_settings):
     data = ("demo", *(word for one in (*tiny_settings, "data.train_size=200") for word in ("--set", one)))
     for further, name in (((), "lbfgs"), (("--sgd",), "sgd")):
         assert main(["probe", str(finished_run), *data, *further, "--out", str(tmp_path)]) == 0
-        assert "16 features; " in capsys.readouterr().out
+        assert "16 features (class tokens); " in capsys.readouterr().out
         record = json.loads((tmp_path / f"linear_probe_{name}.json").read_text())
         assert record["task"] == "linear_probe"
         assert 0 <= record["metrics"]["lp_acc1"] <= 1

@@ -16,7 +16,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--batch-sizes", type=int, nargs="+", default=[16, 64, 256, 1024], metavar="N", help="pairs")
     parser.add_argument("--shuffle", type=float, nargs="+", default=[0, 10, 30, 50], metavar="PERCENT", help="of texts")
     parser.add_argument("--average", default="ratio", choices=("ratio", "parts", "log"), help="see docs/lab.md")
-    parser.add_argument("--highest", type=float, default=1000.0, help="logit scale of the sweep")
+    parser.add_argument("--highest", type=float, default=300.0, help="end of the sweep, as the std of random logits")
     add_out(parser, "the folder for picture and numbers", "lab")
 
 

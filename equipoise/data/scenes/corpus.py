@@ -27,7 +27,7 @@ from equipoise.data.scenes.noise import CLEAN, Noise, falsified, jittered
 from equipoise.data.scenes.relevance import relevance
 from equipoise.data.scenes.rendering.render import render
 from equipoise.data.scenes.scene import Scene
-from equipoise.data.scenes.world import World, sample_scene
+from equipoise.data.scenes.world import CONTENT, World, sample_scene
 from equipoise.data.source import Pair
 from equipoise.settings.bounds import SEED, bounded, within
 from equipoise.types import UserError
@@ -58,6 +58,7 @@ class Scenes:
         noise: Noise = field(default_factory=Noise)
         detector: SceneDetector = field(default_factory=SceneDetector)
         cache: bool = True  # keep pairs, and images where they fit
+        splits: str = CONTENT  # which contents a split may hold: none of another's, or (iid) any
 
         def __post_init__(self) -> None:
             for name in ("train_size", "validation_size", "test_size", "captions"):

@@ -1,6 +1,6 @@
 """The encoders that compute features, by name.
 
-runs/mine                         a model folder: points, or class tokens before the readout
+runs/mine                         a model folder: points, or what its readouts read: class tokens, mean over tokens
 timm:NAME                         an image model of timm, its weights from a file or, where asked, the hub
 transformers:FOLDER               a text model, mean over tokens or what a sentence-transformers folder says; or an
                                   image model, its class token or the mean over places
@@ -27,7 +27,7 @@ from equipoise.models.folder import WEIGHTS, model_folder
 from equipoise.models.model import Model
 from equipoise.training.device import torch_device
 from equipoise.types import UserError
-from equipoise.workflows.embed.write import Embedding, Finish, ImageSide, TextSide, class_tokens, embed
+from equipoise.workflows.embed.write import Embedding, Finish, ImageSide, TextSide, embed
 from equipoise.workflows.load import load
 from equipoise.workflows.subject import find_source
 
@@ -54,6 +54,12 @@ class Sides:
     digest: str = ""  # of the weights, so that other weights under the same name are noticed
     model: Model | None = None
 
+    def features(self, request: EmbedRequest) -> str:
+        """What is written, in words for the note."""
+        if not request.before_projection:
+            return "as the model gives them"
+        return "class tokens" if self.model is None else what_is_read(self.model)
+
 
 def embed_data(
     request: EmbedRequest, data: str, overrides: Sequence[str], split: str, folder: Path, settings: Embedding
@@ -74,7 +80,8 @@ def embed_data(
         "weights": first.digest,
         "text_model": request.text or request.model,
         "text_weights": second.digest,
-        "features": "class tokens" if request.before_projection else "as the model gives them",
+        "features": first.features(request),
+        **({"text_features": of_texts} if (of_texts := second.features(request)) != first.features(request) else {}),
         "data": about,
     }
     with only_writer(folder):
@@ -95,11 +102,18 @@ def _model(name: str, request: EmbedRequest) -> Sides:
     model = load(name, "auto")
 
     def finish(tower: str) -> Finish:
-        return class_tokens if request.before_projection else lambda features: model.read(tower, features)
+        if request.before_projection:
+            return model.tower(tower).readout.before_projection
+        return lambda features: model.read(tower, features)
 
     images = ImageSide(model.image_encoder, model.preprocess, finish("image"))
     texts = TextSide(model.text_encoder, model.tokens, finish("text"))
     return Sides(images, texts, digest_of(model_folder(Path(name)) / WEIGHTS), model)
+
+
+def what_is_read(model: Model) -> str:
+    """What both readouts of the model read, before their projection."""
+    return "class tokens" if model.image_readout.reads_classes else "mean over tokens"
 
 
 def _timm(name: str, request: EmbedRequest) -> Sides:

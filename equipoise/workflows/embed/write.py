@@ -24,6 +24,7 @@ from equipoise.data.source import Pair, Source, can_crop, has_features
 from equipoise.data.tokenizer import CaptionTokenizer
 from equipoise.encoders.encoder import ImageEncoder, TextEncoder
 from equipoise.io.resumable import NumberedFiles, claim, write_arrays
+from equipoise.readouts.readout import class_features
 from equipoise.types import Features, UserError
 
 NOTE = "embedding.json"
@@ -42,16 +43,11 @@ class Embedding:
                 raise UserError(f"{name} must be at least 1, not {getattr(self, name)}")
 
 
-def class_tokens(features: Features) -> Tensor:
-    """[N, w], or [N, m, w] where there are several."""
-    return features.classes[:, 0] if features.classes.shape[1] == 1 else features.classes
-
-
 @dataclass(frozen=True)
 class ImageSide:
     encoder: ImageEncoder
     preprocess: Preprocess
-    finish: Finish = class_tokens
+    finish: Finish = class_features
     resized: int = 0  # the shorter side before the centre is cut out; 0 takes all of it
 
     @torch.no_grad()
@@ -74,7 +70,7 @@ class ImageSide:
 class TextSide:
     encoder: TextEncoder
     tokens: CaptionTokenizer
-    finish: Finish = class_tokens
+    finish: Finish = class_features
 
     @torch.no_grad()
     def __call__(self, source: Source, indices: Sequence[int]) -> Tensor:

@@ -39,12 +39,13 @@ def _curve(
     folder: Path, records: Sequence[Mapping[str, float]], loaded: Loaded, epoch_steps: int | None
 ) -> LogitScaleCurve:
     temperature = loaded.run.temperature.within(loaded.run.space)
-    start = min(math.exp(temperature.init), temperature.max_scale)
+    start = min(math.exp(temperature.start), temperature.max_scale)
     label = f"{_space(loaded.table['space'])} from {start:.3g}"
     steps = epoch_steps if epoch_steps is not None else _epoch(folder, loaded)
     return logit_scale_curve(
-        str(folder), label, records, start=start, learnable=temperature.learnable, epoch_steps=steps
-    )
+        str(folder), label, records, start=start, learnable=temperature.learnable, epoch_steps=steps,
+        spread=loaded.run.space.spread,
+    )  # fmt: skip
 
 
 def _epoch(folder: Path, loaded: Loaded) -> int:
@@ -72,7 +73,8 @@ def _distinct_labels(curves: list[LogitScaleCurve]) -> list[LogitScaleCurve]:
 
 def _about(curve: LogitScaleCurve) -> str:
     bound = f", {percent(curve.at_bound)} of its steps at the bound" if curve.at_bound else ""
+    final = f"{curve.final:.3g}" + ("" if curve.unit_free is None else f" (unit-free t {curve.unit_free:.2f})")
     if not curve.learnable:
-        return f"{curve.label}: fixed at {curve.final:.3g}{bound}."
+        return f"{curve.label}: fixed at {final}{bound}."
     settled = "not converged" if curve.converged is None else f"converged at step {curve.converged:,}"
-    return f"{curve.label}: {curve.final:.3g} in the end, {settled}{bound}."
+    return f"{curve.label}: {final} in the end, {settled}{bound}."

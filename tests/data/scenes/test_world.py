@@ -111,3 +111,14 @@ def test_unknown_names_are_refused_with_the_valid_ones() -> None:
         World(shift="colour")
     with pytest.raises(UserError, match="train, validation, test"):
         sample_scene(WORLD, 0, "dev", 0)
+
+
+def test_iid_splits_draw_from_the_same_contents() -> None:
+    small = World(shapes=("circle", "star"), colours=("red", "blue"), max_things=1, splits="iid")
+    drawn = {split: Counter(sample_scene(small, 0, split, i).content() for i in range(400)) for split in SPLITS}
+    assert drawn["train"].keys() == drawn["test"].keys() == drawn["validation"].keys()
+    assert len(drawn["test"]) == len(small.looks)
+    assert min(drawn["test"].values()) > 0.3 * 400 / len(small.looks)  # and as often
+    assert sample_scene(small, 0, "test", 3) != sample_scene(small, 0, "train", 3)
+    with pytest.raises(UserError, match="splits is 'random'"):
+        World(splits="random")
