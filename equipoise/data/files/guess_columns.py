@@ -1,6 +1,7 @@
 """Which columns of a table hold the paths of pictures and which the captions, where nobody has said.
 
-A column of paths is one whose first fields end as pictures do; of several the one with the better known name. A column
+A column of paths is one whose first fields end as pictures do; of several the one with the better known name. A Parquet
+file may hold the pictures themselves. A column
 of captions is known by its name, or else is the one with the most words. What divides the columns of a text is what
 divides its first line most; pictures that are not beside the table may be in a folder that is.
 """
@@ -16,6 +17,7 @@ from equipoise.data.bad_records import printable
 from equipoise.data.files.paths import as_tuple
 from equipoise.data.files.records import IMAGES
 from equipoise.data.files.table_columns import SEPARATORS, Cell, csv_header, first_rows
+from equipoise.data.files.table_parquet import PARQUET, picture_columns
 from equipoise.types import UserError
 
 PATHS = (
@@ -24,8 +26,9 @@ PATHS = (
 )  # fmt: skip
 TEXTS = (
     "title", "caption", "captions", "text", "texts", "sentence", "sentences", "description", "comment", "alt_text",
-    "alt", "raw",
+    "alt", "raw", "txt",
 )  # fmt: skip
+STORED = (*PATHS, *IMAGES, "image_bytes", "image_data")  # names of columns that hold pictures
 ENDINGS = (*IMAGES, "gif", "bmp", "tif", "tiff")
 DIVIDERS = (",", "\t", ";", "|")
 ADVICE = "say which with --set data.path=COLUMN and --set data.captions=COLUMN"
@@ -43,12 +46,13 @@ def guess_columns(file: Path, given: Mapping[str, Any]) -> dict[str, Any]:
         raise UserError(f"{file}: there are no columns of text in this table; check it")
     if any(_is_picture(name) for name in header):
         raise UserError(f"{file}: its first line is no line of column names; write filepath,title there")
-    path = given["path"] if "path" in given else _path_column(file, header, rows)
+    inside = picture_columns(file) if file.suffix.lower() in PARQUET else []
+    path = given["path"] if "path" in given else _path_column(file, header, rows, inside)
     if "path" not in given:
         found["path"] = path
     if "captions" not in given:
         found["captions"] = _caption_columns(file, [name for name in header if name != path], rows)
-    if "images" not in given and (folder := _pictures_folder(file, path, rows)):
+    if "images" not in given and path not in inside and (folder := _pictures_folder(file, path, rows)):
         found["images"] = folder
     return found
 
@@ -70,10 +74,16 @@ def _divider(file: Path) -> str:
     return best if widths[usual] < 2 <= widths[best] else ""
 
 
-def _path_column(file: Path, header: Sequence[str], rows: Sequence[Mapping[str, Cell]]) -> str:
+def _path_column(
+    file: Path, header: Sequence[str], rows: Sequence[Mapping[str, Cell]], inside: Sequence[str] = ()
+) -> str:
+    if named := [name for name in inside if _known(name) in STORED]:
+        return named[0]
     shares = {name: _share(_is_picture(cell) for cell in _cells(rows, name)) for name in header}
     looks = [name for name in header if shares[name] >= 0.5]
     known = sorted((name for name in (looks or header) if _known(name) in PATHS), key=lambda n: PATHS.index(_known(n)))
+    if inside and not looks:
+        return inside[0]
     if known or looks:
         return (known or looks)[0]
     addresses = [name for name in header if _share(_is_address(cell) for cell in _cells(rows, name)) >= 0.5]

@@ -5,8 +5,9 @@
     train = "pairs.csv"
     captions = ["title", "description"]
 
-Paths in the table are relative to the table's folder, or to `images`. Rows of one picture are one record with all
-their captions (`table_join.py`).
+Paths in the table are relative to the table's folder, or to `images`; the column `path` of a Parquet file may hold
+the pictures themselves (`parquet_pictures.py`). Rows of one picture are one record with all their captions
+(`table_join.py`).
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from equipoise.data.bad_records import Fault
 from equipoise.data.files.captions import BadText, checked, has_surrogates
 from equipoise.data.files.file_source import FileSettings
 from equipoise.data.files.image_folder import read_picture
+from equipoise.data.files.parquet_pictures import StoredPicture
 from equipoise.data.files.paths import Patterns, as_tuple, find_files
 from equipoise.data.files.records import side_files_of
 from equipoise.data.files.table_columns import Cell, read_columns
@@ -59,20 +61,31 @@ class Table(FileSettings):
         return TableRecords(joined(rows, self.join), faults)
 
     def _row(self, place: str, folder: Path, fields: Sequence[Cell]) -> TableRow:
-        path, *cells = fields
-        label = cells.pop() if self.label else None
-        if isinstance(path, list) or isinstance(label, list):
-            raise BadText(f'the column "{self.path if isinstance(path, list) else self.label}" holds a list')
-        if not path or not path.strip():
+        first, *cells = fields
+        stored = first if isinstance(first, StoredPicture) and first.digest else None
+        for cell, column in zip(cells, (*as_tuple(self.captions), self.label), strict=False):
+            if isinstance(cell, StoredPicture):
+                raise UserError(f'{place}: the column "{column}" holds pictures, not text; name another one')
+        path = stored.key if stored else _text(first.path if isinstance(first, StoredPicture) else first, self.path)
+        label = _text(cells.pop(), self.label) if self.label else ""
+        if not path.strip():
             raise BadText(f'the column "{self.path}" is empty')
-        if has_surrogates(path) or "\0" in path:
-            raise BadText(f'the column "{self.path}" is not UTF-8 text')
-        if label and has_surrogates(label):
-            raise BadText(f'the column "{self.label}" is not UTF-8 text')
-        texts = [text for cell in cells for text in (cell if isinstance(cell, list) else [cell]) if text]
+        return TableRow(place, path, folder, self._captions(cells), label or None, stored)
+
+    def _captions(self, cells: Sequence[Cell]) -> tuple[str, ...]:
+        several = (cell if isinstance(cell, list) else [cell] for cell in cells)
+        texts = [text for part in several for text in part if isinstance(text, str) and text]
         split = [text.split(self.caption_separator) if self.caption_separator else [text] for text in texts]
-        captions = checked([part for parts in split for part in parts], "caption")
-        return TableRow(place, path, folder, tuple(captions), label or None)
+        return tuple(checked([part for parts in split for part in parts], "caption"))
+
+
+def _text(cell: Cell, column: str) -> str:
+    """The one text of a field, or none. Raises BadText."""
+    if isinstance(cell, list | StoredPicture):
+        raise BadText(f'the column "{column}" holds a list')
+    if cell and (has_surrogates(cell) or "\0" in cell):
+        raise BadText(f'the column "{column}" is not UTF-8 text')
+    return cell or ""
 
 
 class TableRecords:
@@ -94,7 +107,7 @@ class TableRecords:
 
     def image(self, index: int) -> bytes:
         row = self.rows[index]
-        return read_picture(row.folder / row.path, row.place)
+        return row.stored.read(row.place) if row.stored else read_picture(row.folder / row.path, row.place)
 
     def read(self, index: int) -> tuple[Pair, bytes]:
         return self.pair(index), self.image(index)

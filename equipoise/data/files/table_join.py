@@ -5,7 +5,8 @@
     none     every row is a record
 
 A record stands where its picture comes first, and its captions in the order of the rows. Rows with different labels
-stay apart.
+stay apart. Pictures that a Parquet file holds are joined by their bytes in both ways: their paths are often file names
+without folders, which pictures of different folders share.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from equipoise.data.files.parquet_pictures import StoredPicture
 from equipoise.data.files.records import LARGEST
 
 JOINS = ("path", "bytes", "none")
@@ -29,6 +31,7 @@ class TableRow:
     folder: Path
     captions: tuple[str, ...]
     label: str | None
+    stored: StoredPicture | None = None  # where the table holds the picture itself
 
     @property
     def file(self) -> str:
@@ -51,18 +54,18 @@ def joined(rows: list[TableRow], join: str) -> list[TableRow]:
     return [replace(row, captions=tuple(captions[picture])) for picture, row in first.items()]
 
 
-def _by_path(row: TableRow) -> str:
-    return row.file
+def _by_path(row: TableRow) -> Hashable:
+    return row.stored.digest if row.stored else row.file
 
 
 def _by_bytes(rows: Sequence[TableRow]) -> Callable[[TableRow], Hashable]:
     """A name for each picture that is equal where files are; a file that cannot be read has its own."""
-    sizes = {file: _size(file) for file in {row.file for row in rows}}
+    sizes = {file: _size(file) for file in {row.file for row in rows if not row.stored}}
     often = Counter(sizes.values())
     names: dict[str, Hashable] = {
         file: _digest(file) if size is not None and often[size] > 1 else file for file, size in sizes.items()
     }
-    return lambda row: names[row.file]
+    return lambda row: row.stored.digest if row.stored else names[row.file]
 
 
 def _size(file: str) -> int | None:
