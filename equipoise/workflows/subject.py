@@ -109,8 +109,8 @@ def find_tokens(data: str, overrides: Sequence[str] = ()) -> CaptionTokenizer.Co
     return None if names_files(data) else load_run(data, overrides).run.caption_tokens()
 
 
-def find_run(data: str, recipe: str, overrides: Sequence[str], use: str = "judged", *, trains: bool = False) -> Loaded:
+def find_run(data: str, recipe: str, overrides: Sequence[str], use: str = "judged", *, trains: bool = True) -> Loaded:
     """The run of a recipe; for files, the run of `recipe` with these files as its data (`own_files.py`)."""
     if not names_files(data):
         return load_run(data, overrides)
-    return own_run(data, recipe, overrides, use, trains=trains)
+    return own_run(data, recipe, overrides, use, trains=trains and use == "judged")

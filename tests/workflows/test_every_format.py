@@ -21,7 +21,7 @@ from equipoise.finetuning.comparison import DidNotHelp
 pytest.importorskip("pyarrow", reason="pyarrow is not installed: files in every form are NOT tested")
 
 FEW, MANY = 24, 200  # pictures, quick and slow
-WIDTH = {FEW: 64, MANY: 512}  # of towers that can tell all captions apart
+NARROW, WIDE = 64, 512  # towers that can tell all captions of the few, and of the many, apart
 NO_CAPTIONS = "these pictures have no captions"
 SPLIT_FIELD = {"plain.parquet": ("--set", "data.caption_separator=|")}
 
@@ -42,19 +42,23 @@ class House:
     def ideal(self) -> Path:
         return self.folder / "ideal"
 
-    @property
-    def tiny(self) -> list[str]:
-        width = WIDTH[self.count]
-        settings = ("preprocess.size=32", "tokens.vocabulary=600", "tokens.context=40", "image.layers=1",
-                    "image.patch=8", "text.layers=1", "space.dim=32", "training.device=cpu",
-                    f"image.width={width}", f"text.width={width}")  # fmt: skip
-        return [word for setting in settings for word in ("--set", setting)]
+
+def tiny(width: int) -> list[str]:
+    settings = ("preprocess.size=32", "tokens.vocabulary=600", "tokens.context=40", "image.layers=1", "image.patch=8",
+                "text.layers=1", "space.dim=32", "training.device=cpu", f"image.width={width}",
+                f"text.width={width}")  # fmt: skip
+    return [word for setting in settings for word in ("--set", setting)]
 
 
 def built(folder: Path, count: int) -> House:
     house = House(folder, count, write_formats(folder / "data", count))
-    ask("train", house.data["pairs.csv"], "--epochs", "1", "--out", house.run, *house.tiny)
-    write_ideal(house.run, house.ideal, count)
+    words = ("train", house.data["pairs.csv"], "--epochs", "1", "--out")
+    ask(*words, house.run, *tiny(NARROW))
+    wide = house.run
+    if count > FEW:
+        wide = folder / "wide"
+        ask(*words, wide, *tiny(WIDE))
+    write_ideal(wide, house.ideal, count)
     return house
 
 
@@ -130,7 +134,7 @@ def judge(house: House, form: str, out: Path) -> None:
 def learn(house: House, form: str, out: Path) -> None:
     """`train` and `finetune`, a few steps each."""
     data, more = house.data[form], SPLIT_FIELD.get(form, ())
-    training = ("train", data, "--epochs", "1", "--out", out / "run", *more, *house.tiny)
+    training = ("train", data, "--epochs", "1", "--out", out / "run", *more, *tiny(NARROW))
     tuning = (
         "finetune",
         house.run,

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from equipoise.data.bad_records import ADVICE, BadRecordCount, Fault
+from equipoise.data.bad_records import ADVICE, BadRecordCount, EpochCount, Fault
 from equipoise.data.files.image_source import Pictures, decodable
 from equipoise.data.files.paths import Patterns, as_tuple
 from equipoise.data.files.records import Records, Subset, held_out
@@ -24,6 +24,7 @@ from equipoise.data.files.regions import RegionFiles, require_regions
 from equipoise.data.files.regions_in_shards import INSIDE, RegionsInside
 from equipoise.types import UserError
 
+GLANCE = 64  # pictures that are tried before a run
 SPLITS = ("train", "validation", "test")
 
 
@@ -62,7 +63,9 @@ class FileSettings(ABC):
         if part:
             away = held_out(records, self.validation_share)
             records = Subset(records, np.flatnonzero(away if part == "held out" else ~away))
-        if split != "train":
+        if split == "train":
+            self._glance(records)
+        else:
             records = decodable(records)
         inside = RegionsInside(records) if self.regions == INSIDE else None
         if inside:
@@ -92,6 +95,13 @@ class FileSettings(ABC):
         if faults:
             named = f"{len(faults):,} of the {total:,} records of {', '.join(patterns)} are left out"
             warnings.warn(f"{named}, the first for this: {faults[0]}; {ADVICE}", stacklevel=3)
+
+    def _glance(self, records: Records) -> None:
+        """Try some pictures from all over the data, so that a run on pictures most of which are missing ends before it
+        begins; raises UserError for no fewer than a run would."""
+        chosen = np.unique(np.linspace(0, len(records) - 1, min(GLANCE, len(records))).astype(np.int64))
+        faults = decodable(Subset(records, chosen, [])).faults
+        EpochCount(self.max_bad, len(records), 1).add(len(chosen), faults)
 
     def _tell(self, split: str, part: str, count: int) -> None:
         if part == "kept":

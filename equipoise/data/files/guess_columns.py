@@ -30,6 +30,8 @@ TEXTS = (
 )  # fmt: skip
 STORED = (*PATHS, *IMAGES, "image_bytes", "image_data")  # names of columns that hold pictures
 ENDINGS = (*IMAGES, "gif", "bmp", "tif", "tiff")
+LOOKED_AT = 4096  # bytes
+UTF16 = (b"\xff\xfe", b"\xfe\xff")
 DIVIDERS = (",", "\t", ";", "|")
 ADVICE = "say which with --set data.path=COLUMN and --set data.captions=COLUMN"
 
@@ -38,6 +40,7 @@ def guess_columns(file: Path, given: Mapping[str, Any]) -> dict[str, Any]:
     """Settings of a table that are not `given`: path, captions, and where need be separator and images."""
     if not file.is_file():
         raise UserError(f"{file}: there is no such file; check the path")
+    _require_content(file)
     found: dict[str, Any] = {}
     if "separator" not in given and (divider := _divider(file)):
         found["separator"] = divider
@@ -55,6 +58,23 @@ def guess_columns(file: Path, given: Mapping[str, Any]) -> dict[str, Any]:
     if "images" not in given and path not in inside and (folder := _pictures_folder(file, path, rows)):
         found["images"] = folder
     return found
+
+
+def _require_content(file: Path) -> None:
+    """Raises UserError for an empty file, and for one whose ending says that it is text where it is not."""
+    try:
+        with file.open("rb") as stream:
+            start = stream.read(LOOKED_AT)
+    except OSError as error:
+        raise UserError(f"{file}: this file cannot be read ({error.strerror}); check it") from None
+    if not start.strip():
+        raise UserError(f"{file}: there is nothing in this file; check it")
+    if file.suffix.lower() in PARQUET:
+        return
+    if start.startswith(UTF16):
+        raise UserError(f"{file}: this is UTF-16 text; save it as UTF-8")
+    if b"\0" in start:
+        raise UserError(f"{file}: this is no table, for its bytes are not those of text; check what it is")
 
 
 def told(table: Mapping[str, Any]) -> str:

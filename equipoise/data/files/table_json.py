@@ -68,7 +68,8 @@ def _object(path: Path, line: int, text: str) -> Mapping[str, Any]:
     try:
         found = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise UserError(f"{where}: this is not JSON ({str(error)[:80]}); write one object a line") from None
+        reason = f"{error.msg}, column {error.colno}" if isinstance(error, json.JSONDecodeError) else str(error)[:80]
+        raise UserError(f"{where}: this is not JSON ({reason}); write one object a line") from None
     if not isinstance(found, dict):
         raise UserError(f"{where}: this is no object with names and values; write one a line")
     return found
