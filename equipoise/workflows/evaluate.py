@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from equipoise.config import Loaded, Run, load_stored
+from equipoise.data.unreadable_pictures import readable_pictures
 from equipoise.evaluation.evaluate import evaluate
 from equipoise.evaluation.evaluator import EvalResult
 from equipoise.evaluation.robustness import Robustness, robustness
@@ -48,7 +49,7 @@ def evaluate_folder(
         settings = other or loaded[0][1]
         run, models = settings.run, [model for model, _ in loaded]
         require_agreement(ranks, lambda: settings.table)
-        source = run.data.build(split)
+        source = readable_pictures(run.data.build(split)) if split == "train" else run.data.build(split)
         require_agreement(ranks, lambda: {**data_facts(split, source), **_model_facts(models)})
         found = []
         for model in models:

@@ -27,7 +27,15 @@ from equipoise.models.folder import WEIGHTS, model_folder
 from equipoise.models.model import Model
 from equipoise.training.device import torch_device
 from equipoise.types import UserError
-from equipoise.workflows.embed.write import Embedding, Finish, ImageSide, TextSide, class_tokens, embed
+from equipoise.workflows.embed.write import (
+    Embedding,
+    Finish,
+    ImageSide,
+    TextSide,
+    class_tokens,
+    count_written,
+    embed,
+)
 from equipoise.workflows.load import load
 from equipoise.workflows.subject import find_source
 
@@ -79,8 +87,10 @@ def embed_data(
     }
     with only_writer(folder):
         paths = embed(source, first.images, second.texts, folder, note, settings)
-    print(f"The features of {len(source):,} records are in {len(paths)} files in {folder}")
-    hand_over({"records": len(source), "files": len(paths), "folder": str(folder)})
+    records = count_written(paths)
+    left_out = f", {len(source) - records:,} that could not be read are left out" if records < len(source) else ""
+    print(f"The features of {records:,} records are in {len(paths)} files in {folder}{left_out}")
+    hand_over({"records": records, "files": len(paths), "folder": str(folder)})
     return paths
 
 
