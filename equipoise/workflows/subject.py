@@ -74,10 +74,15 @@ def names_files(data: str) -> bool:
     return looks_like_data(data)
 
 
-def find_source(data: str, overrides: Sequence[str], split: str) -> tuple[Source, dict[str, object]]:
-    """A split of a recipe's data, or all of the data at a path, and a description of it for a record."""
+def find_source(
+    data: str, overrides: Sequence[str], split: str, *, of_files: bool = False
+) -> tuple[Source, dict[str, object]]:
+    """A split of a recipe's data, or all of the data at a path, and a description of it for a record; `of_files`: the
+    split of files too, which must have splits."""
     if names_files(data):
         about: dict[str, object] = {"path": data, **({"set": list(overrides)} if overrides else {})}
+        if of_files:
+            return own_settings(data, overrides, divided=True).build(split), {**about, "split": split}
         return own_settings(data, overrides).build("test"), about
     loaded = load_run(data, overrides)
     return loaded.run.data.build(split), {"split": split, **loaded.table["data"]}

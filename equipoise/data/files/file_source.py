@@ -26,6 +26,7 @@ from equipoise.types import UserError
 
 GLANCE = 64  # pictures that are tried before a run
 SPLITS = ("train", "validation", "test")
+OWN = "own"  # in place of "kept" or "held out": the records say themselves that they are of the split
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,8 @@ class FileSettings(ABC):
             raise UserError(f"data.{split if split == 'test' else 'train'} names no files; say where the data is")
         records = self.records(patterns)
         total = len(records) + len(records.faults)
-        if part:
+        records, part = self.part_of(records, split, part)
+        if part in ("kept", "held out"):
             away = held_out(records, self.validation_share)
             records = Subset(records, np.flatnonzero(away if part == "held out" else ~away))
         if split == "train":
@@ -90,6 +92,10 @@ class FileSettings(ABC):
             return own or validation, ""
         return train, "held out"
 
+    def part_of(self, records: Records, split: str, part: str) -> tuple[Records, str]:
+        """The records of files that are of a split, where files know it themselves; else all of them."""
+        return records, part
+
     def _require_sound(self, total: int, faults: Sequence[Fault], patterns: tuple[str, ...]) -> None:
         BadRecordCount(self.max_bad, total).add(total, faults)
         if faults:
@@ -107,5 +113,5 @@ class FileSettings(ABC):
         if part == "kept":
             share = f"{self.validation_share:.0%} of the training records, chosen by their keys,"
             warnings.warn(f"data.validation is not given: {share} are held out for it", stacklevel=3)
-        if split == "test" and not as_tuple(self.test):
+        if split == "test" and part != OWN and not as_tuple(self.test):
             warnings.warn(f"data.test is not given: the {count:,} validation records serve as the test", stacklevel=3)

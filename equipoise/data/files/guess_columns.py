@@ -14,10 +14,13 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from equipoise.data.bad_records import printable
+from equipoise.data.files.karpathy import SPLIT
 from equipoise.data.files.paths import as_tuple
 from equipoise.data.files.records import IMAGES
 from equipoise.data.files.table_columns import SEPARATORS, Cell, csv_header, first_rows
+from equipoise.data.files.table_content import require_content
 from equipoise.data.files.table_parquet import PARQUET, picture_columns
+from equipoise.data.files.table_splits import is_split
 from equipoise.types import UserError
 
 PATHS = (
@@ -30,8 +33,6 @@ TEXTS = (
 )  # fmt: skip
 STORED = (*PATHS, *IMAGES, "image_bytes", "image_data")  # names of columns that hold pictures
 ENDINGS = (*IMAGES, "gif", "bmp", "tif", "tiff")
-LOOKED_AT = 4096  # bytes
-UTF16 = (b"\xff\xfe", b"\xfe\xff")
 DIVIDERS = (",", "\t", ";", "|")
 ADVICE = "say which with --set data.path=COLUMN and --set data.captions=COLUMN"
 
@@ -40,7 +41,7 @@ def guess_columns(file: Path, given: Mapping[str, Any]) -> dict[str, Any]:
     """Settings of a table that are not `given`: path, captions, and where need be separator and images."""
     if not file.is_file():
         raise UserError(f"{file}: there is no such file; check the path")
-    _require_content(file)
+    require_content(file)
     found: dict[str, Any] = {}
     if "separator" not in given and (divider := _divider(file)):
         found["separator"] = divider
@@ -55,32 +56,18 @@ def guess_columns(file: Path, given: Mapping[str, Any]) -> dict[str, Any]:
         found["path"] = path
     if "captions" not in given:
         found["captions"] = _caption_columns(file, [name for name in header if name != path], rows)
+    if "split" not in given and (split := _split_column(header, rows)):
+        found["split"] = split
     if "images" not in given and path not in inside and (folder := _pictures_folder(file, path, rows)):
         found["images"] = folder
     return found
-
-
-def _require_content(file: Path) -> None:
-    """Raises UserError for an empty file, and for one whose ending says that it is text where it is not."""
-    try:
-        with file.open("rb") as stream:
-            start = stream.read(LOOKED_AT)
-    except OSError as error:
-        raise UserError(f"{file}: this file cannot be read ({error.strerror}); check it") from None
-    if not start.strip():
-        raise UserError(f"{file}: there is nothing in this file; check it")
-    if file.suffix.lower() in PARQUET:
-        return
-    if start.startswith(UTF16):
-        raise UserError(f"{file}: this is UTF-16 text; save it as UTF-8")
-    if b"\0" in start:
-        raise UserError(f"{file}: this is no table, for its bytes are not those of text; check what it is")
 
 
 def told(table: Mapping[str, Any]) -> str:
     """What was found, for a person."""
     captions = " and ".join(f'"{name}"' for name in as_tuple(table.get("captions", "")))
     text = f'pictures in the column "{table.get("path")}", captions in {captions}'
+    text += f', splits in "{table["split"]}"' if table.get("split") else ""
     return f"{text}, pictures' paths from {table['images']}" if table.get("images") else text
 
 
@@ -127,6 +114,12 @@ def _caption_columns(file: Path, header: Sequence[str], rows: Sequence[Mapping[s
     if not most or words[most] < 2:
         raise UserError(f"{file}: no column of {_listed(header)} looks like captions; {ADVICE}")
     return most
+
+
+def _split_column(header: Sequence[str], rows: Sequence[Mapping[str, Cell]]) -> str:
+    """The column that says which split a row is of; empty where there is none."""
+    named = (name for name in header if _known(name) == SPLIT)
+    return next((name for name in named if (cells := _cells(rows, name)) and all(map(is_split, cells))), "")
 
 
 def _pictures_folder(file: Path, path: str, rows: Sequence[Mapping[str, Cell]]) -> str:

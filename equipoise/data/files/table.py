@@ -16,15 +16,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 from equipoise.data.bad_records import Fault
 from equipoise.data.files.captions import BadText, checked, has_surrogates
 from equipoise.data.files.file_source import FileSettings
 from equipoise.data.files.image_folder import read_picture
 from equipoise.data.files.parquet_pictures import StoredPicture
 from equipoise.data.files.paths import Patterns, as_tuple, find_files
-from equipoise.data.files.records import side_files_of
+from equipoise.data.files.records import Records, Subset, side_files_of
 from equipoise.data.files.table_columns import Cell, read_columns
 from equipoise.data.files.table_join import JOINS, TableRow, joined
+from equipoise.data.files.table_splits import rows_of_split, split_named
 from equipoise.data.source import Pair
 from equipoise.types import UserError
 
@@ -35,6 +38,7 @@ class Table(FileSettings):
     captions: Patterns = "title"  # the column of the captions, or several
     caption_separator: str = ""  # what divides several captions in one field
     label: str = ""  # a column
+    split: str = ""  # a column: train, val, test and their like (`table_splits.py`); it divides the files by itself
     separator: str = ""  # of the columns; where it is not given a comma in .csv and a tab in .tsv
     images: str = ""  # the folder that paths in the table start from; the table's own where it is not given
     join: str = "path"  # rows of one picture are one record: by path, by bytes too, or none of them
@@ -52,7 +56,7 @@ class Table(FileSettings):
         rows, faults = list[TableRow](), list[Fault]()
         for file in find_files(patterns, self.root, folder_ending=".csv"):
             folder = Path(self.root) / self.images if self.images else file.parent
-            names = (self.path, *as_tuple(self.captions), *([self.label] if self.label else []))
+            names = (self.path, *as_tuple(self.captions), *filter(None, (self.label, self.split)))
             for line, fields in read_columns(file, names, self.separator):
                 try:
                     rows.append(self._row(f"{file}, line {line}", folder, fields))
@@ -62,6 +66,7 @@ class Table(FileSettings):
 
     def _row(self, place: str, folder: Path, fields: Sequence[Cell]) -> TableRow:
         first, *cells = fields
+        split = split_named(_text(cells.pop(), self.split), self.split) if self.split else ""
         stored = first if isinstance(first, StoredPicture) and first.digest else None
         for cell, column in zip(cells, (*as_tuple(self.captions), self.label), strict=False):
             if isinstance(cell, StoredPicture):
@@ -70,7 +75,20 @@ class Table(FileSettings):
         label = _text(cells.pop(), self.label) if self.label else ""
         if not path.strip():
             raise BadText(f'the column "{self.path}" is empty')
-        return TableRow(place, path, folder, self._captions(cells), label or None, stored)
+        return TableRow(place, path, folder, self._captions(cells), label or None, stored, split)
+
+    def files_of(self, split: str) -> tuple[tuple[str, ...], str]:
+        if not self.split:
+            return super().files_of(split)
+        given = (as_tuple(getattr(self, name)) for name in (split, "train", "validation", "test"))
+        return next((patterns for patterns in given if patterns), ()), ""
+
+    def part_of(self, records: Records, split: str, part: str) -> tuple[Records, str]:
+        if not self.split:
+            return records, part
+        assert isinstance(records, TableRecords)
+        rows, part = rows_of_split(records.rows, split, test_alone=not as_tuple(self.train))
+        return Subset(records, np.array(rows, dtype=np.int64)), part
 
     def _captions(self, cells: Sequence[Cell]) -> tuple[str, ...]:
         several = (cell if isinstance(cell, list) else [cell] for cell in cells)

@@ -4,9 +4,9 @@
     bytes    rows of files with the same content too: files of equal size are read and compared
     none     every row is a record
 
-A record stands where its picture comes first, and its captions in the order of the rows. Rows with different labels
-stay apart. Pictures that a Parquet file holds are joined by their bytes in both ways: their paths are often file names
-without folders, which pictures of different folders share.
+A record stands where its picture comes first, and its captions in the order of the rows. Rows with different labels,
+or of different splits, stay apart. Pictures that a Parquet file holds are joined by their bytes in both ways: their
+paths are often file names without folders, which pictures of different folders share.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ class TableRow:
     captions: tuple[str, ...]
     label: str | None
     stored: StoredPicture | None = None  # where the table holds the picture itself
+    split: str = ""  # train, validation or test, where a column says so
 
     @property
     def file(self) -> str:
@@ -46,7 +47,7 @@ def joined(rows: list[TableRow], join: str) -> list[TableRow]:
     captions: dict[Hashable, list[str]] = {}
     first: dict[Hashable, TableRow] = {}
     for row in rows:
-        picture = (name(row), row.label)
+        picture = (name(row), row.label, row.split)
         first.setdefault(picture, row)
         captions.setdefault(picture, []).extend(row.captions)
     if len(first) == len(rows):

@@ -64,10 +64,11 @@ class Sides:
 
 
 def embed_data(
-    request: EmbedRequest, data: str, overrides: Sequence[str], split: str, folder: Path, settings: Embedding
+    request: EmbedRequest, data: str, overrides: Sequence[str], split: str | None, folder: Path, settings: Embedding
 ) -> list[Path]:
-    """Write the features of a split of a recipe's data, or of the data at a path, to `folder`."""
-    source, about = find_source(data, overrides, split)
+    """Write the features of a split of a recipe's data, or of the data at a path, to `folder`. Without a split that is
+    the training data of a recipe, and all of the files."""
+    source, about = find_source(data, overrides, split or "train", of_files=split is not None)
     first = _sides(request.model, request)
     second = _sides(request.text, request) if request.text else first
     if request.text and second.texts is None:
