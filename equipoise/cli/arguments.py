@@ -48,9 +48,10 @@ def add_split(
     default: str | None,
     help: str = "of a recipe's data",
     choices: tuple[str, ...] = SPLITS,
+    shown: str = "",
 ) -> None:
-    """--split; without a default the driver takes all splits."""
-    help = f"{help} (default: {default or 'all of them'})"
+    """--split; without a default the driver takes all splits, or what is `shown`."""
+    help = f"{help} (default: {default or shown or 'all of them'})"
     parser.add_argument("--split", default=default, choices=choices, help=help)
 
 

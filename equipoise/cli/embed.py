@@ -15,7 +15,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     add_data(parser, "a recipe whose data to read, or shards, a table or a folder")
     add_out(parser, "the folder for the features", required=True)
     parser.add_argument("--text", default="", metavar="MODEL", help="another model for the texts")
-    add_split(parser, "train")
+    add_split(parser, None, "of a recipe's data, or of a table with splits", shown="train; all of a table")
     add_set(parser)
     parser.add_argument("--before-projection", action="store_true", help="what readouts read, instead of points")
     parser.add_argument("--weights", default="", metavar="FILE", help="the weights of a timm model")

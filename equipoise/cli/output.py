@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, redirect_stdout
 from typing import Any
 
+from equipoise.types import UserError
+
 NO_NUMBERS = ("cite", "completion", "preview")  # commands that print no numbers
 NO_MODEL = (
     *(*NO_NUMBERS, "recipes", "show", "import", "export", "push", "pull"),
@@ -48,9 +50,17 @@ def printed_as_asked(options: argparse.Namespace) -> Iterator[None]:
             yield
             return
         place: Any = stack.enter_context(open(os.devnull, "w", encoding="utf-8")) if silent else sys.stderr
+        ended: UserError | None = None
         with taking_numbers() as numbers, redirect_stdout(place):
-            yield
+            try:
+                yield
+            except UserError as error:
+                if error.status == UserError.status:
+                    raise
+                ended = error  # no mistake, but an outcome with a status of its own, after all of the work
     if numbers:
         from equipoise.io.numbers import as_json as written
 
         print(written({"command": options.command, **numbers}))
+    if ended:
+        raise ended

@@ -23,6 +23,7 @@ from equipoise.io.atomic import write_text
 from equipoise.io.folder_lock import only_writer
 from equipoise.io.numbers import hand_over
 from equipoise.io.progress import Progress
+from equipoise.types import UserError
 from equipoise.workflows.subject import FilePart
 
 FAULTS_SHOWN = 10
@@ -45,6 +46,8 @@ def check_data(
     sound = True
     for name, (settings, patterns) in parts.items():
         records = settings.records(patterns)
+        if not len(records) and not records.faults:
+            raise UserError(f"{', '.join(patterns)}: there are no records in it; check the files")
         with Progress(len(records), f"reading {name}".rstrip()) as progress:
             summary = check(records, progress.update, count, leaves_nothing).summary()
         report, sheet = out / name / "check.json", out / name / "sheet.png"

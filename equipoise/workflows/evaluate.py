@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from equipoise.config import Loaded, Run, load_stored
+from equipoise.data.unreadable_pictures import readable_pictures
 from equipoise.evaluation.evaluate import evaluate
 from equipoise.evaluation.evaluator import EvalResult
 from equipoise.evaluation.robustness import Robustness, robustness
@@ -22,7 +23,7 @@ from equipoise.training.distributed.sharded_encoding import sharded_encoding
 from equipoise.training.distributed.wrap import device_of_rank
 from equipoise.types import UserError
 from equipoise.workflows.load import load_with_settings
-from equipoise.workflows.own_files import RECIPE
+from equipoise.workflows.own_files import RECIPE, has_splits
 from equipoise.workflows.save import print_findings, write_findings
 from equipoise.workflows.subject import find_run, names_files
 
@@ -48,7 +49,7 @@ def evaluate_folder(
         settings = other or loaded[0][1]
         run, models = settings.run, [model for model, _ in loaded]
         require_agreement(ranks, lambda: settings.table)
-        source = run.data.build(split)
+        source = readable_pictures(run.data.build(split)) if split == "train" else run.data.build(split)
         require_agreement(ranks, lambda: {**data_facts(split, source), **_model_facts(models)})
         found = []
         for model in models:
@@ -71,9 +72,10 @@ def _model_facts(models: Sequence[Model]) -> Facts:
 def _other_settings(path: Path, data: str | None, overrides: Sequence[str], split: str) -> Loaded | None:
     """The settings of the run whose data to evaluate on, where it is not the model's own as it was trained."""
     if data:
-        if split != "test" and names_files(data):
+        found = find_run(data, RECIPE, overrides, "whole")
+        if split != "test" and names_files(data) and not has_splits(found.table["data"]):
             raise UserError(f"--split {split} belongs to recipes; files are evaluated whole, so leave it out")
-        return find_run(data, RECIPE, overrides, "whole")
+        return found
     stored = model_folder(path) / CONFIG  # raises UserError for a model of another library, which has no data
     return load_stored(stored, overrides) if overrides else None
 

@@ -26,17 +26,30 @@ RECIPE = "files"  # that files are trained by unless another is named
 SPLITS: dict[str, tuple[str, ...]] = {"whole": ("test",), "judged": ("train", "validation"), "divided": ("train",)}
 
 
-def own_settings(data: str, overrides: Sequence[str] = ()) -> FileSettings:
-    """How files are read, as the split `test`, with `--set data.KEY=VALUE`."""
+def own_settings(data: str, overrides: Sequence[str] = (), *, divided: bool = False) -> FileSettings:
+    """How files are read, as the split `test`, with `--set data.KEY=VALUE`: all of them, or `divided` by the column of
+    splits that a table has."""
     line = command_line(overrides, source="--set")
     if strange := next((name for name in line.values if name != "data"), ""):
         raise UserError(
             f"--set belongs to recipes, and {strange} has nothing to do with how files are read; set data.KEY alone, "
             "or give a recipe"
         )
-    settings = load_layers(data_layer(data, line, "whole", captions=False), line).run.data
+    layer = data_layer(data, line, "whole", captions=False)
+    if divided and not has_splits(layer.values["data"]) and not has_splits(line.values.get("data")):
+        raise UserError(
+            f"--split belongs to recipes and tables with a column of splits, and {data} has none; leave it out"
+        )
+    if not divided:
+        layer.values["data"].pop("split", None)
+    settings = load_layers(layer, line).run.data
     assert isinstance(settings, FileSettings)
     return settings
+
+
+def has_splits(table: Any) -> bool:
+    """Whether a table [data] names a column of splits."""
+    return isinstance(table, Mapping) and bool(table.get("split"))
 
 
 def data_layer(data: str, line: Layer, use: str, *, captions: bool = True) -> Layer:

@@ -13,6 +13,7 @@ from equipoise.config import Loaded, dump
 from equipoise.data.remap import subset
 from equipoise.data.rng import generator
 from equipoise.data.source import Source
+from equipoise.data.unreadable_pictures import readable_pictures
 from equipoise.evaluation.encoding import has_captions
 from equipoise.evaluation.metrics import percent
 from equipoise.evaluation.settings import Evaluation
@@ -71,7 +72,7 @@ def find_shift(
     """Sweep the amounts for a model in memory."""
     chosen = chosen or ShiftRequest()
     metric = chosen.metric or ("mean_recall" if has_captions(validation) else "acc1")
-    some = _some(train, chosen)
+    some = readable_pictures(_some(train, chosen))
     with Progress(len(some), "measuring") as progress:
         return sweep_shift(
             model, some, validation, evaluation,

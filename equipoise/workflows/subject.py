@@ -74,10 +74,15 @@ def names_files(data: str) -> bool:
     return looks_like_data(data)
 
 
-def find_source(data: str, overrides: Sequence[str], split: str) -> tuple[Source, dict[str, object]]:
-    """A split of a recipe's data, or all of the data at a path, and a description of it for a record."""
+def find_source(
+    data: str, overrides: Sequence[str], split: str, *, of_files: bool = False
+) -> tuple[Source, dict[str, object]]:
+    """A split of a recipe's data, or all of the data at a path, and a description of it for a record; `of_files`: the
+    split of files too, which must have splits."""
     if names_files(data):
         about: dict[str, object] = {"path": data, **({"set": list(overrides)} if overrides else {})}
+        if of_files:
+            return own_settings(data, overrides, divided=True).build(split), {**about, "split": split}
         return own_settings(data, overrides).build("test"), about
     loaded = load_run(data, overrides)
     return loaded.run.data.build(split), {"split": split, **loaded.table["data"]}
@@ -109,8 +114,8 @@ def find_tokens(data: str, overrides: Sequence[str] = ()) -> CaptionTokenizer.Co
     return None if names_files(data) else load_run(data, overrides).run.caption_tokens()
 
 
-def find_run(data: str, recipe: str, overrides: Sequence[str], use: str = "judged") -> Loaded:
+def find_run(data: str, recipe: str, overrides: Sequence[str], use: str = "judged", *, trains: bool = True) -> Loaded:
     """The run of a recipe; for files, the run of `recipe` with these files as its data (`own_files.py`)."""
     if not names_files(data):
         return recipe_run(read_recipe(data, overrides).layers) if use == "judged" else load_run(data, overrides)
-    return own_run(data, recipe, overrides, use, trains=use == "judged")
+    return own_run(data, recipe, overrides, use, trains=trains and use == "judged")

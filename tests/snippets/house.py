@@ -108,6 +108,7 @@ def build(folder: Path) -> None:
     for name in ("cifar10_train5k/train", "cifar10_test2k/test"):
         _class_shard(pictures, folder / "cifar" / f"{name}-000.tar")
     _pairs(pictures, train, folder / "photos")
+    _own_files(pictures, train, folder)
     _features(folder)
     recipe = 'extends = "flickr8k"\nname = "mine"\n\n[data]\ntrain = "photos/{00000..00001}.tar"\nvalidation = ""\n'
     (folder / "my-recipe.toml").write_text(recipe, encoding="utf-8")
@@ -174,6 +175,24 @@ def _pairs(pictures: list[Image.Image], source: Any, folder: Path) -> None:
         for number, picture in enumerate(pictures):
             picture.save(folder / f"{number}.jpg")
             rows.writerow((f"{number}.jpg", source.pair(number).captions[0]))
+
+
+def _own_files(pictures: list[Image.Image], source: Any, folder: Path) -> None:
+    """pairs.csv, other.jsonl and captions_train2017.json, with their pictures in a folder beside them."""
+    (folder / "pictures").mkdir()
+    rows = []
+    for number, picture in enumerate(pictures):
+        picture.save(folder / "pictures" / f"{number}.jpg")
+        rows += [(number, caption) for caption in source.pair(number).captions[:2]]
+    named = [(f"pictures/{number}.jpg", caption) for number, caption in rows]
+    with (folder / "pairs.csv").open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows([("filepath", "title"), *named])
+    lines = (json.dumps({"image": path, "caption": caption}) for path, caption in named)
+    (folder / "other.jsonl").write_text("\n".join(lines), encoding="utf-8")
+    images = [{"id": number, "file_name": f"{number}.jpg"} for number in range(len(pictures))]
+    annotations = [{"image_id": number, "caption": caption} for number, caption in rows]
+    coco = json.dumps({"images": images, "annotations": annotations})
+    (folder / "captions_train2017.json").write_text(coco, encoding="utf-8")
 
 
 def _features(folder: Path) -> None:

@@ -25,6 +25,7 @@ from equipoise.cli import main
 from equipoise.cli.parser import build_parser
 from equipoise.settings.recipe import built_in_files
 from equipoise.types import UserError
+from equipoise.workflows.subject import names_files
 
 # Part of a command, or a snippet's name, and why it is not run.
 NOT_RUN = {
@@ -117,7 +118,13 @@ def typed(command: Command) -> list[str]:
         return words
     named = (word for word in words if word.removeprefix("recipe:") in built_in_files() or word.endswith(".toml"))
     recipe = next(named, "") or getattr(options, "recipe", "") or ("demo" if words[0] == "demo" else "")
-    return words + (small(recipe, options.set, of_data=words[0] == "finetune") if recipe else [])
+    if recipe and names_files(recipe):
+        recipe = "files"
+    more = small(recipe, options.set, of_data=words[0] == "finetune") if recipe else []
+    if getattr(options, "epochs", None):  # which say the steps
+        place = next(number for number, word in enumerate(more) if word.startswith("training.steps="))
+        del more[place - 1 : place + 1]
+    return words + more
 
 
 def run(words: list[str]) -> tuple[int, str, str]:

@@ -15,6 +15,7 @@ from PIL import Image
 from small_run import RECIPE, SmallRun, sent
 
 from equipoise.config import load_run
+from equipoise.data.files import file_source
 from equipoise.io.digests import renew_digest
 from equipoise.models.folder import step_folders
 from equipoise.types import UserError
@@ -74,7 +75,8 @@ def test_the_count_goes_on_wherever_a_run_is_stopped(tmp_path):
     assert stored(run) == stored(alone)
 
 
-def test_a_run_is_ended_at_the_same_step_whether_or_not_it_was_stopped(tmp_path):
+def test_a_run_is_ended_at_the_same_step_whether_or_not_it_was_stopped(tmp_path, monkeypatch):
+    monkeypatch.setattr(file_source, "GLANCE", 0)  # which would not let it begin
     ended = []
     for name, stops in (("alone", ()), ("run", (1, 2))):
         run = run_on(tmp_path, name, bad=range(0, 40, 2), max_bad=0.1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import shutil
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
@@ -66,6 +67,15 @@ def test_files_folders_and_patterns_are_the_same_pictures(finished_run: Path, da
     found = [json.loads(reply(finished_run, *way, "--classes", "a,b", "--json")[1])["pictures"] for way in ways]
     assert found[0] == found[1] == found[2]
     assert len(found[0]) == 6
+
+
+def test_a_folder_of_pictures_holds_those_in_folders_within(finished_run: Path, data: Path, tmp_path: Path) -> None:
+    shutil.copytree(data / "flat", tmp_path / "photos")
+    shutil.copytree(data / "classes" / "fish", tmp_path / "photos" / "more")
+    (tmp_path / "photos" / "0.txt").write_text("a caption, which nobody needs here")
+    found = json.loads(reply(finished_run, tmp_path / "photos", "--classes", "a,b", "--json")[1])["pictures"]
+    assert len(found) == 6 + 2
+    assert {str(Path(one["picture"]).relative_to(tmp_path)) for one in found} >= {"photos/0.png", "photos/more/1.png"}
 
 
 def test_class_folders_give_accuracy_by_their_own_names_or_by_those_given(finished_run: Path, data: Path) -> None:

@@ -37,7 +37,8 @@ class WatchedSource:
 
     def images(self, indices: Sequence[int], size: int, device: torch.device | str = "cpu") -> Tensor:
         pictures = self.source.images(indices, size, device)
-        new = [place for place, index in enumerate(indices) if index not in self._seen]
+        blank = getattr(self.source, "unreadable", ())  # a picture that is not there is no copy of another such
+        new = [place for place, index in enumerate(indices) if index not in self._seen and index not in blank]
         if new:
             self._parts.append(Signatures.of(pictures[new]))
             self._numbers += [indices[place] for place in new]

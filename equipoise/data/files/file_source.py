@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from equipoise.data.bad_records import ADVICE, BadRecordCount, Fault
+from equipoise.data.bad_records import ADVICE, BadRecordCount, EpochCount, Fault
 from equipoise.data.files.image_source import Pictures, decodable
 from equipoise.data.files.paths import Patterns, as_tuple
 from equipoise.data.files.records import Records, Subset, held_out
@@ -24,7 +24,9 @@ from equipoise.data.files.regions import RegionFiles, require_regions
 from equipoise.data.files.regions_in_shards import INSIDE, RegionsInside
 from equipoise.types import UserError
 
+GLANCE = 64  # pictures that are tried before a run
 SPLITS = ("train", "validation", "test")
+OWN = "own"  # in place of "kept" or "held out": the records say themselves that they are of the split
 
 
 @dataclass(frozen=True)
@@ -59,10 +61,13 @@ class FileSettings(ABC):
             raise UserError(f"data.{split if split == 'test' else 'train'} names no files; say where the data is")
         records = self.records(patterns)
         total = len(records) + len(records.faults)
-        if part:
+        records, part = self.part_of(records, split, part)
+        if part in ("kept", "held out"):
             away = held_out(records, self.validation_share)
             records = Subset(records, np.flatnonzero(away if part == "held out" else ~away))
-        if split != "train":
+        if split == "train":
+            self._glance(records)
+        else:
             records = decodable(records)
         inside = RegionsInside(records) if self.regions == INSIDE else None
         if inside:
@@ -87,15 +92,26 @@ class FileSettings(ABC):
             return own or validation, ""
         return train, "held out"
 
+    def part_of(self, records: Records, split: str, part: str) -> tuple[Records, str]:
+        """The records of files that are of a split, where files know it themselves; else all of them."""
+        return records, part
+
     def _require_sound(self, total: int, faults: Sequence[Fault], patterns: tuple[str, ...]) -> None:
         BadRecordCount(self.max_bad, total).add(total, faults)
         if faults:
             named = f"{len(faults):,} of the {total:,} records of {', '.join(patterns)} are left out"
             warnings.warn(f"{named}, the first for this: {faults[0]}; {ADVICE}", stacklevel=3)
 
+    def _glance(self, records: Records) -> None:
+        """Try some pictures from all over the data, so that a run on pictures most of which are missing ends before it
+        begins; raises UserError for no fewer than a run would."""
+        chosen = np.unique(np.linspace(0, len(records) - 1, min(GLANCE, len(records))).astype(np.int64))
+        faults = decodable(Subset(records, chosen, [])).faults
+        EpochCount(self.max_bad, len(records), 1).add(len(chosen), faults)
+
     def _tell(self, split: str, part: str, count: int) -> None:
         if part == "kept":
             share = f"{self.validation_share:.0%} of the training records, chosen by their keys,"
             warnings.warn(f"data.validation is not given: {share} are held out for it", stacklevel=3)
-        if split == "test" and not as_tuple(self.test):
+        if split == "test" and part != OWN and not as_tuple(self.test):
             warnings.warn(f"data.test is not given: the {count:,} validation records serve as the test", stacklevel=3)

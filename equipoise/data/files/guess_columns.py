@@ -1,6 +1,7 @@
 """Which columns of a table hold the paths of pictures and which the captions, where nobody has said.
 
-A column of paths is one whose first fields end as pictures do; of several the one with the better known name. A column
+A column of paths is one whose first fields end as pictures do; of several the one with the better known name. A Parquet
+file may hold the pictures themselves. A column
 of captions is known by its name, or else is the one with the most words. What divides the columns of a text is what
 divides its first line most; pictures that are not beside the table may be in a folder that is.
 """
@@ -13,9 +14,13 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from equipoise.data.bad_records import printable
+from equipoise.data.files.karpathy import SPLIT
 from equipoise.data.files.paths import as_tuple
 from equipoise.data.files.records import IMAGES
 from equipoise.data.files.table_columns import SEPARATORS, Cell, csv_header, first_rows
+from equipoise.data.files.table_content import require_content
+from equipoise.data.files.table_parquet import PARQUET, picture_columns
+from equipoise.data.files.table_splits import is_split
 from equipoise.types import UserError
 
 PATHS = (
@@ -24,8 +29,9 @@ PATHS = (
 )  # fmt: skip
 TEXTS = (
     "title", "caption", "captions", "text", "texts", "sentence", "sentences", "description", "comment", "alt_text",
-    "alt", "raw",
+    "alt", "raw", "txt",
 )  # fmt: skip
+STORED = (*PATHS, *IMAGES, "image_bytes", "image_data")  # names of columns that hold pictures
 ENDINGS = (*IMAGES, "gif", "bmp", "tif", "tiff")
 DIVIDERS = (",", "\t", ";", "|")
 ADVICE = "say which with --set data.path=COLUMN and --set data.captions=COLUMN"
@@ -35,6 +41,7 @@ def guess_columns(file: Path, given: Mapping[str, Any]) -> dict[str, Any]:
     """Settings of a table that are not `given`: path, captions, and where need be separator and images."""
     if not file.is_file():
         raise UserError(f"{file}: there is no such file; check the path")
+    require_content(file)
     found: dict[str, Any] = {}
     if "separator" not in given and (divider := _divider(file)):
         found["separator"] = divider
@@ -43,12 +50,15 @@ def guess_columns(file: Path, given: Mapping[str, Any]) -> dict[str, Any]:
         raise UserError(f"{file}: there are no columns of text in this table; check it")
     if any(_is_picture(name) for name in header):
         raise UserError(f"{file}: its first line is no line of column names; write filepath,title there")
-    path = given["path"] if "path" in given else _path_column(file, header, rows)
+    inside = picture_columns(file) if file.suffix.lower() in PARQUET else []
+    path = given["path"] if "path" in given else _path_column(file, header, rows, inside)
     if "path" not in given:
         found["path"] = path
     if "captions" not in given:
         found["captions"] = _caption_columns(file, [name for name in header if name != path], rows)
-    if "images" not in given and (folder := _pictures_folder(file, path, rows)):
+    if "split" not in given and (split := _split_column(header, rows)):
+        found["split"] = split
+    if "images" not in given and path not in inside and (folder := _pictures_folder(file, path, rows)):
         found["images"] = folder
     return found
 
@@ -57,6 +67,7 @@ def told(table: Mapping[str, Any]) -> str:
     """What was found, for a person."""
     captions = " and ".join(f'"{name}"' for name in as_tuple(table.get("captions", "")))
     text = f'pictures in the column "{table.get("path")}", captions in {captions}'
+    text += f', splits in "{table["split"]}"' if table.get("split") else ""
     return f"{text}, pictures' paths from {table['images']}" if table.get("images") else text
 
 
@@ -70,10 +81,16 @@ def _divider(file: Path) -> str:
     return best if widths[usual] < 2 <= widths[best] else ""
 
 
-def _path_column(file: Path, header: Sequence[str], rows: Sequence[Mapping[str, Cell]]) -> str:
+def _path_column(
+    file: Path, header: Sequence[str], rows: Sequence[Mapping[str, Cell]], inside: Sequence[str] = ()
+) -> str:
+    if named := [name for name in inside if _known(name) in STORED]:
+        return named[0]
     shares = {name: _share(_is_picture(cell) for cell in _cells(rows, name)) for name in header}
     looks = [name for name in header if shares[name] >= 0.5]
     known = sorted((name for name in (looks or header) if _known(name) in PATHS), key=lambda n: PATHS.index(_known(n)))
+    if inside and not looks:
+        return inside[0]
     if known or looks:
         return (known or looks)[0]
     addresses = [name for name in header if _share(_is_address(cell) for cell in _cells(rows, name)) >= 0.5]
@@ -97,6 +114,12 @@ def _caption_columns(file: Path, header: Sequence[str], rows: Sequence[Mapping[s
     if not most or words[most] < 2:
         raise UserError(f"{file}: no column of {_listed(header)} looks like captions; {ADVICE}")
     return most
+
+
+def _split_column(header: Sequence[str], rows: Sequence[Mapping[str, Cell]]) -> str:
+    """The column that says which split a row is of; empty where there is none."""
+    named = (name for name in header if _known(name) == SPLIT)
+    return next((name for name in named if (cells := _cells(rows, name)) and all(map(is_split, cells))), "")
 
 
 def _pictures_folder(file: Path, path: str, rows: Sequence[Mapping[str, Cell]]) -> str:

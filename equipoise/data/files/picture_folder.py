@@ -52,10 +52,14 @@ def has_text(picture: Path) -> bool:
 
 
 class PictureRecords:
-    def __init__(self, files: list[tuple[Path, str]]):
+    """Picture files, each with its key. `captioned` is whether texts beside them are read; where it is not given they
+    are if there are any."""
+
+    def __init__(self, files: list[tuple[Path, str]], captioned: bool | None = None):
         self.faults: list[Fault] = []
         self.files: list[tuple[Path, str, tuple[str, ...]]] = []
-        captioned = any(has_text(path) for path, _ in files)
+        if captioned is None:
+            captioned = any(has_text(path) for path, _ in files)
         for path, key in files:
             try:
                 if has_surrogates(key):

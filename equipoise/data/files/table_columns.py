@@ -1,24 +1,25 @@
-"""Columns of a table, row by row: CSV and TSV by the standard library, Parquet by pyarrow, JSON by `table_json.py`."""
+"""Columns of a table, row by row: CSV and TSV by the standard library, Parquet by `table_parquet.py`, JSON by
+`table_json.py`."""
 
 from __future__ import annotations
 
 import csv
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path, PurePath
 from typing import Any
 
+from equipoise.data.files.parquet_pictures import StoredPicture
 from equipoise.data.files.table_json import JSON, json_rows
+from equipoise.data.files.table_parquet import PARQUET, parquet_columns, parquet_rows, text_columns
 from equipoise.types import UserError
 
 SEPARATORS = {".csv": ",", ".tsv": "\t", ".txt": "\t"}
-PARQUET = (".parquet", ".pq")
 LONGEST_FIELD = 1 << 20
 TABLES = (*SEPARATORS, *PARQUET, *JSON)  # endings of files that are tables
 ADVICE = "name the right one in data.path, data.captions or data.label"
 
-Cell = str | list[str] | None  # texts in one field of a row: one, several, none
+Cell = str | list[str] | StoredPicture | None  # texts in one field of a row: one, several, none; or a picture
 Row = tuple[int, Sequence[Cell]]  # its line, from 1, and its fields
 
 
@@ -39,7 +40,7 @@ def read_columns(path: Path, names: Sequence[str], separator: str = "", advice: 
 def first_rows(path: Path, separator: str = "", count: int = 20) -> tuple[list[str], list[dict[str, Cell]]]:
     """The names of all columns that hold text, and the first rows by these names."""
     if path.suffix.lower() in PARQUET:
-        header = _text_columns(path)
+        header = text_columns(path)
     elif path.suffix.lower() in JSON:
         keys, _ = json_rows(path)
         header = list(keys)
@@ -57,6 +58,13 @@ def csv_header(path: Path, separator: str) -> list[str]:
             return next(_Rows(path, file, separator), (0, []))[1]
     except OSError as error:
         raise UserError(f"{path}: this table cannot be read ({error.strerror}); check it") from None
+
+
+def _parquet(path: Path, names: Sequence[str], advice: str) -> Iterator[Row]:
+    columns = parquet_columns(path)
+    for name in names:
+        _place(path, columns, name, advice)
+    return parquet_rows(path, names)
 
 
 def _json(path: Path, names: Sequence[str], advice: str) -> Iterator[Row]:
@@ -164,51 +172,3 @@ def _hint(header: Sequence[str], advice: str) -> str:
 
 def _shown(column: str) -> str:
     return repr(column.encode("utf-8", "backslashreplace").decode()[:60])
-
-
-def _parquet(path: Path, names: Sequence[str], advice: str) -> Iterator[Row]:
-    with _opened_parquet(path) as file:
-        for name in names:
-            _place(path, file.schema_arrow.names, name, advice)
-        line = 0
-        for batch in file.iter_batches(columns=list(dict.fromkeys(names))):
-            columns = [_texts(path, name, batch.column(name)) for name in names]
-            for fields in zip(*columns, strict=True):
-                line += 1
-                yield line, fields
-
-
-@contextmanager
-def _opened_parquet(path: Path) -> Iterator[Any]:
-    try:
-        from pyarrow import parquet
-    except ImportError as error:
-        raise UserError("reading Parquet needs pyarrow; install it with: pip install 'equipoise[parquet]'") from error
-    try:
-        with parquet.ParquetFile(path) as file:
-            yield file
-    except UserError:
-        raise
-    except Exception as error:  # damaged files make pyarrow raise anything
-        raise UserError(f"{path}: this cannot be read as Parquet ({' '.join(str(error).split())[:200]})") from None
-
-
-def _text_columns(path: Path) -> list[str]:
-    with _opened_parquet(path) as file:
-        return [field.name for field in file.schema_arrow if _is_text(field.type)]
-
-
-def _is_text(kind: Any) -> bool:
-    """Whether a column of Parquet holds texts, or lists of them."""
-    import pyarrow
-
-    if pyarrow.types.is_list(kind) or pyarrow.types.is_large_list(kind):
-        kind = kind.value_type
-    is_plain = pyarrow.types.is_string(kind) or pyarrow.types.is_large_string(kind)
-    return is_plain or pyarrow.types.is_dictionary(kind)
-
-
-def _texts(path: Path, name: str, column: Any) -> list[Cell]:
-    if not _is_text(column.type):
-        raise UserError(f'{path}: the column "{name}" holds {column.type}, not text; name another one')
-    return column.to_pylist()

@@ -4,8 +4,9 @@
     bytes    rows of files with the same content too: files of equal size are read and compared
     none     every row is a record
 
-A record stands where its picture comes first, and its captions in the order of the rows. Rows with different labels
-stay apart.
+A record stands where its picture comes first, and its captions in the order of the rows. Rows with different labels,
+or of different splits, stay apart. Pictures that a Parquet file holds are joined by their bytes in both ways: their
+paths are often file names without folders, which pictures of different folders share.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from equipoise.data.files.parquet_pictures import StoredPicture
 from equipoise.data.files.records import LARGEST
 
 JOINS = ("path", "bytes", "none")
@@ -29,6 +31,8 @@ class TableRow:
     folder: Path
     captions: tuple[str, ...]
     label: str | None
+    stored: StoredPicture | None = None  # where the table holds the picture itself
+    split: str = ""  # train, validation or test, where a column says so
 
     @property
     def file(self) -> str:
@@ -43,7 +47,7 @@ def joined(rows: list[TableRow], join: str) -> list[TableRow]:
     captions: dict[Hashable, list[str]] = {}
     first: dict[Hashable, TableRow] = {}
     for row in rows:
-        picture = (name(row), row.label)
+        picture = (name(row), row.label, row.split)
         first.setdefault(picture, row)
         captions.setdefault(picture, []).extend(row.captions)
     if len(first) == len(rows):
@@ -51,18 +55,18 @@ def joined(rows: list[TableRow], join: str) -> list[TableRow]:
     return [replace(row, captions=tuple(captions[picture])) for picture, row in first.items()]
 
 
-def _by_path(row: TableRow) -> str:
-    return row.file
+def _by_path(row: TableRow) -> Hashable:
+    return row.stored.digest if row.stored else row.file
 
 
 def _by_bytes(rows: Sequence[TableRow]) -> Callable[[TableRow], Hashable]:
     """A name for each picture that is equal where files are; a file that cannot be read has its own."""
-    sizes = {file: _size(file) for file in {row.file for row in rows}}
+    sizes = {file: _size(file) for file in {row.file for row in rows if not row.stored}}
     often = Counter(sizes.values())
     names: dict[str, Hashable] = {
         file: _digest(file) if size is not None and often[size] > 1 else file for file, size in sizes.items()
     }
-    return lambda row: names[row.file]
+    return lambda row: row.stored.digest if row.stored else names[row.file]
 
 
 def _size(file: str) -> int | None:

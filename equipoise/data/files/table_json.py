@@ -1,8 +1,10 @@
-"""Tables written as JSON: one object a line, a list of objects, or MSCOCO's captions.
+"""Tables written as JSON: one object a line, a list of objects, MSCOCO's captions, or Karpathy's splits.
 
     .jsonl, .ndjson    {"filepath": "a.jpg", "title": "a cat"}                         one object a line
     .json              [{"filepath": "a.jpg", "title": ["a cat", "a tabby"]}, ...]     a list of them
     .json              {"images": [{"id", "file_name"}, ...], "annotations": [{"image_id", "caption"}, ...]}
+
+    .json              {"images": [{"filename", "split", "sentences"}, ...]}           (`karpathy.py`)
 
 MSCOCO's form is read as a table with the columns `file_name` and `caption` and a row per caption. An image that no
 annotation names is a row without a caption.
@@ -16,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from equipoise.data.files.coco import Entry, entries
+from equipoise.data.files.karpathy import COLUMNS, is_karpathy, karpathy_rows
 from equipoise.io.json_files import read_json
 from equipoise.types import UserError
 
@@ -38,6 +41,8 @@ def json_rows(path: Path) -> tuple[tuple[str, ...], Rows]:
         columns = _keys(row for _, row in _lines(path))
         return columns, _lines(path)
     content = read_json(path, f"give {WANTED}")
+    if isinstance(content, dict) and is_karpathy(content):
+        return COLUMNS, karpathy_rows(content, path)
     if isinstance(content, dict):
         return (FILE_NAME, CAPTION), _coco(content, path)
     if not isinstance(content, list) or not all(isinstance(row, dict) for row in content):
@@ -68,7 +73,8 @@ def _object(path: Path, line: int, text: str) -> Mapping[str, Any]:
     try:
         found = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise UserError(f"{where}: this is not JSON ({str(error)[:80]}); write one object a line") from None
+        reason = f"{error.msg}, column {error.colno}" if isinstance(error, json.JSONDecodeError) else str(error)[:80]
+        raise UserError(f"{where}: this is not JSON ({reason}); write one object a line") from None
     if not isinstance(found, dict):
         raise UserError(f"{where}: this is no object with names and values; write one a line")
     return found

@@ -20,7 +20,8 @@ from equipoise.data.copies.watch import WatchedSource
 from equipoise.data.keep.settings import Keep
 from equipoise.data.remap import subset
 from equipoise.data.rng import generator
-from equipoise.data.source import Source
+from equipoise.data.source import Source, can_crop
+from equipoise.data.unreadable_pictures import BlankPictures
 from equipoise.evaluation.evaluate import CHOOSING
 from equipoise.io.atomic import remove_folder, write_text
 from equipoise.io.json_files import read_json_table
@@ -38,8 +39,10 @@ QUICK = 1000  # pairs of the fold that show during training how far it has come
 
 
 def training_pairs(run: Run) -> Source:
-    """The data to audit, with the wrong captions that the recipe asks for."""
-    return run.training_pairs()
+    """The data to audit, with the wrong captions that the recipe asks for; grey pictures stand for those that cannot be
+    read."""
+    source = run.training_pairs()
+    return BlankPictures(source) if can_crop(source) else source
 
 
 @dataclass(frozen=True)

@@ -52,7 +52,7 @@ def run_audit(
     data: str, recipe: str, overrides: Sequence[str], model: Path | None, settings: Audit, folder: Path
 ) -> int:
     """Audit DATA, with judges of `recipe` where it is files, or with the model at a path; returns the exit status."""
-    loaded = find_run(data, recipe, overrides)
+    loaded = find_run(data, recipe, overrides, trains=model is None)
     try:
         audit_data(loaded, settings, folder, load(model, loaded.run.training.torch_device()) if model else None)
     except KeyboardInterrupt:

@@ -77,7 +77,7 @@ def run_clean(
     `shards`; returns the exit status."""
     if not 0 <= show <= MOST:
         raise UserError(f"--show is {show}; ask for 0 (no page) to {MOST:,} captions")
-    loaded = find_run(data, recipe, overrides)
+    loaded = find_run(data, recipe, overrides, trains=model is None)
     if shards:
         require_shards(loaded.run, shards)
     try:

@@ -16,7 +16,6 @@ from equipoise.data.source import CroppingSource, can_crop
 from equipoise.io.folder_lock import only_writer
 from equipoise.io.progress import Progress
 from equipoise.types import UserError
-from equipoise.workflows.audit.folds import training_pairs
 
 VALIDATION = "validation"  # the folder of what the recipe holds out of its training files
 WEIGHED = (
@@ -42,7 +41,7 @@ def require_shards(run: Run, folder: Path) -> None:
 def write_kept_pairs(run: Run, cleaned: Path, folder: Path) -> str:
     """Write what the keep file in `cleaned`, and the decisions beside it, keep of a recipe's training pairs; returns
     how to train on it."""
-    kept = Keep(str(cleaned)).applied_to(training_pairs(run))
+    kept = Keep(str(cleaned)).applied_to(run.training_pairs())
     if getattr(kept, "caption_weights", None) is not None:
         raise UserError(f"{cleaned} weighs captions, and {WEIGHED}")
     assert can_crop(kept)

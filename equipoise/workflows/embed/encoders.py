@@ -27,7 +27,14 @@ from equipoise.models.folder import WEIGHTS, model_folder
 from equipoise.models.model import Model
 from equipoise.training.device import torch_device
 from equipoise.types import UserError
-from equipoise.workflows.embed.write import Embedding, Finish, ImageSide, TextSide, embed
+from equipoise.workflows.embed.write import (
+    Embedding,
+    Finish,
+    ImageSide,
+    TextSide,
+    count_written,
+    embed,
+)
 from equipoise.workflows.load import load
 from equipoise.workflows.subject import find_source
 
@@ -62,10 +69,11 @@ class Sides:
 
 
 def embed_data(
-    request: EmbedRequest, data: str, overrides: Sequence[str], split: str, folder: Path, settings: Embedding
+    request: EmbedRequest, data: str, overrides: Sequence[str], split: str | None, folder: Path, settings: Embedding
 ) -> list[Path]:
-    """Write the features of a split of a recipe's data, or of the data at a path, to `folder`."""
-    source, about = find_source(data, overrides, split)
+    """Write the features of a split of a recipe's data, or of the data at a path, to `folder`. Without a split that is
+    the training data of a recipe, and all of the files."""
+    source, about = find_source(data, overrides, split or "train", of_files=split is not None)
     first = _sides(request.model, request)
     second = _sides(request.text, request) if request.text else first
     if request.text and second.texts is None:
@@ -86,8 +94,10 @@ def embed_data(
     }
     with only_writer(folder):
         paths = embed(source, first.images, second.texts, folder, note, settings)
-    print(f"The features of {len(source):,} records are in {len(paths)} files in {folder}")
-    hand_over({"records": len(source), "files": len(paths), "folder": str(folder)})
+    records = count_written(paths)
+    left_out = f", {len(source) - records:,} that could not be read are left out" if records < len(source) else ""
+    print(f"The features of {records:,} records are in {len(paths)} files in {folder}{left_out}")
+    hand_over({"records": records, "files": len(paths), "folder": str(folder)})
     return paths
 
 

@@ -23,6 +23,7 @@ from equipoise.data.preprocess import Preprocess
 from equipoise.data.source import Pair, Source, can_crop, has_features
 from equipoise.data.tokenizer import CaptionTokenizer
 from equipoise.encoders.encoder import ImageEncoder, TextEncoder
+from equipoise.io.json_files import read_json_table
 from equipoise.io.resumable import NumberedFiles, claim, write_arrays
 from equipoise.readouts.readout import class_features
 from equipoise.types import Features, UserError
@@ -109,6 +110,11 @@ def embed(
 
     files = NumberedFiles(folder, len(source), settings.per_shard)
     return files.write_missing(fill, settings.batch_size, "embedding")
+
+
+def count_written(paths: Sequence[Path]) -> int:
+    """Records in these files: pictures that could not be read are in none."""
+    return sum(len(read_json_table(path.with_suffix(".json"), "embed the data again")["keys"]) for path in paths)
 
 
 class _Shard:

@@ -30,7 +30,8 @@ from equipoise.data.bad_records import (
 )
 from equipoise.data.batches import Batches
 from equipoise.data.crops import cut_crops
-from equipoise.data.files import Mixture, Shards
+from equipoise.data.files import Mixture, Shards, file_source
+from equipoise.data.files.file_source import GLANCE
 from equipoise.data.preprocess import Preprocess, crop_boxes, crop_draws, random_crops
 from equipoise.data.rng import generator
 from equipoise.data.sampling import EpochSampler
@@ -234,12 +235,27 @@ def test_never_are_more_records_bad_than_there_are(tmp_path, tokens):
 
 @pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.filterwarnings("ignore:skipped")
-def test_too_many_bad_records_end_the_run_at_the_same_batch(workers, tmp_path, tokens):
+def test_too_many_bad_records_end_the_run_at_the_same_batch(workers, tmp_path, tokens, monkeypatch):
+    monkeypatch.setattr(file_source, "GLANCE", 0)
     made = batches(train_on(tmp_path, numbered(400, range(0, 400, 2))), tokens, workers=workers)
     with pytest.raises(UserError, match=r"cannot be used, more than the share of 0\.01 .* one of them is .*t\.tar"):
         deque(made.starting_at(0), maxlen=0)
     assert made.bad.tally.bad > FEW
     assert made.bad.tally.seen == 24  # not after an epoch
+
+
+@pytest.mark.parametrize("bad", [range(0, 400, 2), range(150, 400)])
+def test_a_run_on_pictures_most_of_which_are_bad_does_not_begin(bad, tmp_path):
+    with pytest.raises(UserError, match=rf"of {GLANCE} records cannot be used, .* one of them is .*t\.tar"):
+        train_on(tmp_path, numbered(400, bad))
+
+
+def test_a_glance_refuses_nothing_that_may_be_allowed(tmp_path):
+    """30% bad, 28% allowed: 64 pictures cannot tell."""
+    bad = [number for number in range(400) if number % 10 in (1, 4, 7)]
+    assert len(train_on(tmp_path, numbered(400, bad), max_bad=0.28)) == 400
+    with pytest.raises(UserError, match="1 of 64 records cannot be used"):
+        train_on(tmp_path, numbered(400, [0]), max_bad=0.0)
 
 
 def test_the_share_is_judged_by_all_records_and_by_what_chance_allows():

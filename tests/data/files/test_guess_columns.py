@@ -73,7 +73,8 @@ def test_pictures_in_a_folder_beside_the_table(folder: Path) -> None:
         ("n,m\n1,2\n", 'no column of "n", "m" looks like paths of pictures; say which with --set data.path'),
         ("image,n\na.jpg,2\n", 'no column of "n" looks like captions'),
         ("url,text\nhttps://x.org/a.jpg,a cat\n", "web addresses, which are not fetched"),
-        ("", "there are no columns"),
+        ("", "nothing in this file"),
+        ("\ufeff\n", "there are no columns"),
     ],
 )
 def test_what_cannot_be_guessed_is_one_sentence(folder: Path, text: str, message: str) -> None:
