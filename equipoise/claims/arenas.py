@@ -88,7 +88,8 @@ TUNED = Row(
 SHOTS = Row(
     "FT",
     "few-shot-scenes",
-    ("data.of.train_size=400", "training.steps=200", "training.evaluate_every=50", *EXACT, "training.loggers=[]",
+    ("data.of.train_size=400", "data.of.splits=iid", "training.steps=200",
+     "training.evaluate_every=50", *EXACT, "training.loggers=[]",
      "finetuning.wise=false", "objective.name=few_shot_plain", "training.best=acc1"),
     small=("training.steps=10", "training.evaluate_every=5", "training.warmup_steps=2", "training.batch_size=8",
            "data.shots=2", "data.of.validation_size=60", "data.of.test_size=60"),

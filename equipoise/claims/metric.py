@@ -39,6 +39,9 @@ METRICS: dict[str, Metric] = {
     "left out": Metric(("{split}/completeness/object left out",), "sentences with an object left out, told apart, %"),
     "R@1 by weights": Metric(_both("weights", "R@1"), "recall at 1 with the weights of codes as features, %"),
     "active codes": Metric(("end/codes/active_image",), "codes with a share in an image", 1.0, 0),
+    "agreement": Metric(("{split}/codes/codes_agreement",), "agreement of images and texts on codes, %"),
+    "agreement above random": Metric(("agreement_gain",), "agreement minus that of random codes, %"),
+    "pointing above random": Metric(("pointing_gain",), "pointing minus that of random codes, %"),
     "mixed above": Metric(("log/mix/above_image", "log/mix/above_text"), "mixed negatives above the positive, %"),
     "negatives above": Metric(("log/batch/texts_above", "log/batch/images_above"), "negatives above the positive, %"),
     "tuned R@1": Metric(_both("tuned", "R@1"), "recall at 1 after fine-tuning, mean of both directions, %"),
@@ -52,5 +55,11 @@ METRICS: dict[str, Metric] = {
     "uniformity": Metric(("{split}/tuned/uniformity",), "uniformity of all points after fine-tuning", 1.0, 3),
     "accuracy": Metric(("{split}/tuned/acc1",), "accuracy after fine-tuning, %"),
     "start accuracy": Metric(("{split}/start/acc1",), "accuracy of the start model, %"),
+    "guide AUC": Metric(
+        ("log/guide/auc_image", "log/guide/auc_text"), "pairs alike that a guide scores above others, %"
+    ),
+    "effective β": Metric(
+        ("log/guide/beta_image", "log/guide/beta_text"), "share of the target that others get", 1.0, 3
+    ),
     "kept wrong": Metric(("judged/wrong_among_kept",), "kept captions that are wrong, %"),
 }

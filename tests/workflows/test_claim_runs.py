@@ -162,7 +162,7 @@ def test_a_code_book_and_cleaning_are_measured_too(tmp_path: Path) -> None:
     cell = cell_of(book, (), 0, GPU)
     assert make_cell(cell, tmp_path, "cpu", "") == ""
     found = cell.read(tmp_path)["found"]  # type: ignore[index]
-    assert {"test/weights/text_to_image_R@1", "end/codes/active_image"} <= set(found)
+    assert {"test/weights/text_to_image_R@1", "end/codes/active_image", "agreement_gain"} <= set(found)
     cell = cell_of(CLAIMS["held-out-judges"].row("kept"), (), 0, SMALL)
     assert make_cell(cell, tmp_path, "cpu", "") == ""
     assert "judged/wrong_among_kept" in cell.read(tmp_path)["found"]  # type: ignore[index]

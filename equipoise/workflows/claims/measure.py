@@ -53,6 +53,10 @@ def measured(model: Model, run: Run, outcome: TrainResult) -> dict[str, float]:
     found |= final_scale(outcome)
     if "t" in found and (spread := similarity_spread(run.space)):
         found["unit_free_t"] = found["t"] + math.log(spread)
+    for name in ("agreement", "pointing"):
+        own, random = (found.get(f"test/codes/codes_{name}{end}") for end in ("", "_random"))
+        if own is not None and random is not None:
+            found[f"{name}_gain"] = own - random
     return found | of_log(outcome.records)
 
 
