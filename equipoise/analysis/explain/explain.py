@@ -13,6 +13,7 @@ from equipoise.analysis.explain.grad_cam import grad_cam
 from equipoise.analysis.explain.grad_eclip import grad_eclip
 from equipoise.analysis.explain.gradient_attention import gradient_attention
 from equipoise.analysis.explain.legrad import legrad
+from equipoise.analysis.explain.places import image_places, text_places
 from equipoise.analysis.explain.rollout import rollout
 from equipoise.analysis.explain.trace import Trace, trace
 from equipoise.data.tokenizer import NoTokenizer
@@ -20,6 +21,7 @@ from equipoise.models.explanation import Explanation, Word
 from equipoise.models.model import ImageLike, Model
 from equipoise.types import UserError
 
+Span = tuple[int, int]
 Method = Callable[[Trace], Tensor]  # relevance of places [N, L], none negative
 
 METHODS: dict[str, Method] = {
@@ -51,17 +53,12 @@ def explain(
     require_words(model)
     found = relevance(model, model.image_encoder.prepare([image], model.preprocess), [text], method, numbers)
     spans, shares = model.tokenizer.word_spans([text])[0], found.tokens[0].tolist()
-    words = {span: 0.0 for span in spans if span is not None}
-    for span, share in zip(spans, shares, strict=False):
-        if span is not None:
-            words[span] += share
+    words = by_word(spans, shares)
     said = tuple(Word(text[start:stop], start, stop, share) for (start, stop), share in words.items())
     return Explanation(method, found.scores[0].item(), numbers, text, found.places[0].double().cpu().numpy(), said)
 
 
-def relevance(
-    model: Model, images: Tensor, texts: Sequence[str], method: str, part: Sequence[int] = ()
-) -> Relevance:
+def relevance(model: Model, images: Tensor, texts: Sequence[str], method: str, part: Sequence[int] = ()) -> Relevance:
     """Relevance of preprocessed images [N, 3, H, W], each with the text at its place."""
     ids, mask = model.text_encoder.prepare(list(texts), None, model.tokenizer)
     words = torch.zeros_like(mask)
@@ -83,10 +80,17 @@ def shares(values: Tensor, real: Tensor) -> Tensor:
     return values / values.sum(1, keepdim=True).clamp(min=torch.finfo(values.dtype).tiny)
 
 
+def by_word(spans: Sequence[Span | None], tokens: Sequence[float]) -> dict[Span, float]:
+    """Relevance of words, by where they stand, from that of their tokens; what lies behind the last is padding."""
+    words = {span: 0.0 for span in spans if span is not None}
+    for span, share in zip(spans, tokens, strict=False):
+        if span is not None:
+            words[span] += share
+    return words
+
+
 def allowed_methods(model: Model) -> list[str]:
     """Names of the methods that both towers allow, the default first."""
-    from equipoise.analysis.explain.places import image_places, text_places
-
     attends = image_places(model.image_encoder).attends and text_places(model.text_encoder).attends
     return [name for name in METHODS if attends or name in OF_FEATURES]
 

@@ -22,7 +22,9 @@ LAYERS = 2  # the last ones, as the authors' code has it
 
 def legrad(trace: Trace, layers: int = LAYERS) -> Tensor:
     """Relevance of places [N, L]."""
-    return sum((sensitivity(layer)[:, trace.columns] for layer in trace.layers[-layers:]), start=trace.features.new_zeros(()))
+    return sum(
+        (sensitivity(layer)[:, trace.columns] for layer in trace.layers[-layers:]), start=trace.features.new_zeros(())
+    )
 
 
 def sensitivity(layer: Layer) -> Tensor:

@@ -23,7 +23,6 @@ from equipoise.encoders.encoder import Encoder
 from equipoise.types import UserError
 
 
-
 @dataclass(frozen=True)
 class Places:
     """Of L places; a text's are all its token ids, also start, end and padding."""

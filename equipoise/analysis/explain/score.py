@@ -49,16 +49,18 @@ def pair_scores(model: Model, image: Side, text: Side, part: Sequence[int] = ())
 
 
 def _spheres(space: ProductSphere, u: Tensor, v: Tensor, part: Sequence[int]) -> Tensor:
-    k, l = _numbers((*part, *part) if len(part) == 1 else part, (space.m, space.m), "class tokens")
+    k, other = _numbers((*part, *part) if len(part) == 1 else part, (space.m, space.m), "class tokens")
     one = ProductSphere(space.n, 1, space.distance)
-    return one.pairwise(u.chunk(space.m, 1)[k], v.chunk(space.m, 1)[l])
+    return one.pairwise(u.chunk(space.m, 1)[k], v.chunk(space.m, 1)[other])
 
 
 def _tokens(space: TokenSets, u: Tensor, v: Tensor, part: Sequence[int]) -> Tensor:
-    j, l = _numbers(part, (space.m, space.m), "tokens")
-    first, second = u.chunk(space.m, 1)[j], v.chunk(space.m, 1)[l]
+    patch, word = _numbers(part, (space.m, space.m), "tokens")
+    first, second = u.chunk(space.m, 1)[patch], v.chunk(space.m, 1)[word]
     if not (first.detach().any(1) & second.detach().any(1)).all():
-        raise UserError(f"--part {j},{l} names a place where a picture has no patch or the text no token; take less")
+        raise UserError(
+            f"--part {patch},{word} names a place where a picture has no patch or the text no token; take less"
+        )
     return (first * second).sum(1)
 
 

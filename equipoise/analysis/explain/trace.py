@@ -72,9 +72,7 @@ def trace(model: Model, images: Tensor, ids: Tensor, mask: Tensor, words: Tensor
     split = len(image.tensors())
     places = image.count
     everywhere = torch.ones(len(images), places, dtype=torch.bool, device=images.device)
-    return Traced(
-        scores.detach(), image.trace(grads[:split], everywhere), text.trace(grads[split:], words & mask)
-    )
+    return Traced(scores.detach(), image.trace(grads[:split], everywhere), text.trace(grads[split:], words & mask))
 
 
 class _Watched:
