@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -217,9 +218,9 @@ class Model(nn.Module):
     ) -> Explanation:
         """Relevance of the image's places and the text's words for their similarity (`eq.explain`, which names the
         methods); `part` is a pair of class tokens, a code or a pair of tokens."""
-        from equipoise import explain  # the public function, of a folder above this one
-
-        return explain(self, image, text, method, part)
+        public = import_module("equipoise")  # whose function is of a folder above this one, found when it is called
+        explanation: Explanation = public.explain(self, image, text, method, part)
+        return explanation
 
     def _encode_pictures(self, images: Tensor | Sequence[ImageLike], mask: Tensor | None) -> Tensor:
         prepared = self.image_encoder.prepare(images, self.preprocess).to(self.device)

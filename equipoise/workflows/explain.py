@@ -10,9 +10,9 @@ from typing import Any
 import torch
 
 from equipoise.analysis.explain import AUTO, METHODS, explain
-from equipoise.analysis.explain.explain import allowed_methods, chosen_method, require_words
 from equipoise.analysis.explain.parts import largest_parts
 from equipoise.analysis.explain.picture import write_picture
+from equipoise.analysis.explain.relevance import allowed_methods, chosen_method, require_words
 from equipoise.analysis.explain.scoring.scenes import questions
 from equipoise.analysis.explain.scoring.score import RANDOM, Scored, score_method, score_tokens
 from equipoise.evaluation.metrics import percent

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from equipoise.analysis.explain.explain import AUTO, METHODS, explain
+from equipoise.analysis.explain.relevance import AUTO, METHODS, explain
 
 __all__ = ["AUTO", "METHODS", "explain"]

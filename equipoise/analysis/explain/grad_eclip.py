@@ -1,6 +1,6 @@
 """Grad-ECLIP: the values that the last layer passes on, along the gradient, weighted by how well keys fit.
 
-Zhao et al. 2024, "Gradient-based Visual Explanation for Transformer-based CLIP", Eq. 5-9.
+Zhao et al. 2024, "Gradient-based Visual Explanation for Transformer-based CLIP".
 
     λ_ij = cos(q_i, k_j), from the least (0) to the largest (1) over places j of row i
     r_j = ReLU(Σ_i λ_ij Σ_heads <∂s/∂o_i, v_j>)

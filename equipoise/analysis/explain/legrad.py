@@ -1,7 +1,6 @@
 """LeGrad: the gradient of attention alone, over heads, queries and the last layers.
 
-Bousselham et al. 2025, "LeGrad: An Explainability Method for Vision Transformers via Feature Formation Sensitivity",
-Eq. 5-8.
+Bousselham et al. 2025, "LeGrad: An Explainability Method for Vision Transformers via Feature Formation Sensitivity".
 
     r_j = Σ_l 1/(h·Lq) Σ_heads Σ_i ReLU(∂s/∂A_l,ij) [i attends to j]
 

@@ -92,10 +92,8 @@ class _Watched:
             features = self.tower.features(*inputs, with_tokens=True)
         assert features.tokens is not None
         self.layers = recorded.layers if self.places.attends else []
-        self.features = caught[0] if caught else features.tokens
+        self.features = caught[0] if caught else _in_graph(features.tokens)
         self.count = features.tokens.shape[1] if self.pictures else inputs[0].shape[1]
-        if not self.features.requires_grad:  # frozen, without attention before it
-            self.features.requires_grad_()
         return Side(features, self.tower.read(features))
 
     def tensors(self) -> list[Tensor]:
@@ -118,6 +116,11 @@ class _Watched:
         return x[:, self.places.layer_rows(self.count)]
 
 
+def _in_graph(x: Tensor) -> Tensor:
+    """The same tensor; where all before it is frozen, the graph starts here."""
+    return x if x.requires_grad else x.requires_grad_()
+
+
 @contextmanager
 def _catching(layer: nn.Module | None, caught: list[Tensor]) -> Iterator[None]:
     """Keep the output of a layer."""
@@ -126,7 +129,7 @@ def _catching(layer: nn.Module | None, caught: list[Tensor]) -> Iterator[None]:
         return
 
     def keep(_: nn.Module, __: object, output: Tensor) -> None:
-        caught.append(output)
+        caught.append(_in_graph(output))
 
     handle = layer.register_forward_hook(keep)
     try:

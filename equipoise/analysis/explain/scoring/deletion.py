@@ -1,6 +1,6 @@
 """Does the similarity rest on what is called relevant? Places deleted, or inserted, from the most relevant on.
 
-Petsiuk et al. 2018, "RISE: Randomized Input Sampling for Explanation of Black-box Models", §4.3.
+Petsiuk et al. 2018, "RISE: Randomized Input Sampling for Explanation of Black-box Models" (deletion, insertion).
 
     deletion  = mean over k = 1 ... K-1 of s(picture without its k/K most relevant places)       less is better
     insertion = mean over k = 1 ... K-1 of s(nothing but these places)                           more is better
@@ -17,6 +17,7 @@ from collections.abc import Callable
 import torch
 from torch import Generator, Tensor
 
+cites = ("petsiuk2018rise",)
 STEPS = 8
 Scores = Callable[[Tensor], Tensor]  # preprocessed images [N, 3, H, W] to similarities [N]
 

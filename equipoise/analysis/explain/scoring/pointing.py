@@ -1,7 +1,7 @@
 """Does relevance lie where the named thing is? The pointing game, and energy in the box.
 
-Zhang et al. 2018, "Top-Down Neural Attention by Excitation Backprop", §5.1 (pointing game); Wang et al. 2020,
-"Score-CAM", §4.3 (energy).
+Zhang et al. 2018, "Top-Down Neural Attention by Excitation Backprop" (pointing game); Wang et al. 2020,
+"Score-CAM" (energy).
 
     pointing = 1/N Σ_n [the most relevant place of picture n touches its box]
     energy   = 1/N Σ_n Σ_i r_ni |place i ∩ box n|/|place i|             r sums to 1
@@ -16,6 +16,8 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
+
+cites = ("zhang2018excitation", "wang2020scorecam")
 
 
 def pointing(maps: Tensor, boxes: Tensor) -> Tensor:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from equipoise.analysis.explain.explain import Relevance, by_word, relevance
+from equipoise.analysis.explain.relevance import Relevance, by_word, relevance
 from equipoise.analysis.explain.scoring import word_hits
 from equipoise.analysis.explain.scoring.decoupling import decoupling
 from equipoise.analysis.explain.scoring.deletion import deletion_insertion

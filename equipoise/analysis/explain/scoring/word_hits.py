@@ -10,7 +10,7 @@ Of equal words the share counts, as in `pointing.py`.
 
 from __future__ import annotations
 
-from equipoise.analysis.explain.explain import Span
+from equipoise.analysis.explain.relevance import Span
 from equipoise.data.scenes.language.vocabulary import COLOURS, SHAPES, TEXTURES
 
 NAMES = frozenset(

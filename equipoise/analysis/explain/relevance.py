@@ -64,8 +64,8 @@ def relevance(model: Model, images: Tensor, texts: Sequence[str], method: str, p
     words = torch.zeros_like(mask)
     for row, spans in zip(words, model.tokenizer.word_spans(texts), strict=True):
         row[: len(spans)] = torch.tensor([span is not None for span in spans])
-    inputs = (tensor.to(model.device) for tensor in (images, ids, mask, words))
-    traced = trace(model, *inputs, part=part)
+    images, ids, mask, words = (tensor.to(model.device) for tensor in (images, ids, mask, words))
+    traced = trace(model, images, ids, mask, words, part)
     places = shares(METHODS[method](traced.image), traced.image.real)
     side = isqrt(places.shape[1])
     if side * side != places.shape[1]:
