@@ -130,7 +130,7 @@ def _print_scores(found: dict[str, Scored], pairs: int, first: str) -> None:
         )
         for name, one in found.items()
     ]
-    title = f"{pairs:,} named things in pictures of several; random relevance is what guessing scores"
+    title = f"{pairs:,} named things in pictures of several; random is what guessing scores"
     print_tables(make_table(("places", "pointing", "wrong name", "energy", "delete", "insert"), places, title=title))
     print_tables(make_table(("words", "hits", "energy", "drop", "ms a pair"), words))
 

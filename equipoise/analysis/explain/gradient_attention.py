@@ -9,7 +9,8 @@ Eq. 5-6.
 
 ρ_i is the share of row i in what is read (`Layer.readers`): 1 for the class token where one is read, as the paper has
 it, and spread over patches or words where a readout reads those. A pool whose query is no token gives R ← E R. The
-authors' code for CLIP takes the last layer alone, as here: earlier ones overpower it.
+authors' code for CLIP takes the last layer alone, as earlier ones overpower it in towers of twelve; here it is the last
+two, which point better on scenes, at words above all (docs/explain.md).
 """
 
 from __future__ import annotations
@@ -20,9 +21,10 @@ from torch import Tensor
 from equipoise.analysis.explain.trace import Layer, Trace
 
 cites = ("chefer2021generic",)
+LAYERS = 2  # the last ones
 
 
-def gradient_attention(trace: Trace, layers: int = 1) -> Tensor:
+def gradient_attention(trace: Trace, layers: int = LAYERS) -> Tensor:
     """Relevance of places [N, L]."""
     chosen = trace.layers[-layers:]
     size = chosen[0].weights.shape[-1]

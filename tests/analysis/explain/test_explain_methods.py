@@ -233,8 +233,8 @@ def test_methods_are_their_formulas(name: str) -> None:
             real = one.real[n]
             pairs = [
                 (grad_cam(one), loops_of_grad_cam(one, n)),
-                (gradient_attention(one), loops_of_gradient_attention(one, n, 1)),
-                (gradient_attention(one, layers=2), loops_of_gradient_attention(one, n, 2)),
+                (gradient_attention(one), loops_of_gradient_attention(one, n, 2)),
+                (gradient_attention(one, layers=1), loops_of_gradient_attention(one, n, 1)),
                 (rollout(one), loops_of_rollout(one, n)),
                 (legrad(one), loops_of_legrad(one, n, 2)),
                 (grad_eclip(one), loops_of_grad_eclip(one, n)),
