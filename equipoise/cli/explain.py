@@ -33,10 +33,11 @@ def run(options: argparse.Namespace) -> None:
     from equipoise.types import UserError
     from equipoise.workflows.explain import explain_pair, score_explanations
 
+    subject = subject_of(options)
     if options.score:
         if options.image or options.text or options.part:
             raise UserError("--score takes its pictures and texts from DATA; leave out --image, --text and --part")
-        score_explanations(subject_of(options), options.method, options.pairs, options.out)
+        score_explanations(subject, options.method, options.pairs, options.out)
         return
     if options.image is None or not options.text:
         raise UserError("give --image FILE and --text TEXT, or --score to score methods on scenes")
