@@ -12,6 +12,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from equipoise.analysis.explain.places import text_places
 from equipoise.models.model import ImageLike, Model
 from equipoise.readouts import CodeBook, CodeBookReadout
 from equipoise.spaces import ProductSphere, TokenSets
@@ -30,14 +31,20 @@ def largest_parts(model: Model, image: ImageLike, text: str, most: int = 4) -> l
         own = (u.unflatten(1, (m, -1)) * v.unflatten(1, (m, -1))).sum(-1)[0]
         return [(k,) for k in _largest(own, most)]
     if isinstance(model.space, TokenSets):
-        patches, words = (x.unflatten(1, (model.space.m, -1))[0] for x in (u, v))
-        patches, words = (x[: int(x.ne(0).any(1).sum())] for x in (patches, words))
-        closest = (words @ patches.T).max(1)
-        return [(int(closest.indices[word]), word) for word in _largest(closest.values, most)]
+        patches, tokens = (x.unflatten(1, (model.space.m, -1))[0] for x in (u, v))
+        words = _word_tokens(model, text)
+        closest = (tokens[words] @ patches[patches.ne(0).any(1)].T).max(1)
+        return [(int(closest.indices[number]), words[number]) for number in _largest(closest.values, most)]
     raise UserError(
         "the similarity of this model has no parts; leave --part out, or take a model with several class tokens, a "
         "code book or sets of tokens"
     )
+
+
+def _word_tokens(model: Model, text: str) -> list[int]:
+    """Rows of the text encoder's tokens that are parts of words: neither start nor end."""
+    first = text_places(model.text_encoder).tokens_first
+    return [place + first for place, span in enumerate(model.tokenizer.word_spans([text])[0]) if span is not None]
 
 
 @torch.no_grad()

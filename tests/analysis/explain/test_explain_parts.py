@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pytest
 import torch
-from explained import MODELS, TEXTS, pictures
+from explained import MODELS, TEXTS, VIT, built, pictures
 from PIL import Image
 
 import equipoise as eq
 from equipoise.analysis.explain.parts import largest_parts
 from equipoise.analysis.explain.relevance import relevance
 from equipoise.models.model import Model
+from equipoise.spaces import TokenSets
 from equipoise.types import UserError
 
 
@@ -85,3 +86,17 @@ def test_the_largest_parts_come_first(name: str) -> None:
         assert found == sorted(found, reverse=True)
     with pytest.raises(UserError, match="no parts"):
         largest_parts(MODELS["vit"]().float(), picture, TEXTS[0])
+
+
+@pytest.mark.parametrize("causal", [True, False])
+def test_parts_of_token_sets_are_words(causal: bool) -> None:
+    """Each is a word with its closest patch; start and end of the text, which a causal tower counts, are none."""
+    model = built(VIT, 24, "token_set", TokenSets(8, 32), causal=causal).float()
+    picture, text = Image.effect_noise((40, 40), 80).convert("RGB"), TEXTS[0]
+    parts = largest_parts(model, picture, text, 99)
+    spans = model.tokenizer.word_spans([text])[0]
+    places = [place for place, span in enumerate(spans) if span is not None]
+    assert sorted(word for _, word in parts) == [place if causal else place - 1 for place in places]
+    u, v = (x.unflatten(1, (32, -1))[0] for x in (model.encode_image(picture), model.encode_text(text)))
+    for patch, word in parts:
+        assert patch == int((u[:9] @ v[word]).argmax())
