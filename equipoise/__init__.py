@@ -17,6 +17,7 @@ __version__ = "0.1.0"
 TYPE_CHECKING = False  # as typing has it, which takes time to import: until then Ctrl-C finds no answer
 if TYPE_CHECKING:  # the same names as in _HOME, for type checkers; `X as X` is how they are told that X is public
     from equipoise import objectives as objectives
+    from equipoise.analysis.explain import explain as explain
     from equipoise.data.scenes import Scenes as Scenes
     from equipoise.data.scenes import matches as matches
     from equipoise.evaluation.geometry import alignment as alignment
@@ -64,6 +65,7 @@ _HOME = {
     "UserError": "equipoise.types",
     "alignment": "equipoise.evaluation.geometry",
     "contrast": "equipoise.kernels",
+    "explain": "equipoise.analysis.explain",
     "geodesic_mix": "equipoise.spaces",
     "load": "equipoise.workflows",
     "matches": "equipoise.data.scenes",

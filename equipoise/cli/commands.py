@@ -45,6 +45,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "equipoise.cli.codes",
         "what the codes of a code book stand for: a page of their pictures and words, or the codes of a word",
     ),
+    "explain": (
+        "equipoise.cli.explain",
+        "which places of a picture and which words of a text their similarity rests on, as a picture and JSON",
+    ),
     "completeness": (
         "equipoise.cli.completeness",
         "does a model notice that a sentence leaves an object out, or gets it wrong?",

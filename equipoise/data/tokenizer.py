@@ -200,6 +200,14 @@ class CaptionTokenizer:
             )
         ]
 
+    def word_spans(self, captions: Sequence[str]) -> list[list[tuple[int, int] | None]]:
+        """For each caption, where the word stands that each of its tokens is part of, as `words` has them."""
+        encodings = self._tokenizer.encode_batch(captions, add_special_tokens=False)
+        return [
+            [*[None] * (self.start is not None), *_word_spans(encoding, caption)[: self.room], None]
+            for encoding, caption in zip(encodings, captions, strict=True)
+        ]
+
     def _row(self, pieces: list[int], caption: str, name: str, strict: bool) -> list[int]:
         """The ids of one caption between start and end, cut to the context."""
         if not pieces:
@@ -254,13 +262,24 @@ class NoTokenizer(CaptionTokenizer):
 
 def _words(encoding: Encoding, caption: str) -> list[str | None]:
     """The word of each token, whole though the token is a part of it."""
+    return [None if span is None else caption[slice(*span)].lower() for span in _word_spans(encoding, caption)]
+
+
+def _word_spans(encoding: Encoding, caption: str) -> list[tuple[int, int] | None]:
+    """First character of each token's word, and the one behind it; None for what is no word."""
     spans: dict[int | None, tuple[int, int]] = {}
     for word, (start, stop) in zip(encoding.word_ids, encoding.offsets, strict=True):
         first, last = spans.get(word, (start, stop))
         spans[word] = min(first, start), max(last, stop)
-    texts = {word: caption[start:stop].strip().lower() for word, (start, stop) in spans.items()}
-    words = {word: text if any(map(str.isalnum, text)) else None for word, text in texts.items()}
-    return [words[word] for word in encoding.word_ids]
+    return [_stripped(caption, *spans[word]) for word in encoding.word_ids]
+
+
+def _stripped(caption: str, start: int, stop: int) -> tuple[int, int] | None:
+    """The span without the spaces around it; None where no letter or digit is in it."""
+    text = caption[start:stop]
+    start += len(text) - len(text.lstrip())
+    text = text.strip()
+    return (start, start + len(text)) if any(map(str.isalnum, text)) else None
 
 
 def _from_text(tokenizer: str, context: int, fill: int | None = None) -> CaptionTokenizer:

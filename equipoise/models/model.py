@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from equipoise.heads import Head, HeadConfig, Sizes
 from equipoise.models.class_prompts import pivot_points
 from equipoise.models.embedding_shift import EmbeddingShift
 from equipoise.models.encode_chunks import EncodeAll, encode_in_chunks
+from equipoise.models.explanation import Explanation
 from equipoise.models.forward_cache import TOWER_OF, ForwardCache
 from equipoise.models.logit_scale import LogitScale
 from equipoise.models.prompts import Prompts
@@ -210,6 +212,15 @@ class Model(nn.Module):
                 for i in range(0, len(texts), batch_size)
             ]
         return torch.cat(parts) if parts else torch.empty(0, self.space.dim, device=self.device)
+
+    def explain(
+        self, image: ImageLike, text: str, method: str = "auto", part: int | Sequence[int] | None = None
+    ) -> Explanation:
+        """Relevance of the image's places and the text's words for their similarity (`eq.explain`, which names the
+        methods); `part` is a pair of class tokens, a code or a pair of tokens."""
+        public = import_module("equipoise")  # whose function is of a folder above this one, found when it is called
+        explanation: Explanation = public.explain(self, image, text, method, part)
+        return explanation
 
     def _encode_pictures(self, images: Tensor | Sequence[ImageLike], mask: Tensor | None) -> Tensor:
         prepared = self.image_encoder.prepare(images, self.preprocess).to(self.device)
