@@ -33,6 +33,7 @@ def test_a_precondition_that_does_not_hold_is_warned_of():
     assert "objective.per_epoch=false" in short.warnings()[0]
 
 
+@pytest.mark.slow
 def test_a_run_tells_and_per_epoch_can_be_switched_off(tiny_settings, tmp_path):
     short = (*tiny_settings, "training.batch_size=32", "training.steps=6", "objective.name=m2mix")  # 2 steps an epoch
     for on, mean in ((True, (1 + 1 + 0.5 + 0.5 + 1 / 3 + 1 / 3) / 6), (False, 1.0)):

@@ -10,11 +10,13 @@ from pathlib import Path
 
 import pytest
 import torch
+from PIL import Image
 from safetensors.torch import load_file, save_file
 from small_run import write_recipe
 
 from equipoise.config import Loaded, load_run, load_settings
 from equipoise.data.digest import source_digest, spread
+from equipoise.data.files import file_source
 from equipoise.io.digests import renew_digest
 from equipoise.models.model import Model
 from equipoise.training.distributed.agreement import (
@@ -61,8 +63,9 @@ def test_data_differ_by_number_and_by_captions(tiny_settings):
     assert "the number" not in shuffled
 
 
-def test_keys_of_files_are_compared_all(tmp_path):
+def test_keys_of_files_are_compared_all(tmp_path, monkeypatch):
     """A table of more rows than are read: one other key between those changes the digest."""
+    monkeypatch.setattr(file_source, "GLANCE", 0)  # there are no pictures
     rows = [f"{number}.jpg,a picture" for number in range(2000)]
 
     def digest(lines: list[str]) -> str:
@@ -152,8 +155,12 @@ def test_ranks_with_other_data_do_not_train(tmp_path):
     (tmp_path / "recipe.toml").write_text(
         'extends = "demo"\n[data]\nname = "table"\ntrain = "pairs.csv"\nvalidation = "pairs.csv"\n'
     )
+    Image.new("RGB", (8, 8)).save(tmp_path / "one.jpg")
+    picture = (tmp_path / "one.jpg").read_bytes()
     for rank, count in ((0, 300), (1, 299)):
         (tmp_path / str(rank)).mkdir()
+        for number in range(count):
+            (tmp_path / str(rank) / f"{number}.jpg").write_bytes(picture)
         lines = "".join(f"{number}.jpg,a picture\n" for number in range(count))
         (tmp_path / str(rank) / "pairs.csv").write_text(f"filepath,title\n{lines}")
     done = two('train "$1/recipe.toml" --out "$1/run"', tmp_path, folder="$1/$RANK")

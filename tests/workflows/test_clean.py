@@ -179,6 +179,7 @@ def test_one_command_cleans_and_trains_and_reports(noisy, tmp_path, capsys):
     assert "is finished" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_a_run_on_all_pairs_beside_it_says_what_cleaning_bought(noisy, tmp_path, capsys):
     run = tmp_path / "run"
     extra = ["--clean", "--set", "clean.baseline=true", "--out", str(run)]

@@ -49,6 +49,7 @@ def test_both_at_once_are_refused_where_they_are_written(tmp_path: Path) -> None
         load_run("demo", ["training.epochs=-1"])
 
 
+@pytest.mark.slow
 def test_train_stores_the_steps_that_followed_and_goes_on_by_more_epochs(tmp_path: Path, capsys) -> None:
     """40 samples in batches of 8 are 5 steps an epoch; half an epoch more is 2.5, so 3."""
     out = tmp_path / "run"

@@ -184,7 +184,7 @@ def test_pairs_are_judged(form: str, few: House, tmp_path: Path) -> None:
     judge(few, form, tmp_path)
 
 
-@pytest.mark.parametrize("form", ["rows.parquet", "alone"])
+@pytest.mark.parametrize("form", [pytest.param("rows.parquet", marks=pytest.mark.slow), "alone"])
 def test_models_learn_from_files(form: str, few: House, tmp_path: Path) -> None:
     learn(few, form, tmp_path)
 
