@@ -24,6 +24,14 @@ from equipoise.spaces import Space
 
 NEIGHBOURS = (1, 5)
 COLUMNS = 4096  # images that others are compared with at once
+METRICS = {
+    "consistency_1nn": Metric(
+        "consistency, 1 neighbour", "Share of images whose class by prompts is that of the nearest other image."
+    ),
+    "consistency_5nn": Metric(
+        "consistency, 5 neighbours", "Share of images whose class by prompts is that of most of the 5 nearest others."
+    ),
+}
 
 
 class ConsistencyScore(Evaluator):
@@ -31,13 +39,7 @@ class ConsistencyScore(Evaluator):
 
     task = "zeroshot_classification"
     cites = ("goel2022cyclip",)
-    metrics = {
-        f"consistency_{k}nn": Metric(
-            f"consistency, {k} neighbour{'s' if k > 1 else ''}",
-            f"Share of images whose class by prompts is that of their {k} nearest other image{'s' if k > 1 else ''}.",
-        )
-        for k in NEIGHBOURS
-    }  # noqa: RUF012
+    metrics = METRICS
 
     def applies(self, source: Source) -> bool:
         return has_labels(source)

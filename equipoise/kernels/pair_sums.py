@@ -65,7 +65,9 @@ class _Found:
             sums = of_block(own, cols).unbind()
         self.sums.append(torch.stack([value.detach().double() for value in sums]))
         if not self.grads:
-            self.grads = [x.new_zeros(len(sums), *x.shape) for x, on in zip(self.points, self.learned, strict=True) if on]
+            self.grads = [
+                x.new_zeros(len(sums), *x.shape) for x, on in zip(self.points, self.learned, strict=True) if on
+            ]
         for k, value in enumerate(sums):
             parts = torch.autograd.grad(value, leaves, retain_graph=True) if leaves else ()
             for whole, part in zip(self.grads, parts, strict=True):

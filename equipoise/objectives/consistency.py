@@ -13,7 +13,8 @@ a = u + v, b = u - v both differences are half of a_i·b_j ± a_j·b_i, and
 of d × d matrices that are sums over samples: O(N d²) time, exact, and no difference of large numbers, for b is what u
 and v differ by. With equal weights of the terms their sum is P / N. Other similarities go in tiles
 (`kernels/pair_sums.py`).
-Pairs of weights w count as w_i w_j: N times the weighted mean, (N / (Σ w)²) Σ_ij w_i w_j (...)²; equal weights are none.
+Pairs of weights w count as w_i w_j: N times the weighted mean, (N / (Σ w)²) Σ_ij w_i w_j (...)²; equal weights are as
+none.
 """
 
 from __future__ import annotations

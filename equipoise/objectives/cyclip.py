@@ -7,7 +7,8 @@ Goel et al. 2022, "CyCLIP: Cyclic Contrastive Language-Image Pretraining", §2.2
 The paper's L_of is CLIP's loss. Its terms are sums over N² differences divided by N, not N², so they grow with the
 batch; its authors say that this is meant. Their code gathers the points of other processes without gradients; here the
 gradients are those of the whole batch. Its logit scale is at most 100, as everywhere here by default. Weights of pairs
-count in L_of as they do there, and in both terms as `consistency.py` says. Mixups may stand beside it (`mixup/m3mix.py`).
+count in L_of as they do there, and in both terms as `consistency.py` says. Mixups may stand beside it
+(`mixup/m3mix.py`).
 """
 
 from __future__ import annotations
