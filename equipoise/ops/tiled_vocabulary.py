@@ -77,12 +77,8 @@ class _TiledCrossEntropy(torch.autograd.Function):
                 grad = grad.to(hidden.dtype)
                 by_hidden[r] += grad @ weight[c].to(hidden.dtype)
                 by_weight[c] += grad.T @ hidden[r]
-        found = (
-            by_hidden.to(hidden.dtype),
-            by_weight.to(weight.dtype),
-            None if bias is None else by_bias.to(bias.dtype),
-        )
-        return (*found, None, None, None)
+        of_bias = None if by_bias is None else by_bias.to(bias.dtype)
+        return by_hidden.to(hidden.dtype), by_weight.to(weight.dtype), of_bias, None, None, None
 
 
 def _tiles(tokens: int, vocabulary: int, rows: int, words: int) -> Iterator[tuple[slice, slice]]:
