@@ -12,6 +12,7 @@ PAPERS = {  # of the folders of recipes, in the order of the list
     "topology": "Temperature and topology: Sun & Li 2024",
     "mixup": "Geodesic multi-modal mixup: Oh et al. 2023, with i-Mix (Lee et al. 2021) and Un-Mix (Shen et al. 2022)",
     "few_shot": "Few-shot classes: Oh et al. 2023, with MaPLe (Khattak et al. 2023)",
+    "cyclip": "CyCLIP: Goel et al. 2022",
     "declip": "DeCLIP: Li et al. 2022",
     "slip": "SLIP: Mu et al. 2022",
     "filip": "FILIP: Yao et al. 2022",

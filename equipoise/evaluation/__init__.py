@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from equipoise.evaluation.codes import Codes
+from equipoise.evaluation.consistency_score import ConsistencyScore
 from equipoise.evaluation.evaluator import Evaluator
 from equipoise.evaluation.geometry import Geometry
 from equipoise.evaluation.matching import Matching
@@ -14,6 +15,7 @@ EVALUATIONS: dict[str, Evaluator] = {
     "retrieval": Retrieval(),
     "matching": Matching(),
     "zero_shot": ZeroShot(),
+    "consistency": ConsistencyScore(),
     "shifts": Shifts(),
     "geometry": Geometry(),
     "codes": Codes(),

@@ -62,7 +62,7 @@ def select_kernel(
 
 
 def _hard(scorer: Scorer, target: Target, form: Form, weights: Tensor | None) -> Kernel | str:
-    inner = _has_inner_products(scorer)
+    inner = has_inner_products(scorer)
     known_space = inner or isinstance(scorer, ProductSphere | Euclidean)
     kinds = (
         (known_space, "space", scorer, "sphere, product_sphere and euclidean"),
@@ -87,7 +87,7 @@ def _hard(scorer: Scorer, target: Target, form: Form, weights: Tensor | None) ->
 def _softclip(points: Tensor, scorer: Scorer, target: SoftenedBy, form: Form, weights: Tensor | None) -> Kernel | str:
     guides = [relation for _, relation in (*target.rows, *target.cols)]
     problems = (
-        (not all(_has_inner_products(s) for s in (scorer, *(guide.space for guide in guides))), "of inner products"),
+        (not all(has_inner_products(s) for s in (scorer, *(guide.space for guide in guides))), "of inner products"),
         (not isinstance(target.of, OneHot), "where a sample matches itself alone"),
         (len(guides) != 2, "with one guide"),
         (any(guide.left is not guide.right for guide in guides), "whose guides compare samples with themselves"),
@@ -104,5 +104,5 @@ def _softclip(points: Tensor, scorer: Scorer, target: SoftenedBy, form: Form, we
     return Kernel("softclip", lambda u, v, t, _b: compute(u, v, t), weights is not None)
 
 
-def _has_inner_products(scorer: Scorer) -> bool:
+def has_inner_products(scorer: Scorer) -> bool:
     return isinstance(scorer, Sphere) or (isinstance(scorer, ProductSphere) and scorer.distance == "inner")

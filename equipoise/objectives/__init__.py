@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from equipoise.objectives.clip import CLIP
 from equipoise.objectives.crcl import CRCL
+from equipoise.objectives.cyclip import CyCLIP
 from equipoise.objectives.declip import DeCLIP
 from equipoise.objectives.few_shot import FewShot
 from equipoise.objectives.filip import FILIP
@@ -23,6 +24,7 @@ OBJECTIVES: dict[str, Objective | type[Objective]] = {
     "clip_soft_relation": SoftCLIP(divergence="kl"),
     "softclip": SoftCLIP,
     "crcl": CRCL,
+    "cyclip": CyCLIP,
     "slip": SLIP,
     "declip": DeCLIP,
     "filip": FILIP,
@@ -42,6 +44,6 @@ OBJECTIVES: dict[str, Objective | type[Objective]] = {
 }
 
 __all__ = [
-    "CLIP", "CRCL", "FILIP", "OBJECTIVES", "SLIP", "DeCLIP", "FewShot", "IMix", "M3Mix", "Objective", "SoftCLIP",
-    "UnMix",
+    "CLIP", "CRCL", "FILIP", "OBJECTIVES", "SLIP", "CyCLIP", "DeCLIP", "FewShot", "IMix", "M3Mix", "Objective",
+    "SoftCLIP", "UnMix",
 ]  # fmt: skip

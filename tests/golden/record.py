@@ -34,6 +34,7 @@ RECIPES = (
     "declip-fdt-scenes",
     "filip-scenes",
     "slip-scenes",
+    "cyclip-scenes",
     "scenes-euclidean",
     "scenes-multi-64x8",
     "scenes-ps-64x8-geodesic",

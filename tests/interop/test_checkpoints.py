@@ -21,9 +21,11 @@ from small_clip import (
 )
 
 import equipoise as eq
+from equipoise.interop import ImportRequest
 from equipoise.interop.checkpoint import read_checkpoint
 from equipoise.interop.tokenizer import CLIP_FILE, is_clip_tokenizer
 from equipoise.types import UserError
+from equipoise.workflows import import_model
 
 
 @pytest.fixture(scope="module")
@@ -256,3 +258,32 @@ def test_a_name_of_the_hub_without_a_network_is_one_sentence(monkeypatch):
         eq.load("hf-hub:nobody/nothing")
     with pytest.raises(UserError, match="hf-hub:a/b/c cannot be fetched"):
         eq.load("hf-hub:a/b/c")
+
+
+@pytest.mark.parametrize("kind", ["resnet", "vit"])
+def test_a_checkpoint_as_cyclip_publishes_it(tmp_path: Path, open_clip, small, kind: str):
+    """OpenAI's layout with QuickGELU, before every key `module.`, beside an optimizer's state."""
+    config = small_config(kind, small, quick_gelu=True)
+    peer = small_open_clip(open_clip, config)
+    optimizer = torch.optim.AdamW(peer.parameters(), 5e-4, (0.9, 0.999), 1e-8, 0.1)
+    sum(parameter.sum() for parameter in peer.parameters()).backward()
+    optimizer.step()
+    whole = {
+        "epoch": 64,
+        "name": "cyclip",
+        "state_dict": _prefixed(peer.state_dict()),
+        "optimizer": optimizer.state_dict(),
+    }
+    torch.save(whole, tmp_path / "best.pt")
+    (tmp_path / "settings.json").write_text(json.dumps(config))
+    (tmp_path / "tokens").mkdir()
+    small.save(tmp_path / "tokens")
+    request = ImportRequest(model=str(tmp_path / "settings.json"), tokenizer=str(tmp_path / "tokens"))
+    import_model(str(tmp_path / "best.pt"), tmp_path / "ours", request)
+    ours = eq.load(tmp_path / "ours")
+    assert_same_points(ours, peer)
+    assert float(ours.log_scale.detach()) == pytest.approx(float(peer.logit_scale.detach()))
+    (tmp_path / "settings.json").write_text(json.dumps({**config, "quick_gelu": False}))
+    wrong = eq.load(tmp_path / "best.pt", model=request.model, tokenizer=request.tokenizer)
+    with pytest.raises(AssertionError):  # so a wrong activation would be noticed
+        assert_same_points(wrong, peer)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import torch
 import torch.distributed as dist
-from every_space import NAMES
+from every_space import NAMES, space_named
 from test_contrast import batch_of, makes_sense, parts, points
 from torch import Tensor
 from torch.profiler import ProfilerActivity, profile
@@ -21,6 +21,7 @@ from equipoise.forms import FORMS, CrossEntropy, Sigmoid
 from equipoise.kernels import contrast
 from equipoise.kernels.sharding.context import sharded_batch
 from equipoise.kernels.sharding.gather import gather_points
+from equipoise.objectives.consistency import consistency
 from equipoise.spaces import Sphere
 from equipoise.targets import OneHot
 from equipoise.targets.weighted import WeightedPairs
@@ -42,6 +43,7 @@ WEIGHED = [
     ("gathered", "sphere", "one_hot", "sigmoid"),
     ("ring", *SOFT[1]),
 ]
+CONSISTENT = [(way, name, weighted) for way in ("ring", "gathered") for name in NAMES for weighted in (False, True)]
 WEIGHTS = torch.tensor([0.9, 0.0, 0.4, 1.0, 0.25, 0.6, 0.1], dtype=torch.float64)
 EACH, DIM, TILE = 256, 64, 32  # pairs of every rank, where memory is measured
 
@@ -106,6 +108,23 @@ def difference_of_fused(way: str, weighted: bool = False) -> float:
     return furthest(found, [whole[0], *(len(SIZES) * g[mine] for g in whole[1:-1]), whole[-1]])
 
 
+def difference_of_consistency(way: str, name: str, weighted: bool) -> float:
+    """As `difference`, of CyCLIP's terms: by matrices that are summed over ranks, or in tiles."""
+    mine, space = own_part(), space_named(name, 8)
+    pair = [points(name, sum(SIZES), seed) for seed in (1, 2)]
+
+    def terms_and_grads(n: slice, impl: str) -> list[Tensor]:
+        leaves = [x[n].detach().clone().requires_grad_() for x in pair]
+        found = consistency(*leaves, space, weights=WEIGHTS[n] if weighted else None, impl=impl)
+        loss = 2.5 * found.in_modal + 0.7 * found.cross_modal
+        return [*(term.detach() for term in found), *torch.autograd.grad(loss, leaves)]
+
+    *terms, by_image, by_text = terms_and_grads(slice(None), "eager")
+    with sharded_batch(way, mine.stop - mine.start):
+        found = terms_and_grads(mine, "auto")
+    return furthest(found, [*terms, *(len(SIZES) * grad[mine] for grad in (by_image, by_text))])
+
+
 def furthest(found: list[Tensor], true: list[Tensor]) -> float:
     pairs = zip(found, true, strict=True)
     return max(float((a - b).abs().max() / max(1.0, float(b.abs().max()))) for a, b in pairs)
@@ -134,6 +153,7 @@ if __name__ == "__main__":
         found = {"-".join(case): difference(*case) for case in CASES}
         found |= {f"{way}-bias": difference_of_bias(way) for way in ("ring", "gathered")}
         found |= {f"weighted-{case[-1]}": difference(*case, weighted=True) for case in WEIGHED}
+        found |= {f"consistency-{case}": difference_of_consistency(*case) for case in CONSISTENT}
         found["gaps"] = difference("ring", *SOFT[1], gaps=True)
         if find_spec("triton"):
             found |= {f"{way}-fused": difference_of_fused(way) for way in ("ring", "gathered")}

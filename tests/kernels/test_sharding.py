@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from sharded_ranks import CASES, DIM, EACH, WEIGHED
+from sharded_ranks import CASES, CONSISTENT, DIM, EACH, WEIGHED
 from started_once import once, run_ranks
 from test_contrast import made
 
@@ -32,7 +32,8 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, dict[str, 
     "case",
     ["-".join(case) for case in CASES]
     + ["ring-bias", "gathered-bias", "gaps"]
-    + [f"weighted-{case[-1]}" for case in WEIGHED],
+    + [f"weighted-{case[-1]}" for case in WEIGHED]
+    + [f"consistency-{case}" for case in CONSISTENT],
 )
 def test_three_ranks_give_what_one_gives(case, found):
     """The loss, and the gradients of both points, of guides, temperature and bias, in float64."""

@@ -58,6 +58,8 @@ CASES = [
     ("declip", "fsdp", 0, "eager", "declip"),
     ("declip_without_norms", "ddp", 2, "eager", "declip_without_norms"),
     ("filip", "ddp", 2, "tiled", "token_set"),
+    ("cyclip", "ddp", 2, "auto", "product_sphere-inner"),
+    ("cyclip", "fsdp", 0, "tiled", "weighted"),
     ("mixed", "ddp", 0, "eager", "mixed"),  # a temperature of its own, learned
     ("mixed", "ddp", 2, "tiled", "mixed"),
     ("mixed", "fsdp", 0, "tiled", "mixed"),
@@ -87,6 +89,9 @@ DIVIDED = [  # each rank compares its own images with the texts of both
     ("siglip", "fsdp", 0, "tiled", "siglip", "ring"),
     ("momentum", "ddp", 2, "tiled", "sphere", "ring"),
     ("filip", "ddp", 2, "tiled", "token_set", "gathered"),
+    ("cyclip", "ddp", 4, "auto", "sphere", "ring"),
+    ("cyclip", "fsdp", 0, "auto", "weighted", "gathered"),
+    ("cyclip", "ddp", 0, "tiled", "euclidean", "ring"),
     ("clip", "ddp", 4, "tiled", "weighted", "ring"),
     ("softclip", "fsdp", 0, "tiled", "weighted", "gathered"),
 ]

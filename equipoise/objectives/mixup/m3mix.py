@@ -20,6 +20,7 @@ from torch import Tensor
 from equipoise.heads import HeadConfig
 from equipoise.kernels import Scoring
 from equipoise.objectives.clip import CLIP
+from equipoise.objectives.cyclip import CyCLIP
 from equipoise.objectives.declip import DeCLIP
 from equipoise.objectives.mixup.base import Mixing
 from equipoise.objectives.mixup.m2mix import READINGS, m2mix, mixed_above
@@ -31,7 +32,13 @@ from equipoise.settings.choice import choice
 from equipoise.targets.weighted import pair_weights_of
 from equipoise.types import Batch, Embeddings, Loss, UserError
 
-BASES: dict[str, type[Objective]] = {"clip": CLIP, "softclip": SoftCLIP, "slip": SLIP, "declip": DeCLIP}
+BASES: dict[str, type[Objective]] = {
+    "clip": CLIP,
+    "softclip": SoftCLIP,
+    "slip": SLIP,
+    "declip": DeCLIP,
+    "cyclip": CyCLIP,
+}
 
 
 @dataclass(frozen=True)
