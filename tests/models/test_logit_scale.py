@@ -59,7 +59,12 @@ def test_the_bound_may_be_shared_by_the_spheres_of_a_product():
     assert "sun2024temperature" in shared.cites
 
 
-MATCHED = (Sphere(48), ProductSphere(6, 8), ProductSphere(6, 8, distance="geodesic"), ProductSphere(2, 24))
+MATCHED = (
+    Sphere(48),
+    ProductSphere(6, 8),
+    pytest.param(ProductSphere(6, 8, distance="geodesic"), marks=pytest.mark.slow),
+    ProductSphere(2, 24),
+)
 
 
 @pytest.mark.parametrize("space", MATCHED, ids=str)

@@ -20,7 +20,11 @@ KNOWN = [
 ]
 
 
-@pytest.mark.parametrize("space", KNOWN, ids=str)
+def _slow_by_arcs(space):
+    return pytest.param(space, marks=pytest.mark.slow if getattr(space, "distance", "") == "geodesic" else ())
+
+
+@pytest.mark.parametrize("space", list(map(_slow_by_arcs, KNOWN)), ids=str)
 def test_spread_is_the_deviation_of_random_similarities(space):
     first, second = (space.sample(60_000, torch.Generator().manual_seed(seed)) for seed in (3, 4))
     drawn = float(space.pairwise(first, second).std())
