@@ -118,7 +118,7 @@ class Largest(TorchDispatchMode):
         return result
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [pytest.param(one, marks=pytest.mark.slow if "geo" in one else ()) for one in NAMES])
 def test_nothing_is_n_by_n(name, monkeypatch):
     monkeypatch.setattr(pair_sums, "TILE", {"cpu": 16})
     space, n = space_named(name, 8), 192

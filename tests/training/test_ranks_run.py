@@ -127,6 +127,7 @@ def test_two_ranks_go_on_from_one_and_one_from_two(runs):
         torch.testing.assert_close(two[name], tensor, rtol=1e-3, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_the_command_line_gives_what_one_process_gives(tmp_path):
     """From data to report, with shares of unequal size in evaluation."""
     changes = (WITHOUT_DRAWS, "data.validation_size=7", "data.test_size=7", "evaluation.batch_size=2")

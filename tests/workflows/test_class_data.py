@@ -51,7 +51,7 @@ def test_the_metric_that_chooses_is_accuracy_unless_another_is_named(classes: li
 
 def test_a_run_is_chosen_by_accuracy_and_shows_no_retrieval(run: Path) -> None:
     results = {path.stem for path in (run / "results").iterdir()}
-    assert results == {"zero_shot"}
+    assert results == {"zero_shot", "consistency"}
     assert "R@1" not in (run / "report.html").read_text(encoding="utf-8")
     best = json.loads((run / "checkpoints" / "best" / "metrics.json").read_text())
     assert "acc1" in json.dumps(best)

@@ -105,7 +105,7 @@ def look(house: House, form: str, out: Path) -> None:
         return
     found = ask("eval", house.ideal, data, *more)["results"]
     if form == "classes":
-        assert set(found) == {"zero_shot"}
+        assert set(found) == {"zero_shot", "consistency"}
         assert found["zero_shot"]["metrics"]["acc1"] == sorted_out["metrics"]["acc1"] == 1.0
         return
     scores = found["retrieval"]["metrics"]

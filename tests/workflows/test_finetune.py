@@ -67,7 +67,9 @@ def test_what_a_run_leaves(tmp_path, finished_run):
 
 
 def test_a_run_that_does_harm_is_refused_and_leaves_the_start(tmp_path, finished_run):
+    # nothing is better than finding one picture among one, and weights after such steps are chance
     harm = (*SHIFTED, "training.learning_rate=30", "training.clip_norm=0", "finetuning.shares=[0.9, 1.0]")
+    harm = (*harm, "data.validation_size=1")
     said = (
         r"^fine-tuning did not help: mean recall .* at the start and .* at the best of 2 places .* is the start model"
     )
@@ -77,7 +79,7 @@ def test_a_run_that_does_harm_is_refused_and_leaves_the_start(tmp_path, finished
     assert same(weights(tmp_path), weights(finished_run))
     told = json.loads((tmp_path / "tuning.json").read_text())
     assert (told["is_better"], told["chosen"]) == (False, 0.0)
-    assert told["after"] < told["before"]
+    assert told["after"] <= told["before"] == 1.0
     words = ["finetune", str(finished_run), "demo", "--method", "wise-ft", "--out", str(tmp_path), "--resume"]
     assert main([*words, *(word for setting in harm for word in ("--set", setting))]) == 3  # also when asked again
 

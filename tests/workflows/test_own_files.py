@@ -56,7 +56,7 @@ def test_eval_reads_all_of_the_files(name: str, data: Path, run: Path, tmp_path:
     assert main(["eval", str(run), str(data / name), "--out", str(tmp_path)]) == 0
     said = capsys.readouterr()
     if name == "classes":
-        assert {path.stem for path in (tmp_path / "results").iterdir()} == {"zero_shot"}
+        assert {path.stem for path in (tmp_path / "results").iterdir()} == {"zero_shot", "consistency"}
         return
     assert 'pictures in the column "' in said.err
     found = json.loads((tmp_path / "results" / "retrieval.json").read_text())["metrics"]
