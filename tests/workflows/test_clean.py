@@ -409,7 +409,7 @@ def test_online_with_one_part_is_a_first_pass(noisy, tmp_path):
     assert main(["train", "features", *noisy, *online({"clean.every": 1000}), "--out", str(tmp_path / "online")]) == 0
     place = tmp_path / "online" / "clean"
     source = load_run("features", noisy[1::2]).run.training_pairs()
-    parts = folds_of(source, 2, 0)
+    parts = folds_of(source, 2, 0, size=64)
     judges = [load(step_folders(place / f"fold-{number}-of-2-seed-0")[-1]) for number in (1, 2)]
     says = [judge(points_of(one, subset(source, part)), one, 0, 0.2) for one, part in zip(judges, parts, strict=True)]
     right = evidence_of(says, parts).right("auto")

@@ -186,7 +186,7 @@ def judging_run(loaded: Loaded) -> Loaded:
 def write_table(
     cleaned: Cleaned, evidence: Evidence, kinds: list[str], source: Source, loaded: Loaded, folder: Path
 ) -> KeepTable:
-    """The keep file of what was decided."""
+    """The keep file of what was decided; `kinds` is empty where they are not known."""
     settings = loaded.run.clean
     share = settings.share or cleaned.evidence.share
     named = list(records(source))
@@ -200,8 +200,9 @@ def write_table(
     weight = caption_weights(cleaned.right, cleaned.keep, settings.rule)
     table = KeepTable(keys, numbers, fingerprints, cleaned.right, cleaned.keep, weight, reasons, kinds)
     note = _note(cleaned, evidence, digest(key for key, _ in named), loaded)
-    note["kinds"] = {kind: kinds.count(kind) for kind in KINDS}
-    note |= kinds_against_truth(source, cleaned.evidence.owners, kinds)
+    if kinds:
+        note["kinds"] = {kind: kinds.count(kind) for kind in KINDS}
+        note |= kinds_against_truth(source, cleaned.evidence.owners, kinds)
     write_keep(folder, table, note)
     hand_over({**{name: value for name, value in note.items() if name != "recipe"}, "folder": str(folder)})
     return table
