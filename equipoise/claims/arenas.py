@@ -29,6 +29,7 @@ SMALL_STEPS = (
 SMALL_SIZES = ("data.train_size=300", "data.validation_size=60", "data.test_size=60")
 
 CLIP_START = math.log(1 / 0.07)  # t, where CLIP starts
+MATCHED = "matched"  # logits that spread as CLIP's do at its start
 DIM = 256
 SPHERE = ("space.name=sphere", f"space.dim={DIM}")
 
@@ -42,9 +43,9 @@ ANY_SPACE = Row(
 )
 
 
-def started_at(t: float) -> str:
+def started_at(t: float | str) -> str:
     """The setting of where t starts, written alike by all rows, so that they share their cells."""
-    return f"temperature.init={t:.4f}"
+    return f"temperature.init={t if isinstance(t, str) else format(t, '.4f')}"
 
 
 SCENES = ANY_SPACE.plus("CLIP", *SPHERE, started_at(CLIP_START))

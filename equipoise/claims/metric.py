@@ -35,7 +35,7 @@ METRICS: dict[str, Metric] = {
     "mAP@R": Metric(_both("matching", "mAP@R"), "mAP@R against the many-to-many truth, mean of both directions, %"),
     "zero-shot": Metric(("{split}/zero_shot/acc1",), "zero-shot accuracy of shapes, %"),
     "t": Metric(("t",), "final t, the logarithm of the logit scale", 1.0, 2),
-    "unit-free t": Metric(("unit_free_t",), "final t + ln std(similarity of random points)", 1.0, 2),
+    "unit-free t": Metric(("logit_scale/unit_free_t",), "final t + ln std(similarity of random points)", 1.0, 2),
     "left out": Metric(("{split}/completeness/object left out",), "sentences with an object left out, told apart, %"),
     "R@1 by weights": Metric(_both("weights", "R@1"), "recall at 1 with the weights of codes as features, %"),
     "active codes": Metric(("end/codes/active_image",), "codes with a share in an image", 1.0, 0),

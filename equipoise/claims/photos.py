@@ -6,10 +6,9 @@ by handing all captions of an image to another one. Spaces have the paper's own 
 
 from __future__ import annotations
 
-from equipoise.claims.arenas import CLIP_START, EXACT, FAST_T, QUIET, started_at
+from equipoise.claims.arenas import CLIP_START, EXACT, FAST_T, MATCHED, QUIET, started_at
 from equipoise.claims.claim import Claim, Curves, Row
 from equipoise.claims.rule import Part, ahead, grows, level, loses, room
-from equipoise.claims.topology import matched_start
 
 PAPER, SMOOTHING = "sun2024temperature", "gao2024softclip"
 FEATURES = ("train.npz", "validation.npz", "test.npz")
@@ -25,10 +24,10 @@ HEADS = Row(
     sweep=RATES,
     seeded=("seed", "shuffle.seed"),
 )  # fmt: skip
-SPACES = {
+SPACES: dict[str, tuple[tuple[str, ...], float | str]] = {
     "sphere": (("space.name=sphere", f"space.dim={N * M}"), CLIP_START),
-    "PS geodesic": ((*PRODUCT, "space.distance=geodesic"), matched_start(N, M, "geodesic")),
-    "PS inner": (PRODUCT, matched_start(N, M, "inner")),
+    "PS geodesic": ((*PRODUCT, "space.distance=geodesic"), MATCHED),
+    "PS inner": (PRODUCT, MATCHED),
 }
 SPHERE, GEODESIC, INNER = SPACES
 SHARES = (0.0, 0.2, 0.4, 0.6)

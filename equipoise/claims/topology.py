@@ -1,17 +1,15 @@
 """Sun & Li 2024, "Analyzing the Impact of Learnable Softmax Temperature ...", and its first version, "Design of the
 topology for contrastive visual-textual alignment": spaces, temperatures, class tokens.
 
-All spaces have 256 dimensions. Starts are equal in what matters, the spread of logits of random points: their standard
-deviation is 1/√d on the sphere, √(m/n) for the inner product of m spheres of n dimensions and about 1/√n for the
-geodesic distance. Euclidean points have no fixed length, so that space starts at t = 0.
+All spaces have 256 dimensions. Starts are equal in what matters, the spread of logits of random points
+(`temperature.init = "matched"`). Euclidean points have no fixed length, so that space starts at t = 0.
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 
-from equipoise.claims.arenas import ANY_SPACE, CLIP_START, DIM, SCENES, noisy, started_at
+from equipoise.claims.arenas import ANY_SPACE, CLIP_START, DIM, MATCHED, SCENES, noisy, started_at
 from equipoise.claims.arenas import SPHERE as ON_SPHERE
 from equipoise.claims.claim import Claim, Curves, Row
 from equipoise.claims.rule import ahead, gains_more, grows, keeps, level, loses, room
@@ -20,21 +18,11 @@ PAPER = "sun2024temperature"
 M = 8
 N = DIM // M
 PRODUCT = ("space.name=product_sphere", f"space.n={N}", f"space.m={M}")
-
-
-def matched_start(n: int, m: int, distance: str) -> float:
-    """t at which logits of random points of m spheres spread as those of one sphere of n·m dimensions where CLIP's t
-    starts."""
-    spread = math.sqrt(m / n) if distance == "inner" else 1 / math.sqrt(n)
-    return CLIP_START - math.log(spread * math.sqrt(n * m))
-
-
-INNER_START, GEODESIC_START = matched_start(N, M, "inner"), matched_start(N, M, "geodesic")
-SPACES: dict[str, tuple[tuple[str, ...], float]] = {
+SPACES: dict[str, tuple[tuple[str, ...], float | str]] = {
     "sphere": (ON_SPHERE, CLIP_START),
     "Euclidean": (("space.name=euclidean", f"space.dim={DIM}"), 0.0),
-    "PS geodesic": ((*PRODUCT, "space.distance=geodesic"), GEODESIC_START),
-    "PS inner": (PRODUCT, INNER_START),
+    "PS geodesic": ((*PRODUCT, "space.distance=geodesic"), MATCHED),
+    "PS inner": (PRODUCT, MATCHED),
 }
 SPHERE, EUCLIDEAN, GEODESIC, INNER = SPACES
 FIXED = (started_at(0.0), "temperature.learnable=false")
@@ -68,14 +56,13 @@ ORDER = (learned(SPHERE), learned(GEODESIC), learned(INNER))
 DEPENDS_ON_START = [started(space, start) for space in (SPHERE, INNER) for start in (0.0, CLIP_START, 4.6)]
 BATCHES = (64, 128, 256, 512)
 BERT = ("text.name=bert-nano", "tokens.kind=wordpiece")
-ONE_TOKEN = ANY_SPACE.plus("PS(32, 8)", *PRODUCT, *BERT, started_at(INNER_START), noisy(0.4))
+ONE_TOKEN = ANY_SPACE.plus("PS(32, 8)", *PRODUCT, *BERT, started_at(MATCHED), noisy(0.4))
 SPHERE_BERT = SCENES.plus("sphere", *BERT, noisy(0.4))
 MULTI = ONE_TOKEN.plus("Multi(32, 8)", "readout.name=class_tokens")
 
 
 def structure(n: int, m: int) -> Row:
-    start = started_at(matched_start(n, m, "inner"))
-    settings = ("space.name=product_sphere", f"space.n={n}", f"space.m={m}", start)
+    settings = ("space.name=product_sphere", f"space.n={n}", f"space.m={m}", started_at(MATCHED))
     return ANY_SPACE.plus(f"PS({n}, {m})", *settings, noisy(0.4))
 
 

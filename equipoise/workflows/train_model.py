@@ -54,39 +54,12 @@ def train_run(
     checkpoints = ranks.on_main(lambda: step_folders(folder))
     ranks.on_main(lambda: record_captions(folder, source, run.keep.folder, resumed=bool(checkpoints)))
     torch.manual_seed(run.seed)
-    if checkpoints:
-        tokens = ranks.on_main(lambda: read_parts(checkpoints[-1])[0])
-    else:
-        tokens = start.model.tokens if start else ranks.on_main(lambda: _new_tokens(run, source))
+    tokens = ranks.on_main(lambda: _tokens(run, source, start, checkpoints))
     require_room(lambda: build_model(run, tokens))
     if has_features(source):  # which has no other record in store for a bad one
         source = readable(source, tokens)
-    model = build_model(run, tokens)
-    require_compatible(model, source)
-    if start:
-        start.begin(model, run)
-        set_temperature(model, run.finetuning.tau)
-    elif not checkpoints:
-        model.load_pretrained()
-        if model.shift is not None:
-            model.shift.require_measured()
-        _scale_codes(model, run, source)
-    run.lora.put_into(model)
-    named(model, run.training.trains)  # raises UserError for an unknown part before anything is made
-    batches = Batches(
-        source,
-        model.tokens,
-        run.preprocess,
-        batch_size=run.training.batch_size,
-        seed=run.seed,
-        device=device,
-        share=ranks.share,
-        workers=run.training.workers,
-        timeout=run.training.loader_timeout,
-        views=run.objective.views,
-        augment=run.augment,
-        plain=run.training.probe.plain_steps_of(run.training.steps),
-    )
+    model = _model(run, tokens, source, start, is_new=not checkpoints)
+    batches = _batches(run, model, source, device, ranks)
     validation = run.data.build("validation")
     require_agreement(ranks, lambda: {**data_facts("validation", validation), **model_facts(model)})
     _require_metric(run.training.best, validation_metrics(validation))
@@ -106,6 +79,47 @@ def train_run(
         until=until,
     )
     return model, outcome
+
+
+def _tokens(run: Run, source: Source, start: Start | None, checkpoints: Sequence[Path]) -> CaptionTokenizer:
+    """The tokenizer of the newest checkpoint, of the model to start from, or a new one."""
+    if checkpoints:
+        return read_parts(checkpoints[-1])[0]
+    return start.model.tokens if start else _new_tokens(run, source)
+
+
+def _model(run: Run, tokens: CaptionTokenizer, source: Source, start: Start | None, is_new: bool) -> Model:
+    """The model as its first step finds it; a checkpoint's weights come later, so nothing is measured for them."""
+    model = build_model(run, tokens)
+    require_compatible(model, source)
+    if start:
+        start.begin(model, run)
+        set_temperature(model, run.finetuning.tau)
+    elif is_new:
+        model.load_pretrained()
+        if model.shift is not None:
+            model.shift.require_measured()
+        _scale_codes(model, run, source)
+    run.lora.put_into(model)
+    named(model, run.training.trains)  # raises UserError for an unknown part before anything is made
+    return model
+
+
+def _batches(run: Run, model: Model, source: Source, device: torch.device, ranks: Ranks) -> Batches:
+    return Batches(
+        source,
+        model.tokens,
+        run.preprocess,
+        batch_size=run.training.batch_size,
+        seed=run.seed,
+        device=device,
+        share=ranks.share,
+        workers=run.training.workers,
+        timeout=run.training.loader_timeout,
+        views=run.objective.views,
+        augment=run.augment,
+        plain=run.training.probe.plain_steps_of(run.training.steps),
+    )
 
 
 def _scale_codes(model: Model, run: Run, source: Source) -> None:

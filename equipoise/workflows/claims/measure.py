@@ -7,8 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from statistics import fmean
 
-import torch
-
 from equipoise.config import Run
 from equipoise.data.scenes import Scenes
 from equipoise.data.source import Source
@@ -18,11 +16,8 @@ from equipoise.evaluation.evaluate import evaluate
 from equipoise.evaluation.logit_scale import logit_scale_course
 from equipoise.models.model import Model
 from equipoise.readouts import CodeBook
-from equipoise.spaces import Space
 from equipoise.training.loop import TrainResult
-from equipoise.types import UserError
 
-POINTS = 2000  # drawn to measure the spread of similarities
 LOGGED = ("mix/", "batch/", "codes/", "guide/")
 
 
@@ -51,8 +46,6 @@ def measured(model: Model, run: Run, outcome: TrainResult) -> dict[str, float]:
         of_weights = numbers(model, by_weights, "test")
         found |= {f"test/weights/{key.removeprefix('retrieval/')}": value for key, value in of_weights.items()}
     found |= final_scale(outcome)
-    if "t" in found and (spread := similarity_spread(run.space)):
-        found["unit_free_t"] = found["t"] + math.log(spread)
     for name in ("agreement", "pointing"):
         own, random = (found.get(f"test/codes/codes_{name}{end}") for end in ("", "_random"))
         if own is not None and random is not None:
@@ -66,17 +59,6 @@ def complete_sentences(model: Model, source: Source) -> dict[str, float]:
     contrasts = [one for index, pair in enumerate(pairs) for one in scene_contrasts(index, pair)]
     found = completeness(contrasts, judged(model, source, contrasts))
     return {f"completeness/{one.kind}": one.right for one in found if not one.objects}
-
-
-def similarity_spread(space: Space) -> float:
-    """The standard deviation of the similarity of random points; 0 for a space without a uniform distribution."""
-    make = torch.Generator().manual_seed(0)
-    try:
-        points = space.sample(POINTS, make)
-    except UserError:
-        return 0.0
-    half = POINTS // 2
-    return float(space.similarity(points[:half], points[half:]).std())
 
 
 def of_log(records: Sequence[Mapping[str, float]]) -> dict[str, float]:
