@@ -12,6 +12,7 @@ Regions and tags are there where the source offers them; every row is as long on
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 
 import torch
 from torch import Tensor
@@ -59,4 +60,9 @@ def tag_data(
 
 def fingerprints(texts: Iterable[str]) -> Tensor:
     """One whole number per text [N], the same in every process and on every day."""
-    return torch.tensor([keyed_int(text, signed=True) for text in texts])
+    return torch.tensor([_fingerprint(text) for text in texts])
+
+
+@lru_cache(1 << 17)  # the same texts come by in every epoch
+def _fingerprint(text: str) -> int:
+    return keyed_int(text, signed=True)

@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 import math
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -24,13 +24,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from equipoise.data.tokenizer_checks import caption_names, check_caption, check_text, checked_captions
+from equipoise.data.tokenizer_memory import PieceMemory
 from equipoise.data.tokenizer_panics import panics_as_errors
+from equipoise.data.tokenizer_words import word_spans_of, words_of
 from equipoise.io.atomic import write_text
 from equipoise.settings.bounds import bounded
 from equipoise.types import UserError
 
 if TYPE_CHECKING:
-    from tokenizers import Encoding, Tokenizer
+    from tokenizers import Tokenizer
 
 CLIP_CONTEXT = 77
 MOST_CONTEXT = 2**16
@@ -106,6 +109,7 @@ class CaptionTokenizer:
         self.mask_id = _first_known(tokenizer, MASKS)
         self.size = max(tokenizer.get_vocab().values()) + 1
         self._tokenizer = tokenizer
+        self._pieces = PieceMemory(self._cut)
 
     @classmethod
     def train(cls, captions: Iterable[str], config: Config) -> CaptionTokenizer:
@@ -113,7 +117,7 @@ class CaptionTokenizer:
         from equipoise.data.tokenizer_training import train_bpe, train_wordpiece
 
         learn = {"bpe": train_bpe, "wordpiece": train_wordpiece}[config.kind]
-        return cls(learn(_checked(captions), config.vocabulary), config.context)
+        return cls(learn(checked_captions(captions), config.vocabulary), config.context)
 
     @classmethod
     def load(cls, path: str | Path, context: int | None = None) -> CaptionTokenizer:
@@ -171,30 +175,30 @@ class CaptionTokenizer:
     ) -> tuple[Tensor, Tensor]:
         """Captions -> ids [N, L] int64 and mask [N, L] bool, True where a token is real. `keys` name them in errors."""
         captions = [captions] if isinstance(captions, str) else captions
-        names = _names(captions, keys)
+        names = caption_names(captions, keys)
         for caption, name in zip(captions, names, strict=True):
-            _check(caption, name)
-        rows = []
+            if not self._pieces.knows(caption):
+                check_caption(caption, name)
         with panics_as_errors("captions cannot be cut into tokens"):
-            encodings = self._tokenizer.encode_batch_fast(captions, add_special_tokens=False)
-        for encoding, caption, name in zip(encodings, captions, names, strict=True):
-            rows.append(self._row(encoding.ids, caption, name, strict))
+            pieces = self._pieces(captions)
+        rows = []
+        for ids, caption, name in zip(pieces, captions, names, strict=True):
+            rows.append(self._row(ids, caption, name, strict))
         longest = max(map(len, rows), default=1)
         width = self.context if pad_to_context else min(self.context, math.ceil(longest / WIDTH_STEP) * WIDTH_STEP)
         return self._pad(rows, width)
 
     def leaves_nothing(self, captions: Sequence[str], keys: Sequence[str] | None = None) -> list[bool]:
         """Whether no token is left of each caption, as of a mark that stands alone or of a space without width."""
-        for caption, name in zip(captions, _names(captions, keys), strict=True):
-            _check_text(caption, name)
-        encodings = self._tokenizer.encode_batch_fast(captions, add_special_tokens=False)
-        return [not encoding.ids for encoding in encodings]
+        for caption, name in zip(captions, caption_names(captions, keys), strict=True):
+            check_text(caption, name)
+        return [not ids for ids in self._pieces(captions)]
 
     def words(self, captions: Sequence[str]) -> list[list[str | None]]:
         """For each caption, the word that each of its tokens is part of, in small letters; None for the start, the end
         and signs that are no words."""
         return [
-            [*[None] * (self.start is not None), *_words(encoding, caption)[: self.room], None]
+            [*[None] * (self.start is not None), *words_of(encoding, caption)[: self.room], None]
             for encoding, caption in zip(
                 self._tokenizer.encode_batch(captions, add_special_tokens=False), captions, strict=True
             )
@@ -204,11 +208,15 @@ class CaptionTokenizer:
         """For each caption, where the word stands that each of its tokens is part of, as `words` has them."""
         encodings = self._tokenizer.encode_batch(captions, add_special_tokens=False)
         return [
-            [*[None] * (self.start is not None), *_word_spans(encoding, caption)[: self.room], None]
+            [*[None] * (self.start is not None), *word_spans_of(encoding, caption)[: self.room], None]
             for encoding, caption in zip(encodings, captions, strict=True)
         ]
 
-    def _row(self, pieces: list[int], caption: str, name: str, strict: bool) -> list[int]:
+    def _cut(self, captions: list[str]) -> list[list[int]]:
+        encodings = self._tokenizer.encode_batch_fast(captions, add_special_tokens=False)
+        return [encoding.ids for encoding in encodings]
+
+    def _row(self, pieces: Sequence[int], caption: str, name: str, strict: bool) -> list[int]:
         """The ids of one caption between start and end, cut to the context."""
         if not pieces:
             raise UserError(f"{name} is {caption!r}, which has no words; give it some or leave the pair out.")
@@ -260,58 +268,10 @@ class NoTokenizer(CaptionTokenizer):
         raise UserError("there is no tokenizer here to read words with; set tokens.kind to bpe, wordpiece or file")
 
 
-def _words(encoding: Encoding, caption: str) -> list[str | None]:
-    """The word of each token, whole though the token is a part of it."""
-    return [None if span is None else caption[slice(*span)].lower() for span in _word_spans(encoding, caption)]
-
-
-def _word_spans(encoding: Encoding, caption: str) -> list[tuple[int, int] | None]:
-    """First character of each token's word, and the one behind it; None for what is no word."""
-    spans: dict[int | None, tuple[int, int]] = {}
-    for word, (start, stop) in zip(encoding.word_ids, encoding.offsets, strict=True):
-        first, last = spans.get(word, (start, stop))
-        spans[word] = min(first, start), max(last, stop)
-    return [_stripped(caption, *spans[word]) for word in encoding.word_ids]
-
-
-def _stripped(caption: str, start: int, stop: int) -> tuple[int, int] | None:
-    """The span without the spaces around it; None where no letter or digit is in it."""
-    text = caption[start:stop]
-    start += len(text) - len(text.lstrip())
-    text = text.strip()
-    return (start, start + len(text)) if any(map(str.isalnum, text)) else None
-
-
 def _from_text(tokenizer: str, context: int, fill: int | None = None) -> CaptionTokenizer:
     from tokenizers import Tokenizer
 
     return CaptionTokenizer(Tokenizer.from_str(tokenizer), context, fill)
-
-
-def _names(captions: Sequence[str], keys: Sequence[str] | None) -> list[str]:
-    """What captions are called in errors."""
-    return [f"The caption of {key}" for key in keys] if keys else [f"Caption {n}" for n in range(len(captions))]
-
-
-def _checked(captions: Iterable[str]) -> Iterator[str]:
-    for place, caption in enumerate(captions):
-        _check(caption, f"Caption {place}")
-        yield caption
-
-
-def _check(caption: object, name: str) -> None:
-    _check_text(caption, name)
-    if not str(caption).strip():
-        raise UserError(f"{name} is empty; give it one or leave the pair out.")
-
-
-def _check_text(caption: object, name: str) -> None:
-    if not isinstance(caption, str):
-        raise UserError(f"{name} is {caption!r}, which is not text; give it a caption or leave the pair out.")
-    try:
-        caption.encode()
-    except UnicodeEncodeError:
-        raise UserError(f"{name} ({caption[:40]!r}...) holds half a character; mend its encoding.") from None
 
 
 def _first_known(tokenizer: Tokenizer, names: Sequence[str]) -> int | None:

@@ -1,0 +1,28 @@
+"""The pieces of captions that were cut before: those of a small data set come by again in every epoch.
+
+What is full forgets nothing and takes no more: of a data set that is larger than the memory a part is still known, and
+the rest costs a look into a table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+KEPT = 1 << 17  # captions, some 250 bytes each
+
+
+class PieceMemory:
+    """Token ids by caption; `cut` makes those of captions that are new."""
+
+    def __init__(self, cut: Callable[[list[str]], list[list[int]]], kept: int = KEPT):
+        self._cut, self._room, self._known = cut, kept, dict[str, tuple[int, ...]]()
+
+    def knows(self, caption: object) -> bool:
+        return isinstance(caption, str) and caption in self._known
+
+    def __call__(self, captions: Sequence[str]) -> list[tuple[int, ...]]:
+        new = [caption for caption in dict.fromkeys(captions) if caption not in self._known]
+        made = dict(zip(new, map(tuple, self._cut(new) if new else []), strict=True))
+        room = self._room - len(self._known)
+        self._known.update(list(made.items())[: max(room, 0)])
+        return [made[caption] if caption in made else self._known[caption] for caption in captions]
