@@ -62,7 +62,7 @@ def test_trials_are_chosen_by_validation_and_reported_by_test(tmp_path: Path) ->
     trial, told = plan.choose(CLAIM, BASE, GPU, 5, tmp_path)
     assert trial == second
     assert [one["validation"] for one in told] == pytest.approx([10.0, 30.0])
-    row = plan.gathered("tiny", CLAIM, GPU, 5, tmp_path, "").rows["base"]
+    row = plan.gathered("tiny", CLAIM, GPU, 5, tmp_path).rows["base"]
     assert row.values["R@1"] == [pytest.approx(20.0)] * 2 + [None] * 3
     assert row.chosen == second
 
@@ -82,12 +82,13 @@ def test_all_seeds_of_the_chosen_trials_and_a_verdict(tmp_path: Path) -> None:
     for row, gain in zip(CLAIM.rows, (0.0, 0.2), strict=True):
         for cell in (cell_of(row, trial, seed, GPU) for trial in row.sweep for seed in range(5)):
             written(cell, tmp_path, test=0.3 + gain + cell.seed / 100)
-    result = plan.gathered("tiny", CLAIM, GPU, 5, tmp_path, "the command")
+    result = plan.gathered("tiny", CLAIM, GPU, 5, tmp_path)
     verdict = verdict_of(CLAIM, result)
     assert verdict.word == HOLDS
     assert verdict.parts[0].mean == pytest.approx(20.0)
     assert (result.date, result.commits, result.cells) == ("2026-01-02", ("abc",), 10)
-    fewer = plan.gathered("tiny", CLAIM, GPU, 4, tmp_path, "the command")
+    assert result.command == "equipoise claims run tiny --scale gpu --seeds 5"
+    fewer = plan.gathered("tiny", CLAIM, GPU, 4, tmp_path)
     assert verdict_of(CLAIM, fewer).word == NO_VERDICT
 
 
@@ -239,9 +240,8 @@ def test_the_page_of_all_claims(tmp_path: Path) -> None:
         for trial in row.sweep:
             for seed in range(5):
                 written(cell_of(row, trial, seed, GPU), tmp_path, test=0.3 + gain + seed / 100)
-    plan.gathered("smoothing-helps", claim, GPU, 5, tmp_path, "equipoise claims run <b>").write(
-        tmp_path / "results" / "smoothing-helps.json"
-    )
+    result = dataclasses.replace(plan.gathered("smoothing-helps", claim, GPU, 5, tmp_path), command="claims run <b>")
+    result.write(tmp_path / "results" / "smoothing-helps.json")
     page = report_claims(tmp_path).read_text(encoding="utf-8")
     for name in CLAIMS:
         assert f'id="{name}"' in page

@@ -26,7 +26,7 @@ def run(
 
     CLAIMS["tiny"] = CLAIM
     try:
-        return run_claims(names, GPU, seeds, jobs, out, "equipoise claims run tiny", minutes, "abc", "cpu")
+        return run_claims(names, GPU, seeds, jobs, out, minutes, "abc", "cpu")
     finally:
         CLAIMS.pop("tiny", None)
 

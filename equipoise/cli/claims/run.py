@@ -40,7 +40,6 @@ def run(options: argparse.Namespace) -> int:
         options.seeds,
         options.jobs,
         options.out,
-        options.command,
         options.minutes,
         options.commit,
         options.device,

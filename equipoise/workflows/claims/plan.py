@@ -68,18 +68,24 @@ def choose(claim: Claim, row: Row, scale: str, seeds: int, folder: Path) -> tupl
     return (trials[0] if best is None else trials[best]), told
 
 
-def gathered(name: str, claim: Claim, scale: str, seeds: int, folder: Path, command: str) -> Result:
+def gathered(name: str, claim: Claim, scale: str, seeds: int, folder: Path) -> Result:
     """What the cells that are there give, as the result of a claim."""
     rows, seen = {}, dict[str, dict[str, Any]]()
     for row in claim.rows:
         rows[row.name] = _row_result(claim, row, scale, seeds, folder, seen)
     facts = seen.values()
     return Result(
-        name, scale, claim.fingerprint(), rows, command,
+        name, scale, claim.fingerprint(), rows, _command(name, claim, scale, seeds),
         date=max((fact["date"] for fact in facts), default=""),
         commits=_all(facts, "commit"), versions=_all(facts, "version"), devices=_all(facts, "device"),
         cells=len(seen), seconds=round(sum(fact["seconds"] for fact in facts), 1),
     )  # fmt: skip
+
+
+def _command(name: str, claim: Claim, scale: str, seeds: int) -> str:
+    """What makes this claim anew, whichever others were run beside it and wherever."""
+    features = " --features FOLDER" if claim.features else ""
+    return f"equipoise claims run {name} --scale {scale} --seeds {seeds}{features}"
 
 
 def _row_result(

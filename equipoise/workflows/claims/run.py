@@ -36,7 +36,6 @@ def run_claims(
     seeds: int | None = None,
     jobs: int = 1,
     out: Path = Path("claims"),
-    command: str = "",
     minutes: float | None = None,
     commit: str = "",
     device: str = "auto",
@@ -55,7 +54,7 @@ def run_claims(
         problems = _make_missing(make, list(tested.values()), scale, seeds, jobs, out, until)
     unfinished = []
     for name, claim in claims.items():
-        result = plan.gathered(name, claim, scale, seeds, out, command) if name in tested else None
+        result = plan.gathered(name, claim, scale, seeds, out) if name in tested else None
         _tell(name, claim, result, out)
         unfinished += [name] if result and not _is_whole(result, seeds) else []
     for problem in problems:
