@@ -49,7 +49,8 @@ def spread(metric: str, values: Sequence[float | None]) -> str:
     if not known:
         return "-"
     digits = METRICS[metric].digits
-    return f"{fmean(known):.{digits}f} ({min(known):.{digits}f}–{max(known):.{digits}f})"
+    until = "–" if min(known) >= 0 else " to "
+    return f"{fmean(known):.{digits}f} ({min(known):.{digits}f}{until}{max(known):.{digits}f})"
 
 
 def interval(judged: Judged) -> str:
@@ -78,7 +79,8 @@ def drawn(name: str, claim: Claim, result: Result, verdict: Verdict) -> Figure |
         return None
     series = curve_series(claim, result)
     parts = [(one.part.says, one.mean, one.low, one.high, one.part.margin, one.part.level) for one in verdict.parts]
-    caption = f"{claim.says} {verdict_line(verdict).capitalize()}."
+    line = verdict_line(verdict)
+    caption = f"{claim.says} {line[:1].upper()}{line[1:]}."
     if series and claim.curves:
         across = METRICS[claim.curves.across].means if claim.curves.gains else claim.curves.across
         return draw_curves(name, caption, METRICS[claim.metric].means, across, series, parts)
