@@ -1,4 +1,4 @@
-"""Heads: parameters and memories that an objective needs beyond points, in training alone.
+"""Heads: parameters and memories that an objective needs beyond points, in training alone; but for `CaptionHead`, which writes captions.
 
 An objective lists heads by name (`Objective.heads`), the model builds them and calls those whose roles are needed.
 They are saved with the model, so that training can go on; `encode_image` and `encode_text` never look at them.
@@ -6,6 +6,7 @@ They are saved with the model, so that training can go on; `encode_image` and `e
 
 from __future__ import annotations
 
+from equipoise.heads.caption import CaptionHead
 from equipoise.heads.head import Head, HeadConfig, Sizes, TowerOutputs
 from equipoise.heads.logit_scale import LogitScaleHead
 from equipoise.heads.mlm import MLMHead
@@ -14,6 +15,7 @@ from equipoise.heads.simsiam import SimSiamHead
 from equipoise.heads.text_queue import TextQueue
 
 __all__ = [
+    "CaptionHead",
     "Head",
     "HeadConfig",
     "LogitScaleHead",

@@ -74,7 +74,8 @@ class Model(nn.Module):
         self.shift = (shift or EmbeddingShift.Config()).build(space)
         self.logit_scale = self.temperature.parameter()
         self.logit_bias = None if bias is None else nn.Parameter(torch.tensor(bias))  # where the objective learns one
-        sizes = Sizes(space, classes * self.image_encoder.width, self.text_encoder.width, tokens.size)
+        widths = (classes * self.image_encoder.width, self.text_encoder.width)
+        sizes = Sizes(space, *widths, tokens.size, self.text_encoder.causal)
         self.heads = nn.ModuleDict({name: config.build(sizes) for name, config in (heads or {}).items()})
         self.prompts = learned.build(self.image_encoder, self.text_encoder)
 
