@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -22,6 +23,7 @@ from equipoise.data.preprocess import Preprocess
 from equipoise.data.tokenizer import CaptionTokenizer, NoTokenizer
 from equipoise.encoders import ImageConfig, TextConfig, TextTransformer
 from equipoise.heads import Head, HeadConfig, Sizes
+from equipoise.models.captioning import Decoding, caption_images
 from equipoise.models.class_prompts import pivot_points
 from equipoise.models.embedding_shift import EmbeddingShift
 from equipoise.models.encode_chunks import EncodeAll, encode_in_chunks
@@ -213,6 +215,23 @@ class Model(nn.Module):
                 for i in range(0, len(texts), batch_size)
             ]
         return torch.cat(parts) if parts else torch.empty(0, self.space.dim, device=self.device)
+
+    def caption(
+        self,
+        images: Tensor | ImageLike | Sequence[ImageLike],
+        method: str = "greedy",
+        batch_size: int = 64,
+        mask: Tensor | None = None,
+        **settings: Any,
+    ) -> list[str]:
+        """Captions that the model writes of images, as `encode_image` takes them: `method` is greedy, top_k, top_p or
+        beam, `settings` those of `models/captioning/settings.py` (longest=30, beams=4, ...)."""
+        if isinstance(images, (Image.Image, str, Path)):
+            images = [images]
+        if unknown := set(settings) - {setting.name for setting in fields(Decoding)}:
+            raise UserError(f"captions have no setting {', '.join(sorted(unknown))}; see docs/caption.md")
+        with evaluating(self):
+            return list(caption_images(self, images, Decoding(method, **settings), batch_size, mask))
 
     def explain(
         self, image: ImageLike, text: str, method: str = "auto", part: int | Sequence[int] | None = None
