@@ -9,7 +9,7 @@ open_clip's code, whose released weights pool otherwise than the paper.
     parallel    pool(LN(x))                          pool_1(LN(x))                the paper's ablation
 
 x [N, 1 + P, w] class token and patches of the ViT; pool has `queries` queries of `pooled` dimensions, pool_1 one. In
-open_clip `cascade` can be asked for but runs only where both widths are equal.
+open_clip `cascade` and `parallel` run only where both widths are equal.
 """
 
 from __future__ import annotations

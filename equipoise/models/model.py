@@ -23,7 +23,7 @@ from equipoise.data.preprocess import Preprocess
 from equipoise.data.tokenizer import CaptionTokenizer, NoTokenizer
 from equipoise.encoders import ImageConfig, TextConfig, TextTransformer
 from equipoise.heads import Head, HeadConfig, Sizes
-from equipoise.models.captioning import Decoding, caption_images
+from equipoise.models.captioning import Decoding, caption_ids, caption_images
 from equipoise.models.class_prompts import pivot_points
 from equipoise.models.embedding_shift import EmbeddingShift
 from equipoise.models.encode_chunks import EncodeAll, encode_in_chunks
@@ -245,6 +245,10 @@ class Model(nn.Module):
     def _encode_pictures(self, images: Tensor | Sequence[ImageLike], mask: Tensor | None) -> Tensor:
         prepared = self.image_encoder.prepare(images, self.preprocess).to(self.device)
         return self.image_points(prepared, None if mask is None else mask.to(self.device))
+
+    def _caption_pictures(self, images: Tensor, settings: Decoding, mask: Tensor | None, first: int) -> list[list[int]]:
+        """Token ids of captions; a method, so that a sharded model gathers its weights for it."""
+        return list(caption_ids(self, images, settings, mask, first))
 
     def _encode_strings(self, texts: Sequence[str] | Tensor, mask: Tensor | None) -> Tensor:
         ids, mask = self.text_encoder.prepare(texts, mask, self.tokenizer)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from equipoise.models.captioning.caption import caption_images, writes_captions
+from equipoise.models.captioning.caption import caption_ids, caption_images, writes_captions
 from equipoise.models.captioning.settings import METHODS, Decoding
 
-__all__ = ["METHODS", "Decoding", "caption_images", "writes_captions"]
+__all__ = ["METHODS", "Decoding", "caption_ids", "caption_images", "writes_captions"]

@@ -40,7 +40,7 @@ def caption_images(
         part = images[start : start + batch_size]
         prepared = model.image_encoder.prepare(part, model.preprocess).to(model.device)
         real = None if mask is None else mask[start : start + batch_size].to(model.device)
-        for ids in caption_ids(model, prepared, settings, real, first + start):
+        for ids in model._caption_pictures(prepared, settings, real, first + start):
             yield text_of(ids)
 
 
