@@ -4,7 +4,7 @@ Yu et al. 2022, "CoCa: Contrastive Captioners are Image-Text Foundation Models",
 open_clip's code, whose released weights pool otherwise than the paper.
 
     pooling     tokens (for captions)                class (for contrast)
-    single      LN(pool(x))_1 ...                    LN(pool(x))_0                one pooler; open_clip's released weights
+    single      LN(pool(x))_1 ...                    LN(pool(x))_0                one pooler: open_clip's weights
     cascade     pool(LN(x))                          pool_1(pool(LN(x)))          the paper's
     parallel    pool(LN(x))                          pool_1(LN(x))                the paper's ablation
 

@@ -30,18 +30,14 @@ class MultimodalDecoder(nn.Module):
         super().__init__()
         self.recompute = False
         self.own = Transformer(width, layers, heads, mlp_ratio, act)
-        self.cross = nn.ModuleList(
-            CrossBlock(width, image_width, heads, mlp_ratio, act, layers) for _ in range(layers)
-        )
+        self.cross = nn.ModuleList(CrossBlock(width, image_width, heads, mlp_ratio, act, layers) for _ in range(layers))
         self.ln_final = nn.LayerNorm(width)
 
     def keys_values(self, image: Tensor) -> list[Tensor]:
         """What each block asks a picture: keys and values [N, P, 2, h, d] of its tokens [N, P, w']."""
         return [block.keys_values(image) for block in self.cross if isinstance(block, CrossBlock)]
 
-    def forward(
-        self, x: Tensor, image: Sequence[Tensor], layout: DecoderLayout, mask: Tensor | None = None
-    ) -> Tensor:
+    def forward(self, x: Tensor, image: Sequence[Tensor], layout: DecoderLayout, mask: Tensor | None = None) -> Tensor:
         """h of words in any layout; `image` are `keys_values`, `mask` [N, P] is False where a token is padding."""
         for own, cross, asked in zip(self.own.blocks, self.cross, image, strict=True):
             if self.recompute and self.training:

@@ -1,7 +1,7 @@
 """Captions that a model writes: against references by the metrics of COCO, and on scenes against the truth itself.
 
-Papineni et al. 2002 (BLEU), Lin 2004 (ROUGE-L), Vedantam et al. 2015 (CIDEr-D), as `captions/` has them; all captions of
-an image are its references. Captions are greedy. Scenes know what is in a picture, so there each statement of a
+Papineni et al. 2002 (BLEU), Lin 2004 (ROUGE-L), Vedantam et al. 2015 (CIDEr-D), as `captions/` has them; all captions
+of an image are its references. Captions are greedy. Scenes know what is in a picture, so there each statement of a
 caption is true or false (`captions/statements.py`): words that count for little among n-grams, as a colour does, count
 for what they say. A caption that no grammar can read says nothing that is true.
 

@@ -1,7 +1,8 @@
-"""Heads: parameters and memories that an objective needs beyond points, in training alone; but for `CaptionHead`, which writes captions.
+"""Heads: parameters and memories that an objective needs beyond points, in training alone.
 
 An objective lists heads by name (`Objective.heads`), the model builds them and calls those whose roles are needed.
 They are saved with the model, so that training can go on; `encode_image` and `encode_text` never look at them.
+One is of use behind training too: `CaptionHead` writes captions.
 """
 
 from __future__ import annotations

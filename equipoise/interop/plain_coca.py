@@ -1,7 +1,7 @@
 """A CoCa as open_clip's configs describe it, and the equivalent settings of ours.
 
-Yu et al. 2022: a ViT pooled by learned queries, a causal text tower read at a class token behind the words, a decoder of
-captions that looks at what the queries found, the unit sphere.
+Yu et al. 2022: a ViT pooled by learned queries, a causal text tower read at a class token behind the words, a decoder
+of captions that looks at what the queries found, the unit sphere.
 """
 
 from __future__ import annotations

@@ -246,7 +246,7 @@ class Model(nn.Module):
         prepared = self.image_encoder.prepare(images, self.preprocess).to(self.device)
         return self.image_points(prepared, None if mask is None else mask.to(self.device))
 
-    def _caption_pictures(self, images: Tensor, settings: Decoding, mask: Tensor | None, first: int) -> list[list[int]]:
+    def caption_batch(self, images: Tensor, settings: Decoding, mask: Tensor | None, first: int) -> list[list[int]]:
         """Token ids of captions; a method, so that a sharded model gathers its weights for it."""
         return list(caption_ids(self, images, settings, mask, first))
 

@@ -142,7 +142,7 @@ def test_poolers_read_aloud(pooling):
     assert found.tokens.shape == (3, 4 if pooling == "single" else 5, 12)
 
 
-@pytest.mark.parametrize("wrong, said", [({"pooling": "mean"}, "pooling"), ({"queries": 1}, "queries"),
+@pytest.mark.parametrize(("wrong", "said"), [({"pooling": "mean"}, "pooling"), ({"queries": 1}, "queries"),
                                          ({"heads": 0}, "heads"), ({"pool_heads": -1}, "pool_heads")])  # fmt: skip
 def test_settings_that_cannot_be_meant_are_refused(wrong, said):
     with pytest.raises(UserError, match=said):

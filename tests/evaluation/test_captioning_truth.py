@@ -23,7 +23,7 @@ SCENE = Scene((FISH, STAR), BACK)
 
 
 @pytest.mark.parametrize(
-    "caption, true, said, named",
+    ("caption", "true", "said", "named"),
     [
         ("a red fish left of a star", 4, 4, 2),
         ("a red fish right of a star", 3, 4, 2),

@@ -87,11 +87,11 @@ def test_gradients_are_those_of_finite_differences():
         torch.manual_seed(4)
         way = torch.randn_like(parameter)
         with torch.no_grad():
-            parameter += 1e-5 * way
+            parameter.add_(way, alpha=1e-5)
             above = float(cost())
-            parameter -= 2e-5 * way
+            parameter.sub_(way, alpha=2e-5)
             below = float(cost())
-            parameter += 1e-5 * way
+            parameter.add_(way, alpha=1e-5)
         assert float((parameter.grad * way).sum()) == pytest.approx((above - below) / 2e-5, rel=1e-4, abs=1e-6), name
 
 

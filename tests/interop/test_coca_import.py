@@ -18,7 +18,10 @@ from equipoise.encoders.packing import Packed
 from equipoise.interop import ImportRequest
 from equipoise.interop.open_clip.coca import NAMES, named_coca, read_config
 from equipoise.models.captioning import Decoding
+from equipoise.models.captioning.beam_search import beam_search
 from equipoise.models.captioning.caption import caption_ids
+from equipoise.models.captioning.next_word import Specials
+from equipoise.models.captioning.writer import CaptionWriter
 from equipoise.types import Batch, UserError
 from equipoise.workflows import import_model
 
@@ -56,7 +59,9 @@ def written(folder: Path, config: dict[str, Any], peer: Any, tokens: Any) -> Pat
     folder.mkdir()
     preprocess = {"mean": [0.5] * 3, "std": [0.5] * 3}
     (folder / "open_clip_config.json").write_text(json.dumps({"model_cfg": config, "preprocess_cfg": preprocess}))
-    save_file({key: value.contiguous() for key, value in peer.state_dict().items()}, folder / "open_clip_model.safetensors")
+    save_file(
+        {key: value.contiguous() for key, value in peer.state_dict().items()}, folder / "open_clip_model.safetensors"
+    )
     tokens.save(folder)
     return folder
 
@@ -110,8 +115,16 @@ def test_the_caption_loss_is_that_of_open_clip(pair, tokens, open_clip):
     images, ids = inputs(tokens, CAPTIONS)
     theirs = peer(images, ids)
     loss = open_clip.loss.CoCaLoss(caption_loss_weight=2.0, clip_loss_weight=1.0, pad_id=0)
-    parts = loss(theirs["image_features"].flatten(1), theirs["text_features"], theirs["logits"], theirs["labels"], theirs["logit_scale"])
-    made = ours(Batch(images, ids, ids != 0, torch.arange(len(ids))), ("image", "text", "caption_cost", "caption_words"))
+    parts = loss(
+        theirs["image_features"].flatten(1),
+        theirs["text_features"],
+        theirs["logits"],
+        theirs["labels"],
+        theirs["logit_scale"],
+    )
+    made = ours(
+        Batch(images, ids, ids != 0, torch.arange(len(ids))), ("image", "text", "caption_cost", "caption_words")
+    )
     found = made.further["caption_cost"].sum() / made.further["caption_words"].sum()
     assert 2.0 * float(found) == pytest.approx(float(parts[1]), abs=1e-5)
 
@@ -141,6 +154,30 @@ def test_greedy_captions_are_those_of_open_clip(pair, tokens, open_clip, monkeyp
     expected = [[word for word in row if word not in (0, tokens.start, tokens.end)] for row in theirs.tolist()]
     assert list(found) == expected
     assert len({tuple(row) for row in expected}) > 1
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("beams", [2, 5])
+def test_beam_captions_are_those_of_open_clip_but_for_its_sums_of_logits(pair, tokens, beams):
+    """open_clip adds up logits where log-probabilities are meant; told to do so, ours finds its captions."""
+    from open_clip import coca_model
+
+    if not coca_model._has_transformers:
+        pytest.skip("open_clip writes no captions by beams with transformers 5, which has no BeamSearchScorer")
+    peer, ours = pair
+    images = torch.randn(6, 3, 32, 32, generator=torch.Generator().manual_seed(2))
+    never = [0, tokens.start]
+    kept = peer.text_decoder.text_projection[:, never].clone()
+    peer.text_decoder.text_projection[:, never] = 0
+    theirs = peer.generate(
+        images, generation_type="beam_search", num_beams=beams, num_beam_groups=1, seq_len=10, min_seq_len=4,
+        sot_token_id=tokens.start, eos_token_id=tokens.end, pad_token_id=0,
+    )  # fmt: skip
+    peer.text_decoder.text_projection[:, never] = kept
+    writer = CaptionWriter(ours, images, None, 10)
+    specials, settings = Specials(tokens.start, tokens.end, tuple(never)), Decoding("beam", 10, 4, beams)
+    found = beam_search(writer.next, writer.reorder, specials, settings, 10, 6, images.device, score=lambda z: z)
+    assert found == [[word for word in row if word not in (*never, tokens.end)] for row in theirs.tolist()]
 
 
 def test_a_file_of_weights_and_earlier_versions_masks(open_clip, tokens, tmp_path):
@@ -173,7 +210,7 @@ def test_weights_that_do_not_fit_are_refused(open_clip, tokens, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "part, field, value",
+    ("part", "field", "value"),
     [
         ("vision_cfg", "attentional_pool", False), ("vision_cfg", "output_tokens", False),
         ("vision_cfg", "attentional_pool", "mean"), ("text_cfg", "embed_cls", False),

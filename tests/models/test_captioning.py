@@ -1,10 +1,9 @@
-"""Captions that a model writes: with and without cached keys, in any batch, against searches that look at everything."""
+"""Captions that a model writes: with and without cached keys, in any batch, against searches of everything."""
 
 from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import replace
 
 import pytest
 import torch
@@ -41,7 +40,7 @@ def lively(model: Model) -> Model:
     """With weights so large that captions differ."""
     with torch.no_grad():
         for name, parameter in model.named_parameters():
-            parameter *= 4 if "out" in name or "positions" in name else 2
+            parameter.mul_(4 if "out" in name or "positions" in name else 2)
     return model
 
 
@@ -165,9 +164,14 @@ def test_greedy_takes_the_likeliest_word_that_may_follow():
 def test_the_likeliest_are_drawn_as_often_as_they_are_likely():
     logits = torch.tensor([[0.5, 2.0, -1.0, 1.0, 0.0]]).double()
     draws = torch.linspace(0, 1, 20_001)[:-1]
-    for settings, words in ((Decoding("top_k", top_k=2), [1, 3]), (Decoding("top_p", top_p=0.8), [1, 3, 0]),
-                            (Decoding("top_k", top_k=3, temperature=0.5), [1, 3, 0]),
-                            (Decoding("top_p", top_p=1.0), [0, 1, 2, 3, 4]), (Decoding("top_p", top_p=0.01), [1])):  # fmt: skip
+    cases = [
+        (Decoding("top_k", top_k=2), [1, 3]),
+        (Decoding("top_k", top_k=3, temperature=0.5), [1, 3, 0]),
+        (Decoding("top_p", top_p=0.8), [1, 3, 0]),
+        (Decoding("top_p", top_p=1.0), [0, 1, 2, 3, 4]),
+        (Decoding("top_p", top_p=0.01), [1]),
+    ]
+    for settings, words in cases:
         found = chosen(logits.expand(20_000, -1), settings, draws)
         share = torch.bincount(found, minlength=5) / 20_000
         wanted = torch.zeros(5).double()
@@ -250,5 +254,3 @@ def test_a_cache_serves_captions_of_several_beams_of_one_picture():
         rows = torch.tensor([2, 0, 1, 4, 4, 3])
         ids = torch.cat([ids, torch.randint(1, 38, (6, 1))], 1)[rows]
         cached.reorder(rows)
-
-

@@ -48,7 +48,9 @@ def test_the_weights_are_those_of_open_clip():
 def test_mixups_stand_beside_it():
     space, batch, points = Sphere(8), random_batch(4), embeddings(Sphere(8))
     scoring = Scoring(space, torch.tensor(1.0).double())
-    mixed = M3Mix(of=CoCa(), m2_weight=0.3, v_weight=0, l_weight=0, vl_weight=0, per_epoch=False, m2_scale_learned=False)
+    mixed = M3Mix(
+        of=CoCa(), m2_weight=0.3, v_weight=0, l_weight=0, vl_weight=0, per_epoch=False, m2_scale_learned=False
+    )
     found = mixed.loss(points, batch, scoring)
     plain = CoCa().loss(points, batch, scoring)
     assert float(found.total) == pytest.approx(float(plain.total) + 0.3 * float(found.terms["m2"]))

@@ -112,7 +112,7 @@ def test_a_model_without_captions_is_told_why(finished_run, pictures):
     assert "coca" in err
 
 
-@pytest.mark.parametrize("wrong, said", [(("--beams", 0), "beams"), (("--batch-size", 0), "batch-size"),
+@pytest.mark.parametrize(("wrong", "said"), [(("--beams", 0), "beams"), (("--batch-size", 0), "batch-size"),
                                          (("--top-p", 2), "top_p"), (("--longest", 1), "longest")])  # fmt: skip
 def test_numbers_that_cannot_be_meant_are_refused(coca, pictures, wrong, said):
     code, _, err = reply(coca, pictures, *wrong)

@@ -59,9 +59,7 @@ def read_config(config: Fields, where: str) -> PlainCoCa:
     model = read_fields(parts["model_cfg"], f"{where}: model_cfg", MODEL, MODEL_ONLY, fields.MODEL_UNUSED)
     vision = read_fields(model["vision_cfg"], f"{where}: vision_cfg", VISION, VISION_ONLY, VISION_UNUSED)
     text = read_fields(model["text_cfg"], f"{where}: text_cfg", TEXT, TEXT_ONLY, fields.TEXT_UNUSED)
-    decoder = read_fields(
-        model["multimodal_cfg"], f"{where}: multimodal_cfg", DECODER, DECODER_ONLY, DECODER_UNUSED
-    )
+    decoder = read_fields(model["multimodal_cfg"], f"{where}: multimodal_cfg", DECODER, DECODER_ONLY, DECODER_UNUSED)
     dim = positive_int(model["embed_dim"], f"{where}: embed_dim")
     _require_fit(dim, text, decoder, where)
     size = square_side(vision["image_size"] or 224, f"{where}: vision_cfg: image_size")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -14,21 +14,18 @@ from equipoise.heads.caption import CaptionHead
 from equipoise.models.captioning.beam_search import beam_search
 from equipoise.models.captioning.next_word import Specials, write_words
 from equipoise.models.captioning.settings import Decoding
-from equipoise.models.captioning.writer import CaptionWriter, caption_head
+from equipoise.models.captioning.writer import CaptionWriter, Writes, caption_head
 from equipoise.types import UserError
 
-if TYPE_CHECKING:
-    from equipoise.models.model import Model
 
-
-def writes_captions(model: Model) -> bool:
+def writes_captions(model: Writes) -> bool:
     """Whether the model has a decoder of captions."""
     return any(isinstance(head, CaptionHead) for head in model.all_heads())
 
 
 @torch.no_grad()
 def caption_images(
-    model: Model, images: Any, settings: Decoding, batch_size: int = 64, mask: Tensor | None = None, first: int = 0
+    model: Writes, images: Any, settings: Decoding, batch_size: int = 64, mask: Tensor | None = None, first: int = 0
 ) -> Iterator[str]:
     """Captions of `images`, as `encode_image` takes them, in their order. `first` is the number of the first among all,
     by which words are drawn: a caption does not depend on how pictures are split."""
@@ -40,13 +37,13 @@ def caption_images(
         part = images[start : start + batch_size]
         prepared = model.image_encoder.prepare(part, model.preprocess).to(model.device)
         real = None if mask is None else mask[start : start + batch_size].to(model.device)
-        for ids in model._caption_pictures(prepared, settings, real, first + start):
+        for ids in model.caption_batch(prepared, settings, real, first + start):
             yield text_of(ids)
 
 
 @torch.no_grad()
 def caption_ids(
-    model: Model, images: Tensor, settings: Decoding, mask: Tensor | None = None, first: int = 0
+    model: Writes, images: Tensor, settings: Decoding, mask: Tensor | None = None, first: int = 0
 ) -> Sequence[list[int]]:
     """Token ids, between start and end, of the captions of prepared images."""
     tokens, context = model.tokenizer, getattr(model.text_encoder, "context", settings.longest)

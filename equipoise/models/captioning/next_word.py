@@ -79,5 +79,7 @@ def until(ids: list[int], end: int) -> list[int]:
 
 def finite(logits: Tensor) -> Tensor:
     if not bool(logits.isfinite().all()):
-        raise UserError("the model gives logits that are NaN or infinite, so it writes no captions; its weights are bad")
+        raise UserError(
+            "the model gives logits that are NaN or infinite, so it writes no captions; its weights are bad"
+        )
     return logits

@@ -6,22 +6,45 @@ give the same numbers but for rounding.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
-from equipoise.encoders.encoder import Continues
+from equipoise.data.preprocess import Preprocess
+from equipoise.data.tokenizer import CaptionTokenizer
+from equipoise.encoders.encoder import Continues, ImageEncoder, TextEncoder
 from equipoise.encoders.key_value_cache import KeyValueCache
 from equipoise.encoders.packing import Packed
 from equipoise.heads.caption import CaptionHead, picture_tokens
+from equipoise.heads.head import Head
+from equipoise.models.captioning.settings import Decoding
 from equipoise.types import UserError
 
-if TYPE_CHECKING:
-    from equipoise.models.model import Model
+
+class Writes(Protocol):
+    """What captions need of a model."""
+
+    image_encoder: ImageEncoder
+    text_encoder: TextEncoder
+    preprocess: Preprocess
+    tokenizer: CaptionTokenizer
+    prompts: Any
+
+    @property
+    def device(self) -> torch.device: ...
+
+    def tower(self, name: str) -> Any: ...
+
+    def all_heads(self) -> list[Head]: ...
+
+    def caption_batch(
+        self, images: Tensor, settings: Decoding, mask: Tensor | None, first: int
+    ) -> Sequence[list[int]]: ...
 
 
-def caption_head(model: Model) -> CaptionHead:
+def caption_head(model: Writes) -> CaptionHead:
     """The head that writes captions; raises UserError where the model has none, or cannot use it."""
     head = next((head for head in model.all_heads() if isinstance(head, CaptionHead)), None)
     if head is None:
@@ -37,7 +60,7 @@ def caption_head(model: Model) -> CaptionHead:
 class CaptionWriter:
     """Logits of next words; `images` are prepared, with a mask where some of their features are padding."""
 
-    def __init__(self, model: Model, images: Tensor, mask: Tensor | None, room: int, cache: bool = True):
+    def __init__(self, model: Writes, images: Tensor, mask: Tensor | None, room: int, cache: bool = True):
         self.head, self.room, self.cache = caption_head(model), room, cache
         self.text = model.text_encoder
         features = model.tower("image").features(images, *(() if mask is None else (mask,)), with_tokens=True)
