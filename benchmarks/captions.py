@@ -10,12 +10,12 @@
     CL + Cap          CoCa: 1 and 2
     CL + m² w + Cap   m²-Mix beside the contrast at weight w, constant over the run, λ ~ Beta(0.5, 0.5)
 
-Rows of one seed share their start and their data; differences to CL + Cap are paired by seed, with a bootstrap interval.
-CIDEr is times 100, as the papers print it. On scenes `true` is the share of a caption's statements that are true, `named`
-that of the things it names rightly (docs/caption.md). A cell that has been trained is not trained again.
+Rows of one seed share their start and their data; differences to CL + Cap are paired by seed, with a bootstrap
+interval. CIDEr is times 100, as the papers print it. On scenes `true` is the share of a caption's statements that are
+true, `named` that of the things it names rightly (docs/caption.md). A cell that was trained is not trained again.
 
-The paper tunes open_clip's ViT-L/14 on COCO; here models learn from nothing, so the question is the same and the numbers
-are not. It names neither the weight nor the Beta that it chose, so several weights are rows.
+The paper tunes open_clip's ViT-L/14 on COCO; here models learn from nothing, so the question is the same and the
+numbers are not. It names neither the weight nor the Beta that it chose, so several weights are rows.
 """
 
 from __future__ import annotations

@@ -202,7 +202,7 @@ def captions(config: dict[str, Any], options: argparse.Namespace) -> None:
 
 
 def their_generate(model: Any, images: Tensor) -> Callable[[], Any] | None:
-    """open_clip's own, greedy; it gives up all of it where transformers has no BeamSearchScorer, which this needs not."""
+    """open_clip's own, greedy; it gives up all of it for want of a BeamSearchScorer, which this does not need."""
     try:
         from open_clip import coca_model
         from transformers import TopKLogitsWarper
