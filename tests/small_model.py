@@ -22,12 +22,12 @@ from equipoise.data.source import (
 )
 from equipoise.encoders import ImageConfig, ResNet, Swin, TextTransformer, ViT
 from equipoise.forms import Sigmoid
-from equipoise.heads import HeadConfig
+from equipoise.heads import CaptionHead, HeadConfig
 from equipoise.kernels import Scoring
 from equipoise.models.logit_scale import LogitScale
 from equipoise.models.model import Model
 from equipoise.models.prompts import Prompts
-from equipoise.objectives import CLIP, OBJECTIVES, SLIP, DeCLIP, FewShot, M3Mix, Objective, SoftCLIP
+from equipoise.objectives import CLIP, OBJECTIVES, SLIP, CoCa, DeCLIP, FewShot, M3Mix, Objective, SoftCLIP
 from equipoise.readouts import READOUTS, CodeBookReadout
 from equipoise.spaces import ProductSphere, Space, Sphere
 from equipoise.targets import GUIDES, Softened
@@ -163,6 +163,7 @@ class Numbered(Objective):
 
 
 FURTHER = {
+    "coca": CoCa(decoder=CaptionHead.Config(1, 2)),
     "numbered": Numbered,
     "momentum": CLIP(target=Softened(guide=GUIDES["momentum"])),
     "siglip": CLIP(form=Sigmoid(bias=-3.0, learned=True)),
@@ -180,4 +181,5 @@ def objective_named(name: str, impl: str = "eager") -> Objective:
     chosen = {**OBJECTIVES, **FURTHER}[name]
     objective = chosen() if isinstance(chosen, type) else chosen
     own_guide = {"guide": GUIDES["image_text"]} if isinstance(objective, SoftCLIP) else {}
-    return replace(objective, impl=impl, **own_guide)  # type: ignore[type-var]
+    impls = {"impl": impl} if hasattr(objective, "impl") else {}
+    return replace(objective, **impls, **own_guide)  # type: ignore[type-var]

@@ -58,6 +58,7 @@ PAPER_SCALE = {
     "softclip-vit-b16": ("image.layers=3", "text.layers=2"),
     **dict.fromkeys((*CODE_BOOKS, *BASELINES), ("image.layers=1", "text.layers=1")),
     "declip-fdt-vit-b16": ("image.layers=1", "text.layers=1"),
+    "coca-vit-b32": ("image.layers=1", "text.layers=1", "objective.decoder.layers=1"),
     "cyclip-resnet-50": ("image.layers=[1, 1, 1, 1]", "text.layers=1"),
     **dict.fromkeys((*SWINS, "declip-fdt-swin-b"), ("image.layers=[1, 2, 1, 1]", "text.layers=1")),
 }

@@ -23,6 +23,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     ),
     "eval": ("equipoise.cli.eval", "evaluate a model folder"),
     "zeroshot": ("equipoise.cli.zeroshot", "sort pictures into classes by the classes' names alone"),
+    "caption": ("equipoise.cli.caption", "write captions of pictures with a CoCa, as a table and as JSON lines"),
     "compare": ("equipoise.cli.compare", "runs side by side: settings that differ, numbers, curves"),
     "embed": ("equipoise.cli.embed", "write the features of data, for training in seconds"),
     "import": (

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from equipoise.encoders.coca_image import CoCaImage
+from equipoise.encoders.coca_text import CoCaText
 from equipoise.encoders.encoder import ImageEncoder, TextEncoder
 from equipoise.encoders.precomputed import PrecomputedImage, PrecomputedText
 from equipoise.encoders.resnet import ResNet
@@ -46,6 +48,10 @@ IMAGE_ENCODERS: dict[str, ImageConfig | type[ImageConfig]] = {
     "swin-b": Swin.Config(patch=4, width=128, layers=(2, 2, 18, 2), heads=(4, 8, 16, 32), window=7),
     "siglip-nano": SiglipImage.Config(patch=8, width=64, layers=3, heads=2),
     "siglip-b16": SiglipImage.Config(patch=16, width=768, layers=12, heads=12),
+    "coca-nano": CoCaImage.Config(8, 64, 3, 2, queries=17, pooled=64, pool_heads=2),
+    "coca-micro": CoCaImage.Config(8, 128, 4, 4, queries=33, pooled=128, pool_heads=4),
+    "coca-b32": CoCaImage.Config(),
+    "coca-l14": CoCaImage.Config(14, 1024, 24, 16, pooled=768),
     "precomputed": PrecomputedImage.Config,
     "timm": TimmImage.Config,
     "transformers": TransformersImage.Config,
@@ -63,6 +69,10 @@ TEXT_ENCODERS: dict[str, TextConfig | type[TextConfig]] = {
     "bert-b": TextTransformer.Config(causal=False, width=512, layers=12, heads=8),
     "siglip-nano": SiglipText.Config(width=64, layers=2, heads=2),
     "siglip-b": SiglipText.Config(width=768, layers=12, heads=12),
+    "coca-nano": CoCaText.Config(width=64, layers=2, heads=2),
+    "coca-micro": CoCaText.Config(width=128, layers=4, heads=4),
+    "coca-b": CoCaText.Config(),
+    "coca-l": CoCaText.Config(width=768, heads=12),
     "precomputed": PrecomputedText.Config,
     "transformers": TransformersText.Config,
 }
@@ -70,6 +80,8 @@ TEXT_ENCODERS: dict[str, TextConfig | type[TextConfig]] = {
 __all__ = [
     "IMAGE_ENCODERS",
     "TEXT_ENCODERS",
+    "CoCaImage",
+    "CoCaText",
     "ImageConfig",
     "ResNet",
     "SiglipImage",

@@ -74,8 +74,19 @@ class TakesPrompts(Protocol):
     def blocks(self) -> nn.ModuleList: ...
 
 
+@runtime_checkable
+class Continues(Protocol):
+    """A causal text encoder that reads texts as they grow (`models/captioning/`)."""
+
+    context: int
+
+    def continued(self, ids: Tensor, past: Any) -> Tensor:
+        """Features [N, n, w] of words that follow those of `past`, a `KeyValueCache`."""
+
+
 class TextEncoder(Encoder):
     reads: ClassVar[str] = "words"
+    causal: bool = False  # a word's features depend on no later word
 
     def prepare(self, texts: Any, mask: Tensor | None, tokenizer: CaptionTokenizer) -> tuple[Tensor, Tensor]:
         """Token ids and mask, as `forward` reads them, of the input of `encode_text`."""

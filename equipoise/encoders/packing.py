@@ -41,6 +41,14 @@ class Layout(Protocol):
         start token of a text."""
 
 
+class Others(Protocol):
+    """What attention to tokens of something else needs of a layout."""
+
+    def attend_to_others(self, q: Tensor, kv: Tensor, mask: Tensor | None = None) -> Tensor:
+        """Attention of all tokens, q [..., h, d], to those of another layout, kv [N, P, 2, h, d], of which `mask`
+        [N, P] is False where they are padding."""
+
+
 @dataclass(frozen=True)
 class Even:
     """Samples of one length."""
@@ -48,13 +56,16 @@ class Even:
     classes: int = 1  # number of first tokens that are read out
 
     def attend(self, qkv: Tensor) -> Tensor:
-        return _attention(*qkv.unbind(-3))
+        return attention(*qkv.unbind(-3))
 
     def read(self, x: Tensor) -> Tensor:
         return x[:, : self.classes]
 
     def attend_to_read(self, q: Tensor, kv: Tensor) -> Tensor:
-        return _attention(q, *kv.unbind(-3))
+        return attention(q, *kv.unbind(-3))
+
+    def attend_to_others(self, q: Tensor, kv: Tensor, mask: Tensor | None = None) -> Tensor:
+        return attend_even(q, kv, mask)
 
     def exchange(self, x: Tensor, prompts: Tensor) -> Tensor:
         return torch.cat([x[:, : -len(prompts)], prompts.to(x.dtype).expand(x.shape[0], -1, -1)], dim=1)
@@ -95,8 +106,8 @@ class Packed:
             return self._kernel(q, k, v, self.starts, self.mask.shape[1], THE_PAST if self.causal else EVERYTHING)
         q, k, v = self.unpack(qkv).unbind(-3)
         if self.causal:  # which hides padding too, as it comes last
-            return self.pack(_attention(q, k, v, is_causal=True))
-        return self.pack(_attention(q, k, v, attn_mask=self.mask[:, None, None]))
+            return self.pack(attention(q, k, v, is_causal=True))
+        return self.pack(attention(q, k, v, attn_mask=self.mask[:, None, None]))
 
     def read(self, x: Tensor) -> Tensor:
         return x.index_select(0, self.readers.flatten()).view(*self.readers.shape, -1)
@@ -107,7 +118,18 @@ class Packed:
             starts = torch.arange(0, n * m + 1, m, dtype=torch.int32, device=q.device)
             return self._kernel(q.flatten(0, 1), k, v, starts, m, EVERYTHING).view(q.shape)
         k, v = self.unpack(kv).unbind(-3)
-        return _attention(q, k, v, attn_mask=self.mask[:, None, None])
+        return attention(q, k, v, attn_mask=self.mask[:, None, None])
+
+    def attend_to_others(self, q: Tensor, kv: Tensor, mask: Tensor | None = None) -> Tensor:
+        if mask is not None or not _has_kernel(q):
+            return self.pack(attend_even(self.unpack(q), kv, mask))
+        from torch.nn.attention.varlen import varlen_attn  # here, as it takes seconds
+
+        (n, places), (k, v) = kv.shape[:2], kv.flatten(0, 1).unbind(-3)
+        others = torch.arange(0, n * places + 1, places, dtype=torch.int32, device=q.device)
+        attended = varlen_attn(q, k, v, self.starts, others, self.mask.shape[1], places, window_size=EVERYTHING)
+        assert isinstance(attended, Tensor)
+        return attended
 
     def exchange(self, x: Tensor, prompts: Tensor) -> Tensor:
         samples, classes = self.readers.shape
@@ -142,7 +164,7 @@ class Padded:
 
     def attend(self, qkv: Tensor) -> Tensor:
         q, k, v = qkv.unbind(-3)
-        return _attention(q, k, v, **({"is_causal": True} if self.causal else {"attn_mask": self.mask[:, None, None]}))
+        return attention(q, k, v, **({"is_causal": True} if self.causal else {"attn_mask": self.mask[:, None, None]}))
 
     def read(self, x: Tensor) -> Tensor:
         if not self.causal:
@@ -151,18 +173,23 @@ class Padded:
         return x.gather(1, last[:, None, None].expand(-1, -1, x.shape[-1]))
 
     def attend_to_read(self, q: Tensor, kv: Tensor) -> Tensor:
-        return _attention(q, *kv.unbind(-3), attn_mask=self.mask[:, None, None])
+        return attention(q, *kv.unbind(-3), attn_mask=self.mask[:, None, None])
 
     def exchange(self, x: Tensor, prompts: Tensor) -> Tensor:
         behind = self.classes + len(prompts)
         return torch.cat([x[:, : self.classes], prompts.to(x.dtype).expand(x.shape[0], -1, -1), x[:, behind:]], dim=1)
 
 
+def attend_even(q: Tensor, kv: Tensor, mask: Tensor | None = None) -> Tensor:
+    """Attention of q [N, L, h, d] to kv [N, P, 2, h, d], where `mask` [N, P] is not False."""
+    return attention(q, *kv.unbind(-3), **({} if mask is None else {"attn_mask": mask[:, None, None]}))
+
+
 def _has_kernel(x: Tensor) -> bool:
     return HAS_VARLEN and x.is_cuda and x.dtype in (torch.bfloat16, torch.float16)
 
 
-def _attention(q: Tensor, k: Tensor, v: Tensor, **options: Any) -> Tensor:
+def attention(q: Tensor, k: Tensor, v: Tensor, **options: Any) -> Tensor:
     """Scaled dot-product attention of [N, L, h, d]."""
     q, k, v = (x.transpose(1, 2) for x in (q, k, v))
     return F.scaled_dot_product_attention(q, k, v, **options).transpose(1, 2)

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from equipoise.encoders.encoder import PromptTokens, TextEncoder
+from equipoise.encoders.key_value_cache import KeyValueCache
 from equipoise.encoders.packing import Packed, Padded
 from equipoise.encoders.transformer import Transformer, check_sizes
 from equipoise.settings.bounds import bounded
@@ -57,6 +58,7 @@ class TextTransformer(TextEncoder):
     def __init__(self, config: Config, vocabulary: int, context: int, classes: int = 1):
         super().__init__()
         self.config, self.width, self.context, self.classes = config, config.width, context, classes
+        self.causal = config.causal
         self.words = nn.Embedding(vocabulary, config.width)
         self.positions = nn.Parameter(0.01 * torch.randn(context, config.width))
         if config.embedding_norm:
@@ -95,6 +97,16 @@ class TextTransformer(TextEncoder):
         words = torch.cat([tokens[:, read:first], tokens[:, first + count :]], dim=1) if count else tokens[:, read:]
         real = torch.cat([mask[:, read:first], mask[:, first + taken :]], dim=1) if taken else mask[:, read:]
         return Features(classes=layout.read(x), tokens=words, mask=real)
+
+    def continued(self, ids: Tensor, past: KeyValueCache) -> Tensor:
+        """Features [N, n, w] of words that follow those of `past`, of a causal tower without prompts."""
+        if not self.causal or self.prompts is not None:
+            raise UserError("words can be added to a text that is read by a causal tower without prompts alone")
+        x = self.words(ids) + self.positions[past.length : past.length + ids.shape[1]]
+        x = self.ln_embedding(x) if self.config.embedding_norm else x
+        x = self.ln_final(self.transformer(x, past))
+        past.advance(ids.shape[1])
+        return x
 
     def _with_class_tokens(self, ids: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
         """Add the further class tokens before the one that texts start with."""

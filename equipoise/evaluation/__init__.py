@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from equipoise.evaluation.captioning import Captioning
 from equipoise.evaluation.codes import Codes
 from equipoise.evaluation.consistency_score import ConsistencyScore
 from equipoise.evaluation.evaluator import Evaluator
@@ -19,6 +20,7 @@ EVALUATIONS: dict[str, Evaluator] = {
     "shifts": Shifts(),
     "geometry": Geometry(),
     "codes": Codes(),
+    "captioning": Captioning(),
 }
 
 __all__ = ["EVALUATIONS"]

@@ -12,13 +12,16 @@ import torch
 from torch import Tensor
 
 from equipoise.data.source import LabelledSource, Source, has_features, is_labelled, names_classes
+from equipoise.evaluation.captions.written import source_captions
 from equipoise.evaluation.settings import Evaluation
 from equipoise.io.progress import Progress
+from equipoise.models.captioning import Decoding
 from equipoise.models.compatibility import require_compatible
-from equipoise.models.model import Model
+from equipoise.models.model import Model, evaluating
 from equipoise.types import UserError
 
 TEXTS_AT_ONCE = 1024
+AT_ONCE = 128  # pictures that captions are written of
 PLACE = re.compile(r"\{c?\}")
 
 
@@ -74,6 +77,18 @@ class Encoded:
             chosen = captions(self.source, per_image)
             self._captions[per_image] = CaptionPoints(chosen, chosen.points(self.model))
         return self._captions[per_image]
+
+    @cached_property
+    def written(self) -> list[str]:
+        """A caption of every image, of a model that writes them."""
+        require_compatible(self.model, self.source)
+        found: list[str] = []
+        with Progress(len(self.source), "captions", lines=False) as progress, evaluating(self.model):
+            for start in range(0, len(self.source), AT_ONCE):
+                indices = range(start, min(start + AT_ONCE, len(self.source)))
+                found += source_captions(self.model, self.source, indices, Decoding(), start)
+                progress.update(len(found))
+        return found
 
     @cached_property
     def classes(self) -> ClassPoints:

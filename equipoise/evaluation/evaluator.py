@@ -25,7 +25,7 @@ from equipoise.evaluation.encoding import Encoded
 from equipoise.evaluation.metrics import Metric
 from equipoise.models.model import Model
 
-TASKS = ("zeroshot_retrieval", "zeroshot_classification", "linear_probe")
+TASKS = ("zeroshot_retrieval", "zeroshot_classification", "linear_probe", "captioning")
 
 
 @dataclass(frozen=True)

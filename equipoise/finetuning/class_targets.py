@@ -4,7 +4,7 @@ Captions of such data only name a class, so most of a batch share theirs. An obj
 pairs) would push a picture away from the captions of all others of its class. Each method's objective gives way to the
 same one for classes (Oh et al. 2023, App. A.2: images against the prompts of all classes), or is refused:
 
-    clip    few_shot_plain          lp-ft, wise-ft, lora, maple and ft
+    clip    few_shot_plain          lp-ft, wise-ft, lora, maple and ft; coca likewise
     m2mix   few_shot_m2
     m3mix   few_shot
     other   refused, unless it says of itself that it `matches_classes`
@@ -23,7 +23,7 @@ from equipoise.objectives import FewShot, Objective
 from equipoise.settings.layers import Layer
 from equipoise.types import Notice, UserError
 
-FOR_CLASSES = {"clip": "few_shot_plain", "m2mix": "few_shot_m2", "m3mix": "few_shot"}
+FOR_CLASSES = {"clip": "few_shot_plain", "coca": "few_shot_plain", "m2mix": "few_shot_m2", "m3mix": "few_shot"}
 KEYS = frozenset(each.name for each in fields(FewShot))
 
 

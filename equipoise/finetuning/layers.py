@@ -3,6 +3,7 @@
     the model's own       image, text, readout, space, preprocess, tokens, ...: what it is
     the data's recipe     data, shuffle, keep, augment, evaluation, and nothing else of it
     the method            `recipes/finetune/NAME.toml`: objective, training, ...
+    the model's captions  of a CoCa: its objective in place of `clip`, or as that which mixups stand beside
     the command line      --set
 
 A later layer overrides an earlier one, key by key.
@@ -35,6 +36,9 @@ MODEL_TABLES = (
 )
 DATA_TABLES = ("data", "shuffle", "keep", "augment", "evaluation")
 FOLDER = BUILT_IN / METHOD_FOLDER
+CAPTIONS = "coca"  # the objective that has a decoder of captions
+MIXUPS = ("m2mix", "m3mix", "un-mix")  # methods whose objective stands beside another
+OTHERS = ("i-mix", "few-shot", "zero-shot", "embedding-shift")  # those that no caption fits, or that train nothing
 
 
 def finetuning_layers(
@@ -58,9 +62,19 @@ def finetuning_layers(
             for layer in (recipe_layers(data) if isinstance(data, str | os.PathLike) else data)
         ),
         *recipe_layers(FOLDER / f"{method}.toml"),
+        *_caption_layer(start, settings, method),
         Layer("equipoise finetune", origin, {}),
         command_line(overrides, source="--set"),
     )
+
+
+def _caption_layer(start: str, settings: Mapping[str, Any], method: str) -> list[Layer]:
+    """The objective of a start model that writes captions, which it would else forget; none for other models."""
+    own = settings.get("objective", {})
+    found = own if own.get("name") == CAPTIONS else own.get("of", {})
+    if method in OTHERS or not isinstance(found, Mapping) or found.get("name") != CAPTIONS:
+        return []
+    return [Layer(start, {"objective": {"of": found} if method in MIXUPS else found}, {})]
 
 
 def _only(sections: Sequence[str], layer: Layer) -> Layer:

@@ -2,10 +2,12 @@
 
 An objective lists heads by name (`Objective.heads`), the model builds them and calls those whose roles are needed.
 They are saved with the model, so that training can go on; `encode_image` and `encode_text` never look at them.
+One is of use behind training too: `CaptionHead` writes captions.
 """
 
 from __future__ import annotations
 
+from equipoise.heads.caption import CaptionHead
 from equipoise.heads.head import Head, HeadConfig, Sizes, TowerOutputs
 from equipoise.heads.logit_scale import LogitScaleHead
 from equipoise.heads.mlm import MLMHead
@@ -14,6 +16,7 @@ from equipoise.heads.simsiam import SimSiamHead
 from equipoise.heads.text_queue import TextQueue
 
 __all__ = [
+    "CaptionHead",
     "Head",
     "HeadConfig",
     "LogitScaleHead",

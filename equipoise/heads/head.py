@@ -23,6 +23,7 @@ class Sizes:
     image_width: int  # of the features, all class tokens together
     text_width: int  # of the features of a word
     vocabulary: int
+    causal: bool = False  # whether a word's features depend on no later word
 
 
 class TowerOutputs(Protocol):
@@ -38,6 +39,9 @@ class TowerOutputs(Protocol):
     def side(self, name: str) -> Tensor:
         """Entry `name` of the batch's side data."""
 
+    def captions(self) -> tuple[Tensor, Tensor]:
+        """Token ids of the captions [N, L], and which are real, bool [N, L]."""
+
 
 class Head(nn.Module):
     """Base of all heads."""
@@ -48,6 +52,9 @@ class Head(nn.Module):
     def forward(self, outputs: TowerOutputs) -> dict[str, Tensor]:
         """Tensors of its roles, one row per sample."""
         raise NotImplementedError
+
+    def recompute_activations(self, wanted: bool) -> None:
+        """Trade time for memory in training, where the head is deep enough for it."""
 
     def update_memory(self, embeddings: Embeddings) -> None:
         """Store what later batches need of this one; called once per batch, with the embeddings of all processes."""

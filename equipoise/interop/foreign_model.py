@@ -10,6 +10,7 @@ from equipoise.data.tokenizer import CaptionTokenizer
 from equipoise.interop.key_mapping import KeyMap, StateDict, join_problems, to_ours, to_theirs
 from equipoise.interop.multi_clip import MultiCLIP
 from equipoise.interop.plain_clip import PlainCLIP
+from equipoise.interop.plain_coca import PlainCoCa
 from equipoise.interop.plain_siglip import PlainSigLIP
 from equipoise.models.folder import state_dict_differences
 from equipoise.models.model import Model
@@ -30,7 +31,7 @@ class ForeignModel:
     """A model of another library, read and checked."""
 
     where: str
-    plain: PlainCLIP | PlainSigLIP | MultiCLIP
+    plain: PlainCLIP | PlainSigLIP | PlainCoCa | MultiCLIP
     tokenizer: CaptionTokenizer
     key_map: KeyMap
     state: StateDict  # under their keys

@@ -22,6 +22,8 @@ from equipoise.interop.hub import HUB, download
 from equipoise.interop.infer_config import inferred_config, is_openai
 from equipoise.interop.key_mapping import KeyMap, StateDict
 from equipoise.interop.multi_clip import MultiCLIP, is_multi, multi_keys, read_multi
+from equipoise.interop.open_clip import coca as open_clip_coca
+from equipoise.interop.open_clip import coca_keys as open_clip_coca_keys
 from equipoise.interop.open_clip import config as open_clip_config
 from equipoise.interop.open_clip import keys as open_clip_keys
 from equipoise.interop.open_clip import siglip as open_clip_siglip
@@ -29,6 +31,7 @@ from equipoise.interop.open_clip import siglip_keys as open_clip_siglip_keys
 from equipoise.interop.open_clip.names import QUICK, likely_name, named_config
 from equipoise.interop.open_clip.siglip_names import SIGLIP_NAMES, named_siglip
 from equipoise.interop.plain_clip import PlainCLIP
+from equipoise.interop.plain_coca import PlainCoCa
 from equipoise.interop.plain_siglip import PlainSigLIP
 from equipoise.interop.strict_fields import Fields
 from equipoise.interop.tokenizer import find_siglip_tokenizer, find_tokenizer, require_tokenizer_fits
@@ -40,7 +43,7 @@ from equipoise.io.json_files import read_json_table
 from equipoise.models.folder import CONFIG
 from equipoise.types import UserError
 
-Plain = TypeVar("Plain", PlainCLIP, PlainSigLIP, MultiCLIP)
+Plain = TypeVar("Plain", PlainCLIP, PlainSigLIP, PlainCoCa, MultiCLIP)
 OPEN_CLIP, TRANSFORMERS, IMAGES, PROCESSOR = (
     "open_clip_config.json",
     "config.json",
@@ -88,6 +91,8 @@ def _open_clip(folder: Path, weights: Path, request: ImportRequest) -> ForeignMo
     config = read_json_table(folder / OPEN_CLIP)
     if open_clip_siglip.is_siglip(config):
         return _open_clip_siglip(config, folder, weights, _state(weights, ()), request)
+    if open_clip_coca.is_coca(config):
+        return _open_clip_coca(config, folder, weights, read_checkpoint(weights), request)
     plain, text = open_clip_config.read_config(config, str(folder / OPEN_CLIP))
     plain = _prepared(plain, request)
     tokenizer = find_tokenizer(folder, request.tokenizer, plain.context, is_clip=not text.has_own_tokenizer)
@@ -103,6 +108,19 @@ def _open_clip_siglip(
     plain, canonical = open_clip_siglip.read_config(config, where)
     tokenizer = find_siglip_tokenizer(folder, request.tokenizer, plain.context, canonical)
     return _siglip(plain, tokenizer, weights, open_clip_siglip_keys.KEY_MAP, state, request)
+
+
+def _open_clip_coca(
+    config: Fields, folder: Path | None, weights: Path, state: StateDict, request: ImportRequest
+) -> ForeignModel:
+    where = str(folder / OPEN_CLIP) if folder else request.model
+    plain = _prepared(open_clip_coca.read_config(config, where), request)
+    own = bool(config.get("model_cfg", config)["text_cfg"].get("hf_tokenizer_name"))
+    tokenizer = find_tokenizer(folder, request.tokenizer, plain.context, is_clip=not (own or request.tokenizer))
+    require_tokenizer_fits(tokenizer, plain.vocabulary, None, str(weights))
+    kept = {key: tensor for key, tensor in state.items() if key not in open_clip_coca_keys.NOT_WEIGHTS}
+    keys = open_clip_coca_keys
+    return ForeignModel(str(weights), plain, tokenizer, keys.KEY_MAP, keys.apart(kept))
 
 
 def _transformers_siglip(config: Fields, folder: Path, request: ImportRequest) -> ForeignModel:
@@ -156,6 +174,8 @@ def _file(path: Path, request: ImportRequest) -> ForeignModel:
     state = read_checkpoint(path)
     if request.model in SIGLIP_NAMES or open_clip_siglip_keys.LATENT in state:
         return _open_clip_siglip(_siglip_config_of(request.model, path), None, path, state, request)
+    if request.model in open_clip_coca.NAMES or open_clip_coca_keys.WORDS in state:
+        return _open_clip_coca(_coca_config_of(request.model, path), None, path, state, request)
     if is_multi(state):
         return _multi(state, path, request)
     key_map = open_clip_keys.infer_key_map(state, str(path))
@@ -191,6 +211,18 @@ def _siglip_config_of(model: str, path: Path) -> Fields:
         raise UserError(
             f"{path} holds a SigLIP's weights, which do not say how they were trained; give --model NAME, one of "
             f"{', '.join(SIGLIP_NAMES)}"
+        )
+    return config
+
+
+def _coca_config_of(model: str, path: Path) -> Fields:
+    if model in open_clip_coca.NAMES:
+        return open_clip_coca.named_coca(model)
+    config = read_json_table(Path(model)) if model.endswith(".json") else {}
+    if not open_clip_coca.is_coca(config):
+        raise UserError(
+            f"{path} holds a CoCa's weights, which do not say how many heads it has; give --model NAME, one of "
+            f"{', '.join(open_clip_coca.NAMES)}, or a .json file of open_clip's settings"
         )
     return config
 

@@ -68,14 +68,16 @@ def write_arrays(path: Path, tensors: Mapping[str, Tensor], words: Mapping[str, 
         shutil.copymode(path.with_suffix(".json"), temporary)  # safetensors keeps its files to their owner
 
 
-def claim(folder: Path, note: Mapping[str, Any], name: str) -> None:
-    """Raise UserError if `folder` holds results of other settings than `note`, which its file `name` keeps."""
+def claim(folder: Path, note: Mapping[str, Any], name: str, result: Path | None = None) -> None:
+    """Raise UserError if `folder`, or the file `result` in it, holds results of other settings than `note`, which its
+    file `name` keeps."""
+    kind = "folder" if result is None else "file"
     file = folder / name
     if not file.exists():
         write_text(file, json.dumps(note, indent=2, ensure_ascii=False) + "\n")
         return
-    stored = read_json_table(file, "choose another folder")
+    stored = read_json_table(file, f"choose another {kind}")
     if changed := [key for key in {**stored, **note} if stored.get(key) != note.get(key)]:
         raise UserError(
-            f"{folder} was made with other settings ({', '.join(changed)}; see {file}); choose another folder"
+            f"{result or folder} was made with other settings ({', '.join(changed)}; see {file}); choose another {kind}"
         )

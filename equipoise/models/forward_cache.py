@@ -48,6 +48,9 @@ class ForwardCache:
             )
         return self.batch.side[name]
 
+    def captions(self) -> tuple[Tensor, Tensor]:
+        return self.batch.tokens, self.batch.mask
+
     def _tower(self, view: str) -> Tower:
         return self.towers[TOWER_OF[view]]
 

@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -22,6 +23,7 @@ from equipoise.data.preprocess import Preprocess
 from equipoise.data.tokenizer import CaptionTokenizer, NoTokenizer
 from equipoise.encoders import ImageConfig, TextConfig, TextTransformer
 from equipoise.heads import Head, HeadConfig, Sizes
+from equipoise.models.captioning import Decoding, caption_ids, caption_images
 from equipoise.models.class_prompts import pivot_points
 from equipoise.models.embedding_shift import EmbeddingShift
 from equipoise.models.encode_chunks import EncodeAll, encode_in_chunks
@@ -74,7 +76,8 @@ class Model(nn.Module):
         self.shift = (shift or EmbeddingShift.Config()).build(space)
         self.logit_scale = self.temperature.parameter()
         self.logit_bias = None if bias is None else nn.Parameter(torch.tensor(bias))  # where the objective learns one
-        sizes = Sizes(space, classes * self.image_encoder.width, self.text_encoder.width, tokens.size)
+        widths = (classes * self.image_encoder.width, self.text_encoder.width)
+        sizes = Sizes(space, *widths, tokens.size, self.text_encoder.causal)
         self.heads = nn.ModuleDict({name: config.build(sizes) for name, config in (heads or {}).items()})
         self.prompts = learned.build(self.image_encoder, self.text_encoder)
 
@@ -213,6 +216,23 @@ class Model(nn.Module):
             ]
         return torch.cat(parts) if parts else torch.empty(0, self.space.dim, device=self.device)
 
+    def caption(
+        self,
+        images: Tensor | ImageLike | Sequence[ImageLike],
+        method: str = "greedy",
+        batch_size: int = 64,
+        mask: Tensor | None = None,
+        **settings: Any,
+    ) -> list[str]:
+        """Captions that the model writes of images, as `encode_image` takes them: `method` is greedy, top_k, top_p or
+        beam, `settings` those of `models/captioning/settings.py` (longest=30, beams=4, ...)."""
+        if isinstance(images, (Image.Image, str, Path)):
+            images = [images]
+        if unknown := set(settings) - {setting.name for setting in fields(Decoding)}:
+            raise UserError(f"captions have no setting {', '.join(sorted(unknown))}; see docs/caption.md")
+        with evaluating(self):
+            return list(caption_images(self, images, Decoding(method, **settings), batch_size, mask))
+
     def explain(
         self, image: ImageLike, text: str, method: str = "auto", part: int | Sequence[int] | None = None
     ) -> Explanation:
@@ -225,6 +245,10 @@ class Model(nn.Module):
     def _encode_pictures(self, images: Tensor | Sequence[ImageLike], mask: Tensor | None) -> Tensor:
         prepared = self.image_encoder.prepare(images, self.preprocess).to(self.device)
         return self.image_points(prepared, None if mask is None else mask.to(self.device))
+
+    def caption_batch(self, images: Tensor, settings: Decoding, mask: Tensor | None, first: int) -> list[list[int]]:
+        """Token ids of captions; a method, so that a sharded model gathers its weights for it."""
+        return list(caption_ids(self, images, settings, mask, first))
 
     def _encode_strings(self, texts: Sequence[str] | Tensor, mask: Tensor | None) -> Tensor:
         ids, mask = self.text_encoder.prepare(texts, mask, self.tokenizer)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from equipoise.objectives.clip import CLIP
+from equipoise.objectives.coca import CoCa
 from equipoise.objectives.crcl import CRCL
 from equipoise.objectives.cyclip import CyCLIP
 from equipoise.objectives.declip import DeCLIP
@@ -25,6 +26,7 @@ OBJECTIVES: dict[str, Objective | type[Objective]] = {
     "softclip": SoftCLIP,
     "crcl": CRCL,
     "cyclip": CyCLIP,
+    "coca": CoCa,
     "slip": SLIP,
     "declip": DeCLIP,
     "filip": FILIP,
@@ -44,6 +46,6 @@ OBJECTIVES: dict[str, Objective | type[Objective]] = {
 }
 
 __all__ = [
-    "CLIP", "CRCL", "FILIP", "OBJECTIVES", "SLIP", "CyCLIP", "DeCLIP", "FewShot", "IMix", "M3Mix", "Objective",
+    "CLIP", "CRCL", "FILIP", "OBJECTIVES", "SLIP", "CoCa", "CyCLIP", "DeCLIP", "FewShot", "IMix", "M3Mix", "Objective",
     "SoftCLIP", "UnMix",
 ]  # fmt: skip

@@ -105,6 +105,7 @@ def write_report(
     comparison: Comparison | None = None,
     cleaning: Mapping[str, Any] | None = None,
     space: Sequence[Mapping[str, Any]] = (),
+    captions: Sequence[Any] = (),
 ) -> Path:
     """Write `report.html` into `folder`.
 
@@ -112,7 +113,7 @@ def write_report(
     "logit_scale" is exp(t) and whose largest allowed value is `clamp`; `course` says how it went;
     `results` and `chance` hold numbers by the evaluation's name; `robustness` is of a model that another one became,
     `comparison` that of a run that fine-tunes; `cleaning` is a sentence and rows on the pairs that were dropped;
-    `space` are charts of how the points lie (`space_charts.py`).
+    `space` are charts of how the points lie (`space_charts.py`), `captions` what the model wrote (`captions.py`).
     """
     text = page(
         REPORT,
@@ -127,6 +128,7 @@ def write_report(
         glossary=glossary(results),
         examples=examples,
         space=space,
+        captions=captions,
         tuning=section(comparison) if comparison else None,
         cleaning=cleaning,
         confusion=confusion,

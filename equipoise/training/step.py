@@ -73,6 +73,8 @@ class Step:
         """Choose what the encoders keep of a forward pass: activations, and batch norm's running statistics."""
         for tower in (self.model.image_encoder, self.model.text_encoder):
             tower.recompute_activations(self.settings.recompute_activations)
+        for head in self.model.all_heads():
+            head.recompute_activations(self.settings.recompute_activations)
         self.frozen_norms = frozen_norms(self.model, self.settings.keep_statistics or probing > 0)
         self._keep_statistics()
         prepare_batch_norm(self.model, self.settings, self.ranks)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,6 +25,7 @@ from equipoise.io.numbers import hand_over
 from equipoise.io.tables import make_table, print_tables
 from equipoise.models.folder import write_model
 from equipoise.models.model import Model, count_parameters
+from equipoise.reports.captions import WrittenCaption, gather_captions
 from equipoise.reports.examples import gather_examples
 from equipoise.reports.figures import write_figures
 from equipoise.reports.held_out import held_out
@@ -54,6 +55,7 @@ class RunArtifacts:
     captions_cut: int
     processes: int
     comparison: Comparison | None = None  # of a run that fine-tunes
+    captions: Sequence[WrittenCaption] = ()  # that the model wrote
 
     def write(self, folder: Path) -> None:
         """Write the model, the results and the report."""
@@ -83,6 +85,7 @@ class RunArtifacts:
             chance={name: finding.chance for name, finding in findings.items()},
             examples=self.examples,
             space=self.space.charts(),
+            captions=self.captions,
             bibliography=bibliography(run),
             confusion=Confusion(shapes.confusion, shapes.classes) if shapes and shapes.confusion is not None else None,
             clamp=self.model.temperature.max_scale,
@@ -132,6 +135,7 @@ def collect_artifacts(
         shown = held_out(encoded)
         examples = gather_examples(shown) if shown else ExampleSets()
         space = gather_space(shown, settings.map) if shown else SpaceData()
+        captions = gather_captions(encoded)
     return RunArtifacts(
         loaded,
         model,
@@ -144,6 +148,7 @@ def collect_artifacts(
         captions_cut=ranks.total(model.tokens.truncated),
         processes=ranks.world,
         comparison=selected.comparison if selected else None,
+        captions=captions,
     )
 
 

@@ -48,18 +48,22 @@ def sources(tiny: Loaded) -> dict[str, Source]:
 
 @pytest.fixture(scope="module")
 def models(tiny: Loaded, tokens: CaptionTokenizer) -> list[Model]:
-    """Untrained ones, without a code book and with one."""
+    """Untrained ones: a plain one, one with a code book, one that writes captions."""
     torch.manual_seed(0)
     coded = load_run("fdt-scenes", (*TINY_SETTINGS, *TINY_CODES))
-    return [build_model(loaded.run, tokens) for loaded in (tiny, coded)]
+    writing = load_run("coca-scenes", TINY_SETTINGS)
+    return [build_model(loaded.run, tokens) for loaded in (tiny, coded, writing)]
 
 
 @pytest.fixture(scope="module")
 def results(sources: dict[str, Source], models: list[Model]) -> dict[str, dict[str, EvalResult]]:
     """By source, by evaluation: of the first model that has what an evaluation measures."""
-    plain, coded = models
+    plain, *others = models
     return {
-        kind: {**evaluate(coded, source, Evaluation()), **evaluate(plain, source, Evaluation())}
+        kind: {
+            **{name: found for model in others for name, found in evaluate(model, source, Evaluation()).items()},
+            **evaluate(plain, source, Evaluation()),
+        }
         for kind, source in sources.items()
     }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from small_coca import DECODER, small_coca
 from small_model import objective_named, small_model, small_resnet_model
 
 from equipoise.config import load_layers, load_run
@@ -12,10 +13,11 @@ from equipoise.finetuning.layers import FOLDER, finetuning_layers
 from equipoise.finetuning.methods import METHODS
 from equipoise.finetuning.settings import Finetuning
 from equipoise.finetuning.wise_ft import interpolate_weights
+from equipoise.heads import CaptionHead
 from equipoise.models.warm_start import load_start_weights
 from equipoise.settings.recipe import header
 from equipoise.spaces import Sphere
-from equipoise.types import UserError
+from equipoise.types import Notice, UserError
 
 
 def test_between_is_the_paper_read_aloud():
@@ -134,3 +136,39 @@ def test_a_mixup_needs_geodesics_before_anything_is_made():
         load_run("filip-scenes", ["objective.name=m3mix"])
     off = ["objective.name=m3mix", *(f"objective.{term}_weight=0.0" for term in ("m2", "v", "l", "vl"))]
     assert not load_run("filip-scenes", off).run.objective.mixes
+
+
+def test_a_captioner_that_is_tuned_goes_on_writing():
+    settings = load_run("coca-scenes").table
+    for method, where in (("ft", ()), ("wise-ft", ()), ("lora", ()), ("m2mix", ("of",)), ("un-mix", ("of",))):
+        objective = load_layers(*finetuning_layers("runs/coca", settings, "clip-scenes", method, ())).table["objective"]
+        for key in where:
+            objective = objective[key]
+        assert objective["name"] == "coca", method
+        assert objective["decoder"]["layers"] == 2
+    mixed = load_run("coca-m2-scenes").table
+    plain = load_layers(*finetuning_layers("runs/coca", mixed, "clip-scenes", "ft", ())).table["objective"]
+    assert (plain["name"], plain["decoder"]["heads"]) == ("coca", 2)
+    chosen = finetuning_layers("runs/coca", settings, "clip-scenes", "ft", ["objective.name=clip"])
+    assert load_layers(*chosen).table["objective"]["name"] == "clip"
+    other = load_layers(*finetuning_layers("runs/demo", load_run("demo").table, "clip-scenes", "ft", ()))
+    assert other.table["objective"]["name"] == "clip"
+
+
+def test_a_decoder_of_captions_is_kept_or_dropped_aloud():
+    start = small_coca(seed=1)
+    model = small_coca(seed=2)
+    load_start_weights(model, start.state_dict(), "runs/coca")
+    assert torch.equal(model.heads["caption"].words, start.heads["caption"].words)
+    with pytest.warns(Notice, match="captions"):
+        load_start_weights(small_coca(heads={}), start.state_dict(), "runs/coca")
+    with pytest.raises(UserError, match=r"heads\.caption"):
+        load_start_weights(small_coca(heads={"caption": CaptionHead.Config(3, 2)}), start.state_dict(), "runs/coca")
+    load_start_weights(small_coca(heads={"caption": DECODER}), small_coca(heads={}).state_dict(), "runs/clip")
+
+
+def test_a_decoder_of_captions_lies_between_both_ends():
+    start, end = (small_coca(seed=seed).state_dict() for seed in (1, 2))
+    name = "heads.caption.words"
+    torch.testing.assert_close(interpolate_weights(start, end, 0.25)[name], 0.75 * start[name] + 0.25 * end[name])
+    assert torch.equal(interpolate_weights(start, end, 0.0)[name], start[name])

@@ -56,6 +56,7 @@ RUNS = {
     ("demo", ()): ("demo", "other", "from-1", "start", "clip", "clip-short"),
     ("clip-scenes", PLAIN): ("mine",),  # a plain CLIP, which other libraries know
     ("fdt-scenes", ()): ("fdt-scenes", "fdt", "codes", "fdt-short"),
+    ("coca-scenes", ()): ("coca-scenes", "coca"),
     ("scenes-multi-64x8", ()): ("multi", "product"),
     ("few-shot-scenes", ()): ("few-shot-scenes",),
 }
@@ -108,6 +109,7 @@ def build(folder: Path) -> None:
     for name in ("cifar10_train5k/train", "cifar10_test2k/test"):
         _class_shard(pictures, folder / "cifar" / f"{name}-000.tar")
     _pairs(pictures, train, folder / "photos")
+    pictures[0].save(folder / "photo.jpg")
     _own_files(pictures, train, folder)
     _features(folder)
     recipe = 'extends = "flickr8k"\nname = "mine"\n\n[data]\ntrain = "photos/{00000..00001}.tar"\nvalidation = ""\n'

@@ -60,6 +60,8 @@ CASES = [
     ("filip", "ddp", 2, "tiled", "token_set"),
     ("cyclip", "ddp", 2, "auto", "product_sphere-inner"),
     ("cyclip", "fsdp", 0, "tiled", "weighted"),
+    ("coca", "ddp", 2, "eager", "coca"),  # captions of other lengths on each rank
+    ("coca", "fsdp", 0, "eager", "coca"),
     ("mixed", "ddp", 0, "eager", "mixed"),  # a temperature of its own, learned
     ("mixed", "ddp", 2, "tiled", "mixed"),
     ("mixed", "fsdp", 0, "tiled", "mixed"),

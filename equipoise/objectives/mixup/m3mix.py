@@ -20,6 +20,7 @@ from torch import Tensor
 from equipoise.heads import HeadConfig
 from equipoise.kernels import Scoring
 from equipoise.objectives.clip import CLIP
+from equipoise.objectives.coca import CoCa
 from equipoise.objectives.cyclip import CyCLIP
 from equipoise.objectives.declip import DeCLIP
 from equipoise.objectives.mixup.base import Mixing
@@ -38,6 +39,7 @@ BASES: dict[str, type[Objective]] = {
     "slip": SLIP,
     "declip": DeCLIP,
     "cyclip": CyCLIP,
+    "coca": CoCa,
 }
 
 

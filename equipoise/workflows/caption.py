@@ -1,0 +1,112 @@
+"""`equipoise caption`: captions that a model writes of pictures, as a table and as JSON lines.
+
+    {"picture": "photos/1.jpg", "caption": "a red fish beside a star"}
+
+Lines are in the order of the pictures, those of data with captions of their own have these as `references`. Work that
+was stopped goes on where it was left (`io/json_lines.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from equipoise.data.source import Pair, Source
+from equipoise.data.unreadable_pictures import readable_pictures
+from equipoise.evaluation.captions.written import source_captions
+from equipoise.io.json_lines import JsonLines
+from equipoise.io.numbers import hand_over
+from equipoise.io.progress import Progress
+from equipoise.io.tables import make_table, print_tables
+from equipoise.models.captioning import Decoding
+from equipoise.models.captioning.writer import caption_head
+from equipoise.models.compatibility import require_compatible
+from equipoise.models.model import Model, evaluating
+from equipoise.types import UserError
+from equipoise.workflows.load import load
+from equipoise.workflows.pictures import find_pictures
+
+ROWS = 40  # captions in the printed table
+
+
+def caption_pictures(
+    path: str | Path,
+    pictures: Sequence[str],
+    settings: Decoding,
+    out: Path | None,
+    *,
+    batch_size: int = 64,
+    overrides: Sequence[str] = (),
+) -> list[dict[str, Any]]:
+    """Write captions, to `out` if there is one; print the first, hand over all, and return them."""
+    if batch_size < 1:
+        raise UserError(f"--batch-size must be at least 1, not {batch_size}")
+    model = load(path, "auto")
+    caption_head(model)
+    sources = [readable_pictures(source) for source in find_pictures(pictures, overrides)]
+    for source in sources:
+        require_compatible(model, source)
+    total = sum(map(len, sources))
+    file = None if out is None else JsonLines(out, {"model": str(path), "pictures": total, **_noted(settings)})
+    records = [] if file is None else _checked(file, sources)
+    if records:
+        print(f"{len(records):,} of {total:,} captions are there already; the others follow")
+    with Progress(total, "captions", len(records)) as progress, evaluating(model):
+        for made in _batches(model, sources, settings, batch_size, len(records)):
+            if file is not None:
+                file.append(made)
+            records += made
+            progress.update(len(records))
+    _print(records)
+    hand_over({"model": str(path), "captions": records})
+    if out is not None:
+        print(f"\nAll {total:,} captions are in {out}")
+    return records
+
+
+def _noted(settings: Decoding) -> dict[str, Any]:
+    """The settings that a caption depends on."""
+    return {name: value for name, value in asdict(settings).items() if name != "cache"}
+
+
+def _checked(file: JsonLines, sources: Sequence[Source]) -> list[dict[str, Any]]:
+    """The captions that are there, of these pictures in this order; raises UserError where they are of others."""
+    for number, (line, pair) in enumerate(zip(file.lines, _pairs(sources), strict=False), 1):
+        if line.get("picture") != pair.key:
+            raise UserError(
+                f"{file.path}, line {number}: the picture is {line.get('picture')!r}, but {pair.key!r} is asked for; "
+                "name another file for --out"
+            )
+    return file.lines
+
+
+def _pairs(sources: Sequence[Source]) -> Iterator[Pair]:
+    return (source.pair(index) for source in sources for index in range(len(source)))
+
+
+def _batches(
+    model: Model, sources: Sequence[Source], settings: Decoding, size: int, done: int
+) -> Iterator[list[dict[str, Any]]]:
+    """Records of the pictures behind the first `done`, a batch at a time."""
+    before = 0
+    for source in sources:
+        for start in range(max(0, done - before), len(source), size):
+            indices = range(start, min(start + size, len(source)))
+            texts = source_captions(model, source, indices, settings, before + start)
+            yield [_record(source.pair(index), text) for index, text in zip(indices, texts, strict=True)]
+        before += len(source)
+
+
+def _record(pair: Pair, caption: str) -> dict[str, Any]:
+    references = {"references": list(pair.captions)} if pair.captions else {}
+    return {"picture": pair.key, "caption": caption, **references}
+
+
+def _print(records: Sequence[dict[str, Any]]) -> None:
+    rows = [(one["picture"], one["caption"]) for one in islice(records, ROWS)]
+    print_tables(make_table(("picture", "caption"), rows, text_columns=2))
+    if len(records) > ROWS:
+        print(f"... and {len(records) - ROWS:,} more; --json prints all, --out FILE writes them")
