@@ -32,6 +32,7 @@ ORDER = (
     "training",
     "detection",
     "evaluation",
+    "index",
     "finetuning",
     "claims",
     "reports",
