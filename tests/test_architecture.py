@@ -40,6 +40,7 @@ ORDER = (
     "citations",
     "config",
     "workflows",
+    "serve",
     "cli",
     "__main__",
 )

@@ -20,7 +20,7 @@ from equipoise.models.model import Model
 from equipoise.spaces import Space
 from equipoise.types import UserError
 
-MOST = 5000  # pictures; more belong into an index on disk
+MOST = 2000  # pictures; more belong into an index on disk
 TILE = 1 << 22  # numbers compared at once
 BATCH = 64
 
