@@ -23,6 +23,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
     ),
     "eval": ("equipoise.cli.eval", "evaluate a model folder"),
     "zeroshot": ("equipoise.cli.zeroshot", "sort pictures into classes by the classes' names alone"),
+    "serve": (
+        "equipoise.cli.serve",
+        "a page to search a model's pictures, name them, see why, compare models and judge suspicious captions",
+    ),
     "compare": ("equipoise.cli.compare", "runs side by side: settings that differ, numbers, curves"),
     "embed": ("equipoise.cli.embed", "write the features of data, for training in seconds"),
     "import": (

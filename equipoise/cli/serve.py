@@ -42,7 +42,8 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     from equipoise.serve.limits import MEBIBYTE, Limits
-    from equipoise.serve.start import ServeRequest, serve
+    from equipoise.serve.request import ServeRequest
+    from equipoise.serve.start import serve
 
     limits = Limits(upload=options.upload * MEBIBYTE, pixels=options.pixels, rate=options.rate or 0)
     serve(

@@ -23,7 +23,7 @@ READ_MODELS = (
         "tokens",
         "codes",
     ),
-    *("completeness", "vqa", "simat", "probe", "clean", "audit", "shift", "regions"),
+    *("completeness", "vqa", "simat", "probe", "clean", "audit", "shift", "regions", "serve"),
 )
 
 

@@ -20,7 +20,11 @@ from equipoise.serve.service import Service
 from equipoise.types import UserError
 
 LOG = logging.getLogger("equipoise.serve")
-SENTENCES = {404: "there is nothing at this address", 405: "this address does not take that method"}
+SENTENCES = {
+    400: "the request cannot be read; send JSON or a form",
+    404: "there is nothing at this address",
+    405: "this address does not take that method",
+}
 
 
 def build_app(service: Service, access: Access | None = None) -> ASGIApp:
@@ -66,5 +70,5 @@ def _answer_mistakes(app: FastAPI, service: Service) -> None:
         return said(error.status_code, SENTENCES.get(error.status_code, str(error.detail)))
 
     @app.exception_handler(Exception)
-    async def unexpected(_: Request, error: Exception) -> JSONResponse:
+    async def unexpected(_: Request, __: Exception) -> JSONResponse:
         return said(500, UNEXPECTED)

@@ -35,7 +35,7 @@ class CodePages:
     def __init__(self, model: Model, source: Callable[[], Source]):
         towers(model)  # raises UserError where it has no codes
         self.model, self._make = model, source
-        self._reading = threading.Lock()
+        self._reading, self._drawing = threading.Lock(), threading.Lock()
 
     @cached_property
     def source(self) -> Source:
@@ -65,7 +65,8 @@ class CodePages:
     def picture(self, item: int) -> bytes:
         if not 0 <= item < len(self.source):
             raise Refused(404, f"there is no picture {item}")
-        found = jpeg(self.source, item)
+        with self._drawing:  # sources are made for one reader
+            found = jpeg(self.source, item)
         if found is None:
             raise Refused(404, "this record has no picture")
         return found

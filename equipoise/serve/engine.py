@@ -26,6 +26,8 @@ from equipoise.serve.errors import Refused
 from equipoise.spaces import TokenSets
 from equipoise.types import UserError
 
+DRAWN = 8  # points of a sample
+
 
 @dataclass(frozen=True)
 class Query:
@@ -66,6 +68,12 @@ class Engine:
             return False
         return True
 
+    def sample(self, count: int) -> list[int]:
+        """Some rows, always the same: those around a few points drawn at random."""
+        drawn = torch.randn(DRAWN, self.model.space.dim, generator=torch.Generator().manual_seed(0))
+        found = self.index.search(self.model.space.project(drawn), count).rows.T.flatten().tolist()
+        return list(dict.fromkeys(row for row in found if row != NOTHING))[:count]
+
     def search(self, queries: Sequence[Query]) -> list[list[Hit]]:
         """What is closest to each query; queries with the same filter are answered at once."""
         points = self._points(queries)
@@ -88,7 +96,9 @@ class Engine:
             self._require_sum(query)
         texts = list(dict.fromkeys(text for query in queries for text in (*query.texts, *query.without)))
         pictures = [picture for query in queries for picture in query.pictures]
-        self.model.tokens(texts, ["this search"] * len(texts), strict=True)  # a text that is cut would find other things
+        self.model.tokens(
+            texts, ["this search"] * len(texts), strict=True
+        )  # a text that is cut would find other things
         words = dict(zip(texts, self.model.encode_text(texts).cpu().float() if texts else (), strict=True))
         seen = iter(self.model.encode_image(pictures).cpu().float() if pictures else ())
         return torch.stack([self._sum(query, words, [next(seen) for _ in query.pictures]) for query in queries])

@@ -1,9 +1,9 @@
 """What stands before every answer: whose request it is, how large, how often, and the headers that keep a browser safe.
 
-    host      a page elsewhere whose name was pointed at this machine (DNS rebinding) has another name in its requests
-    origin    a page elsewhere that sends a form here says so; it can do nothing
-    token     compared in constant time; asked for everything but the page's own files, which hold nothing
-    size      bodies are counted as they come, whatever their header promises
+host      a page elsewhere whose name was pointed at this machine (DNS rebinding) has another name in its requests
+origin    a page elsewhere that sends a form here says so; it can do nothing
+token     compared in constant time; asked for everything but the page's own files, which hold nothing
+size      bodies are counted as they come, whatever their header promises
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class Guard:
     def _require_origin(self, headers: dict[str, str]) -> None:
         origin = headers.get("origin")
         foreign = origin is not None and urlsplit(origin).netloc.lower() != headers.get("host", "").lower()
-        if foreign or headers.get("sec-fetch-site") == "cross-site" and headers.get("sec-fetch-mode") != "navigate":
+        if foreign or (headers.get("sec-fetch-site") == "cross-site" and headers.get("sec-fetch-mode") != "navigate"):
             raise Refused(403, "a page from elsewhere may not use this service")
 
     def _require_token(self, authorization: str) -> None:
@@ -144,7 +144,9 @@ async def answer(send: Send, code: int, sentence: str, further: Sequence[tuple[s
     headers = [("content-type", "application/json"), ("content-length", str(len(body))), *further]
     if code in (408, 413):
         headers.append(("connection", "close"))  # what still comes is not read
-    await send({"type": "http.response.start", "status": code, "headers": [(a.encode(), b.encode()) for a, b in headers]})
+    await send(
+        {"type": "http.response.start", "status": code, "headers": [(a.encode(), b.encode()) for a, b in headers]}
+    )
     await send({"type": "http.response.body", "body": body})
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from functools import cache, partial
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import cache
 from pathlib import Path
 
 from equipoise.data.keep.file import NOTE
@@ -15,14 +16,16 @@ from equipoise.readouts import CodeBookReadout
 from equipoise.serve.code_book import CodePages
 from equipoise.serve.engine import Engine
 from equipoise.serve.memory_index import Pictures, memory_index, read_pictures
+from equipoise.serve.request import ServeRequest
 from equipoise.serve.service import BESIDE, FIRST, Service
-from equipoise.serve.start import SUSPECTS, ServeRequest
 from equipoise.serve.suspects import Suspects
 from equipoise.types import UserError
 from equipoise.workflows.load import load
 from equipoise.workflows.subject import Subject
 
 SPLIT = "validation"
+SUSPECTS = "clean"  # the folder of a run that cleaned its data, within the run's
+SAMPLE = 64  # rows by which two indexes are compared
 
 
 def open_service(request: ServeRequest) -> Service:
@@ -35,6 +38,7 @@ def open_service(request: ServeRequest) -> Service:
     engines = {FIRST: _engine(request.run, request.index, own)}
     if request.beside is not None:
         engines[BESIDE] = _engine(request.beside, request.beside_index, own)
+        _require_same_rows(*engines.values())
     first = engines[FIRST]
     return Service(
         engines=engines,
@@ -42,12 +46,12 @@ def open_service(request: ServeRequest) -> Service:
         suspects=_suspects(request),
         codes=_codes(first.model, request.run),
         read_only=request.read_only,
-        about_data=f"{len(first.index):,} {'entries of an index' if request.index else 'pictures of its validation data'}",
+        about_data=f"{len(first.index):,} {'entries' if request.index else 'pictures of its validation data'}",
         folders=tuple(_folders(request)),
     )
 
 
-def _engine(run: Path, where: str, own: partial[Pictures]) -> Engine:
+def _engine(run: Path, where: str, own: Callable[[], Pictures]) -> Engine:
     model, version = load(run, "auto"), fingerprint(run)
     name = run.resolve().name
     if model.image_encoder.reads != "pictures" or model.text_encoder.reads != "words":
@@ -58,6 +62,19 @@ def _engine(run: Path, where: str, own: partial[Pictures]) -> Engine:
     else:
         index = memory_index(model, ModelNote(name, version), own())
     return Engine(name, version, model, index)
+
+
+def _require_same_rows(first: Engine, second: Engine) -> None:
+    """Raise UserError unless a row is the same record in both indexes, as far as a sample tells."""
+    rows = first.sample(SAMPLE)
+    same = len(first.index) == len(second.index)
+    with suppress(UserError):  # a row that is not there
+        if same and [one.key for one in first.index.records(rows)] == [one.key for one in second.index.records(rows)]:
+            return
+    raise UserError(
+        f"the indexes of {first.name} and {second.name} are not of the same data, so they cannot be compared; "
+        "index the same data with both models"
+    )
 
 
 def _validation(run: Path) -> Source:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import socket
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from equipoise.serve.limits import Limits
+from equipoise.serve.request import ServeRequest
 from equipoise.types import UserError
 
 if TYPE_CHECKING:
@@ -16,25 +16,8 @@ if TYPE_CHECKING:
     from equipoise.serve.service import Service
 
 NEEDED = ("fastapi", "uvicorn", "multipart")
-SUSPECTS = "clean"  # the folder of a run that cleaned its data, within the run's
 RATE = 600  # requests a minute from one address, where others than this machine can ask
 LEAST = 16  # letters of a token
-
-
-@dataclass(frozen=True)
-class ServeRequest:
-    run: Path
-    index: str = ""  # a folder or an address of PostgreSQL; empty: the run's own validation pictures, in memory
-    suspects: Path | None = None  # of `equipoise clean`; None: those of the run, where it has some
-    beside: Path | None = None  # a second model to compare with
-    beside_index: str = ""
-    host: str = "127.0.0.1"
-    port: int = 8000
-    token_file: Path | None = None
-    hosts: tuple[str, ...] = ()  # further names of this service
-    read_only: bool = False
-    limits: Limits = Limits()  # noqa: RUF009 (frozen)
-    rate: int | None = None
 
 
 def serve(request: ServeRequest) -> None:

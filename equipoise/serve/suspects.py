@@ -4,24 +4,21 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from equipoise.config import load_settings
 from equipoise.data.keep.decisions import Decisions, digest_of_table, read_decisions
-from equipoise.data.keep.file import NOTE, TABLE, read_keep
+from equipoise.data.keep.file import TABLE, read_keep
 from equipoise.data.keep.save_decisions import decided, decision_on, save_decisions
 from equipoise.data.side_data import fingerprints
 from equipoise.data.source import Pair, Source
 from equipoise.serve.errors import Refused
 from equipoise.serve.memory_index import jpeg
 from equipoise.types import UserError
-from equipoise.workflows.audit.folds import training_pairs
+from equipoise.workflows.clean.judged_data import judged_data
 from equipoise.workflows.clean.page import words
 
 
@@ -44,7 +41,7 @@ class Suspects:
         self.table, self.note = read_keep(folder)
         self.digest = digest_of_table(self.table)
         self._stamp = self._stamp_now()
-        self._writing = threading.Lock()
+        self._writing, self._opening, self._drawing = threading.Lock(), threading.Lock(), threading.Lock()
         right = self.table.right
         order = np.argsort(right, kind="stable")
         self.order = order[~np.isnan(right[order])]  # of the others nothing is known
@@ -58,13 +55,15 @@ class Suspects:
     def finding(self) -> str:
         return str(self.note.get("finding", ""))
 
-    @cached_property
+    @property
     def source(self) -> Source:
+        with self._opening:  # several visitors may be the first
+            return self._source
+
+    @cached_property
+    def _source(self) -> Source:
         """The data that was judged, as the keep file's note describes it."""
-        recipe = self.note.get("recipe")
-        if not isinstance(recipe, dict):
-            raise UserError(f"{self.folder / NOTE} does not say of which data it is; clean the data again")
-        source = training_pairs(load_settings(recipe, str(self.folder / NOTE)).run)
+        source = judged_data(self.folder, self.note)
         if len(source) != len(self.starts):
             raise UserError(
                 f"{self.folder / TABLE} is of {len(self.starts):,} records, but its data has {len(source):,} now; "
@@ -114,7 +113,9 @@ class Suspects:
 
     def picture(self, row: int) -> bytes:
         self._require_row(row)
-        found = jpeg(self.source, int(self.owners[row]))
+        source = self.source
+        with self._drawing:  # sources are made for one reader
+            found = jpeg(source, int(self.owners[row]))
         if found is None:
             raise Refused(404, "this record has no picture")
         return found
@@ -147,7 +148,3 @@ class Suspects:
         except OSError:
             return None
         return status.st_mtime_ns, status.st_size
-
-
-def as_table(suspects: Sequence[Suspect]) -> list[dict[str, Any]]:
-    return [vars(one) for one in suspects]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import secrets
 from collections import OrderedDict
 
 from PIL import Image
 
 from equipoise.data.bad_records import BadRecord
-from equipoise.data.encoded_image import EncodedImage, encoded
+from equipoise.data.encoded_image import FORMATS, EncodedImage, encoded
 from equipoise.serve.errors import Refused
 from equipoise.serve.limits import Limits
 
@@ -38,17 +39,24 @@ class Uploads:
         return self._pictures[name]
 
     def _read(self, data: bytes) -> Image.Image:
+        self._require_few_pixels(data)
         try:
-            header = encoded(data, PLACE)
-            if header.height * header.width > self.limits.pixels:
-                raise Refused(
-                    413, f"your picture has {header.width} x {header.height} pixels, and at most "
-                    f"{self.limits.pixels:,} are read here; make it smaller",
-                )  # fmt: skip
-            return self._small(header)
+            return self._small(encoded(data, PLACE))
         except BadRecord as error:
-            too_large = "pixels" in error.fault.reason
-            raise Refused(413 if too_large else 415, f"{PLACE}: {error.fault.reason}; give a JPEG, PNG, WebP, GIF, BMP or TIFF") from None  # noqa: E501
+            raise Refused(415, f"{PLACE}: {error.fault.reason}; give a JPEG, PNG, WebP, GIF, BMP or TIFF") from None
+
+    def _require_few_pixels(self, data: bytes) -> None:
+        """By the header alone: what is read after it may decode all of the picture."""
+        try:
+            with Image.open(io.BytesIO(data), formats=FORMATS) as image:
+                width, height = image.size
+        except Image.DecompressionBombError:
+            width = height = self.limits.pixels
+        except Exception:  # no picture at all, which is said by whoever reads it
+            return
+        if width * height > self.limits.pixels:
+            most = f"{self.limits.pixels:,}"
+            raise Refused(413, f"{PLACE} has more than {most} pixels, which is all that is read here; make it smaller")
 
     def _small(self, header: EncodedImage) -> Image.Image:
         scale = min(1.0, self.side / max(header.width, header.height))

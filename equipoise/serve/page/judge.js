@@ -46,7 +46,7 @@ function card(one, place) {
   one.words = make("p", { class: "words" }, suspect.text);
   one.proposal = make("p", { class: "better" });
   one.verbs = make("div", { class: "verbs", role: "group", "aria-label": `Decide on “${suspect.text}”` });
-  for (const [verb, label] of [["keep", "Keep: it is right"], ["drop", "Drop: it is wrong"], ["swap", "Swap"]]) {
+  for (const [verb, label] of [["keep", "Keep: it is right"], ["drop", "Drop: it is wrong"], ["swap", "Swap: take the better one"]]) {
     one.verbs.append(make("button", { type: "button", "data-verb": verb, "aria-pressed": "false", disabled: readOnly || verb === "swap", onclick: () => { point(place, false); decide(one, verb); } }, label));
   }
   const others = suspect.others.length ? [make("details", {}, make("summary", {}, `${suspect.others.length} other caption${suspect.others.length > 1 ? "s" : ""} of this picture`), make("ul", {}, ...suspect.others.map((text) => make("li", {}, text))))] : [];

@@ -1,5 +1,5 @@
 // Searching: text, picture, both; more like this; why; two models side by side.
-import { at, attempt, make, post, showPicture } from "/page/api.js";
+import { at, attempt, get, make, post, showPicture } from "/page/api.js";
 import { colouredWords, drawHeat } from "/page/heat.js";
 import { namePicture } from "/page/name.js";
 
@@ -9,7 +9,7 @@ let running = null; // the search that is under way, ended by the next
 
 export function startSearch(found) {
   about = found;
-  at("search-lead").textContent = `Words, a picture, or both: the model shows what it finds closest among ${about.data}.`;
+  at("search-lead").textContent = `Words, a picture, or both: the closest of ${about.data} are shown.`;
   for (const text of about.examples) at("examples").append(make("button", { type: "button", onclick: () => { at("text").value = text; forget(); search(); } }, text));
   at("examples").hidden = !about.examples.length;
   at("text").maxLength = at("without").maxLength = about.letters;
@@ -18,8 +18,17 @@ export function startSearch(found) {
   at("where").placeholder = `names: ${fields.join(", ")}; such as ${fields[0]} = ...`;
   at("query").addEventListener("submit", (event) => { event.preventDefault(); search(); });
   at("forget").addEventListener("click", () => { forget(); at("text").focus(); });
+  showSome();
   unfolds("leave-out", "without-line", "without");
   unfolds("filter", "where-line", "where");
+}
+
+// Before anything was searched for: what there is to find.
+async function showSome() {
+  const some = await attempt(() => get("/api/sample"));
+  if (!some || running) return;
+  at("said").textContent = "Some of what there is:";
+  at("results").replaceChildren(make("ul", { class: "found" }, ...some.found.map((hit) => card(hit, "first", "", false))));
 }
 
 function unfolds(button, line, field) {
@@ -92,7 +101,7 @@ function card(hit, model, text, both) {
   const canvas = make("canvas", { "aria-hidden": "true" });
   const words = make("p", {}, hit.caption || hit.name), reason = make("p", { class: "reason" });
   const frame = make("button", { class: "frame", type: "button", title: hit.name, "aria-label": `Why was this found? ${hit.caption || hit.name}` },
-    img, canvas, make("span", { class: "score" }, hit.score.toFixed(3)));
+    img, canvas, ...(hit.score === null ? [] : [make("span", { class: "score" }, hit.score.toFixed(3))]));
   if (hit.has_picture) showPicture(img, `/api/rows/${hit.row}/thumbnail?model=${model}`, () => frame.append(make("span", { class: "none" }, "no picture")));
   else { img.hidden = true; frame.append(make("span", { class: "none" }, "a text")); }
   const tools = make("div", { class: "tools" }, make("button", { type: "button", onclick: () => moreLike(hit.row, model) }, "More like this"));

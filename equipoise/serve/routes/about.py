@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import torch
 from fastapi import APIRouter
 from pydantic import BaseModel
 
 from equipoise import __version__
-from equipoise.index.index import NOTHING
 from equipoise.serve.engine import Engine
 from equipoise.serve.service import Service
 
 EXAMPLES = 4
-TRIED = 8  # places of the space, and the pictures around each, among whose captions examples are chosen
-LENGTH = (8, 60)  # letters of a good example
+TRIED = 64  # pictures among whose captions examples are chosen
+LENGTH = (8, 44)  # letters of a good example
 
 
 class ModelAbout(BaseModel):
@@ -82,9 +80,8 @@ def _model(service: Service, name: str) -> ModelAbout:
 
 def _examples(engine: Engine) -> list[str]:
     """A few captions of the pictures, short ones, always the same."""
-    drawn = torch.randn(TRIED, engine.model.space.dim, generator=torch.Generator().manual_seed(0))
-    found = engine.index.search(engine.model.space.project(drawn), TRIED).rows.T.flatten().tolist()
-    rows = list(dict.fromkeys(row for row in found if row != NOTHING))
-    captions = dict.fromkeys(caption for record in engine.index.records(rows) for caption in record.captions[:1])
+    captions = dict.fromkeys(
+        caption for record in engine.index.records(engine.sample(TRIED)) for caption in record.captions[:1]
+    )
     short = [caption for caption in captions if LENGTH[0] <= len(caption) <= LENGTH[1]]
     return (short or list(captions))[:EXAMPLES]

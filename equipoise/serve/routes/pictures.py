@@ -20,7 +20,9 @@ def routes(service: Service) -> APIRouter:
     router = APIRouter(tags=["pictures"])
 
     @router.post("/api/pictures")
-    async def upload(file: Annotated[UploadFile, File(description="JPEG, PNG, WebP, GIF, BMP or TIFF")]) -> GivenPicture:
+    async def upload(
+        file: Annotated[UploadFile, File(description="JPEG, PNG, WebP, GIF, BMP or TIFF")],
+    ) -> GivenPicture:
         """Give a picture; it is remembered for a while, and its name is for you alone."""
         data = await file.read()
         name = await service.in_files(lambda: service.uploads.add(data))

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from fastapi import APIRouter, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from equipoise.index.index import IMAGE
-from equipoise.serve.engine import Engine, Hit, Query
+from equipoise.serve.engine import Engine, Query
 from equipoise.serve.errors import Refused, shown_name
 from equipoise.serve.service import FIRST, Service
 
+SAMPLE = 12  # pictures to begin with
 MOST_PARTS = 8  # texts, and pictures, of one query
 
 
@@ -32,7 +34,7 @@ class SearchRequest(BaseModel):
 
 class FoundPicture(BaseModel):
     row: int
-    score: float
+    score: float | None  # null where nothing was asked for
     name: str
     caption: str
     captions: list[str]
@@ -55,7 +57,14 @@ def routes(service: Service) -> APIRouter:
         engine = service.engine(request.model, request.version)
         query = _query(request, service)
         hits = await service.searching[request.model].ask(query)
-        found = await service.in_files(lambda: _found(engine, hits))
+        found = await service.in_files(lambda: _found(engine, [(hit.row, hit.score) for hit in hits]))
+        return SearchAnswer(model=engine.name, version=engine.version, found=found)
+
+    @router.get("/api/sample")
+    async def sample() -> SearchAnswer:
+        """A few pictures of the index, always the same, to begin with."""
+        engine = service.first
+        found = await service.in_files(lambda: _found(engine, [(row, None) for row in engine.sample(SAMPLE)]))
         return SearchAnswer(model=engine.name, version=engine.version, found=found)
 
     @router.get("/api/rows/{row}/thumbnail", response_class=Response, responses={200: {"content": {"image/jpeg": {}}}})
@@ -98,17 +107,17 @@ def checked_text(text: str, service: Service) -> str:
     return text.strip()
 
 
-def _found(engine: Engine, hits: list[Hit]) -> list[FoundPicture]:
-    records = engine.index.records([hit.row for hit in hits])
+def _found(engine: Engine, hits: Sequence[tuple[int, float | None]]) -> list[FoundPicture]:
+    records = engine.index.records([row for row, _ in hits])
     return [
         FoundPicture(
-            row=hit.row,
-            score=hit.score,
+            row=row,
+            score=score,
             name=shown_name(record.key),
             caption=record.caption,
             captions=list(record.captions),
             side=dict(record.side),
             has_picture=record.of == IMAGE,
         )
-        for hit, record in zip(hits, records, strict=True)
+        for (row, score), record in zip(hits, records, strict=True)
     ]

@@ -100,7 +100,9 @@ def routes(service: Service) -> APIRouter:
 
 def _held(service: Service) -> Suspects:
     if service.suspects is None:
-        raise Refused(404, "there are no suspects here; clean the data first, or start the service with --suspects FOLDER")
+        raise Refused(
+            404, "there are no suspects here; clean the data first, or start the service with --suspects FOLDER"
+        )
     return service.suspects
 
 
