@@ -83,3 +83,21 @@ def test_work_beyond_what_may_wait_is_refused():
         worker.close()
 
     asyncio.run(work())
+
+
+def test_batches_and_single_questions_take_turns():
+    done: list[str] = []
+
+    async def work() -> None:
+        worker, gate = Worker(100), threading.Event()
+        names = [("why 1", False), ("why 2", False), ("search 1", True), ("search 2", True)]
+        first = asyncio.create_task(worker.run(gate.wait))  # its turn is over: batches are next
+        await asyncio.sleep(0)
+        tasks = [asyncio.create_task(worker.run(lambda name=name: done.append(name), urgent)) for name, urgent in names]
+        await asyncio.sleep(0)
+        gate.set()
+        await asyncio.gather(first, *tasks)
+        worker.close()
+
+    asyncio.run(work())
+    assert done == ["search 1", "why 1", "search 2", "why 2"]
