@@ -89,10 +89,11 @@ def test_batches_and_single_questions_take_turns():
     done: list[str] = []
 
     async def work() -> None:
-        worker, gate = Worker(100), threading.Event()
+        worker, begun, gate = Worker(100), threading.Event(), threading.Event()
         names = [("why 1", False), ("why 2", False), ("search 1", True), ("search 2", True)]
-        first = asyncio.create_task(worker.run(gate.wait))  # its turn is over: batches are next
+        first = asyncio.create_task(worker.run(lambda: begun.set() or gate.wait()))  # so that batches are next
         await asyncio.sleep(0)
+        begun.wait()
         tasks = [asyncio.create_task(worker.run(lambda name=name: done.append(name), urgent)) for name, urgent in names]
         await asyncio.sleep(0)
         gate.set()
