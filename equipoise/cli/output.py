@@ -14,7 +14,7 @@ from equipoise.types import UserError
 NO_NUMBERS = ("cite", "completion", "preview")  # commands that print no numbers
 NO_MODEL = (
     *(*NO_NUMBERS, "recipes", "show", "import", "export", "push", "pull"),
-    *("write", "check", "prepare", "temperature", "compare", "list", "report"),
+    *("write", "check", "prepare", "temperature", "compare", "list", "report", "delete"),
 )
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import PurePath, PureWindowsPath
 from typing import Any
 
 import torch
@@ -43,6 +44,11 @@ class Record:
     picture: str | None = None  # the picture's path in the data, never an absolute one
     side: Mapping[str, Any] = field(default_factory=dict)  # label, tags and what else the data said
     of: str = IMAGE  # or TEXT
+
+    @property
+    def name(self) -> str:
+        """The key as it may be shown to anybody: of a path of the machine that made the index, the file's name."""
+        return PurePath(self.key).name if _is_of_machine(self.key) else self.key
 
     @property
     def caption(self) -> str:
@@ -111,6 +117,15 @@ class Index(ABC):
         if not points.isfinite().all():
             raise UserError("the points to search for hold numbers that are not finite; encode them again")
         return points
+
+
+def _is_of_machine(path: str) -> bool:
+    return path.startswith(("/", "~", "\\")) or ".." in PurePath(path).parts or PureWindowsPath(path).drive != ""
+
+
+def picture_path(key: str, is_picture: bool) -> str | None:
+    """A key as the path of a picture in the data, where it is one."""
+    return key if is_picture and not _is_of_machine(key) else None
 
 
 def require_same_model(index: Index, fingerprint: str, name: str) -> None:

@@ -3,7 +3,7 @@
 segment.json    how many rows, how wide, stored as what; how many are of images and of texts
 rows.bin        the rows' numbers, int64, ascending
 points.bin      the points (`points.py`); with scales.bin where they are int8
-records.bin     what is known of each row, as JSON; records.ends says where each ends (`blobs.py`)
+records.bin     what is known of each row, as JSON; records.spans says where each is (`blobs.py`)
 thumbs.bin      small JPEGs; empty where there is none
 fields.json     columns for filters (`columns.py`)
 search.faiss    what faiss made of the points, where the kind has it and there are many
@@ -40,7 +40,7 @@ class SegmentWriter:
     def __init__(self, folder: Path, dtype: str):
         self.folder, self.width, self.of = folder, 0, Counter[str]()
         self.points, self.columns = PointWriter(folder, dtype), ColumnWriter()
-        self.records, self.thumbs = BlobWriter(folder, RECORDS), BlobWriter(folder, THUMBS)
+        self.records, self.thumbs = BlobWriter(folder, RECORDS), BlobWriter(folder, THUMBS, once=True)
         self.rows: list[np.ndarray] = []
 
     def add(

@@ -84,9 +84,8 @@ def add(folder: Path, rows: Iterable[Rows], replace: bool = False) -> int:
                     f'the index has a record "{first}" already, and {len(old):,} rows of such in all; replace them '
                     "with --replace, or delete them first"
                 )
-            if len(old):
-                manifest = _with_deleted(folder, manifest, np.union1d(index.deleted, old))
-            manifest.write(folder)
+            deleted = np.union1d(index.deleted, old)
+            (_with_deleted(folder, manifest, deleted) if len(old) else manifest).write(folder)
     return added
 
 
