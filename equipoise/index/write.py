@@ -13,16 +13,20 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import torch
 from torch import Tensor
 
+from equipoise.index.closest import Closest
+from equipoise.index.faiss_search import build, require_kind
 from equipoise.index.folder import FolderIndex
 from equipoise.index.index import ModelNote, Record
 from equipoise.index.manifest import KINDS, MANIFEST, Listed, Manifest, read_manifest
 from equipoise.index.points import DTYPES
-from equipoise.index.segment import ROW, SegmentWriter, seal
+from equipoise.index.recall import COUNTED, measure
+from equipoise.index.segment import ROW, SEARCH, Segment, SegmentWriter, seal
 from equipoise.index.stored_space import space_table
 from equipoise.io.atomic import replacing
 from equipoise.io.digests import file_digest
@@ -46,6 +50,7 @@ class Making:
 
     kind: str = "exact"
     dtype: str = "float32"
+    recall: float = 0.95  # the share of the ten closest to be found: faiss looks as far as that takes
 
     def __post_init__(self) -> None:
         for word, known in ((self.kind, KINDS), (self.dtype, DTYPES)):
@@ -53,19 +58,46 @@ class Making:
                 near = nearest(word, known)
                 hint = f"did you mean {near}?" if near else f"choose one of {', '.join(known)}"
                 raise UserError(f'there is no {"kind" if known is KINDS else "dtype"} "{word}" of an index; {hint}')
+        if not 0 < self.recall <= 1:
+            raise UserError(f"recall is {self.recall:g}; it is a share, above 0 and at most 1")
 
 
-def create(folder: Path, space: Space, model: ModelNote, rows: Iterable[Rows], making: Making | None = None) -> None:
-    """Make an index in a folder that holds none."""
+def create(
+    folder: Path,
+    space: Space,
+    model: ModelNote,
+    rows: Iterable[Rows],
+    making: Making | None = None,
+    queries: Tensor | None = None,
+) -> dict[str, Any]:
+    """Make an index in a folder that holds none. With `queries` [Q, d], gives the recall that was measured by them, and
+    how far faiss looks is chosen so that it is reached."""
     making = making or Making()
+    require_kind(making.kind, space)
     with only_writer(folder):
         if (folder / MANIFEST).exists():
             raise UserError(f"{folder} holds an index already; add to it with `equipoise index add`, or choose another")
         start = Manifest(making.kind, making.dtype, space_table(space), model)
-        with _segment(folder, start, space, rows) as manifest:
+        truth = None if queries is None or making == Making() else Closest(space, queries, COUNTED)
+        with _segment(folder, start, space, _compared(rows, truth)) as manifest:
             if not manifest.next_row:
                 raise UserError("there is nothing to index: the data has no records that can be read")
             manifest.write(folder)
+        if truth is not None:
+            measured = measure(FolderIndex(folder), truth, making.recall)
+            manifest.changed(recall=measured).write(folder)
+            return measured
+    return {}
+
+
+def _compared(rows: Iterable[Rows], truth: Closest | None) -> Iterator[Rows]:
+    """The rows as they come, compared with the queries before anything is rounded."""
+    first = 0
+    for part in rows:
+        if truth is not None:
+            truth.add(torch.arange(first, first + len(part.points)), part.points.float())
+        first += len(part.points)
+        yield part
 
 
 def add(folder: Path, rows: Iterable[Rows], replace: bool = False) -> int:
@@ -137,6 +169,9 @@ def _write_rows(folder: Path, manifest: Manifest, space: Space, rows: Iterable[R
         writer.add(range(next_row, next_row + len(part.points)), part.points, part.records, part.thumbs)
         next_row += len(part.points)
     writer.finish()
+    if next_row > manifest.next_row:
+        segment = Segment(folder, space.dim)
+        build(manifest.kind, segment.points, manifest.dtype, space, folder / SEARCH)
     return next_row
 
 

@@ -24,13 +24,16 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--dtype", choices=DTYPES, default="float32", help="how points are stored; fewer bits find a little less"
     )
+    parser.add_argument(
+        "--recall", type=float, default=0.95, metavar="R", help="share of the ten closest that ivf and hnsw are to find"
+    )
 
 
 def run(options: argparse.Namespace) -> None:
     from equipoise.index.write import Making
     from equipoise.workflows.index.build import build_index
 
-    build_index(wanted(options), options.out, Making(options.kind, options.dtype))
+    build_index(wanted(options), options.out, Making(options.kind, options.dtype, options.recall))
 
 
 def add_what(parser: argparse.ArgumentParser) -> None:
