@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from equipoise.index.closest import Closest
-from equipoise.index.faiss_search import USUAL, FaissSearch
+from equipoise.index.faiss_search import EFFORTS, USUAL, FaissSearch
 from equipoise.index.filters.columns import allowed
 from equipoise.index.filters.parse import parse, require_fields
 from equipoise.index.index import Found, Index, Record, no_row, numbers_of
@@ -51,6 +51,10 @@ class FolderIndex(Index):
     def _faiss_of(self, segment: Segment) -> FaissSearch | None:
         path = segment.search_file
         return None if path is None else FaissSearch(path, self.kind, len(segment), self.space.dim)
+
+    @property
+    def efforts(self) -> tuple[int, ...]:
+        return EFFORTS[self.kind] if any(self._faiss) else (0,)
 
     def __len__(self) -> int:
         return sum(int(alive.sum()) for alive in self._alive)

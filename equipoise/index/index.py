@@ -69,6 +69,12 @@ class Index(ABC):
     space: Space
     model: ModelNote
     kind: str  # one of KINDS
+    effort: int = 0  # how far candidates are looked for
+
+    @property
+    def efforts(self) -> tuple[int, ...]:
+        """The efforts that make sense, the least first."""
+        return (0,)
 
     @abstractmethod
     def __len__(self) -> int:

@@ -10,10 +10,8 @@ from typing import Any
 from torch import Tensor
 
 from equipoise.index.closest import Closest
-from equipoise.index.faiss_search import EFFORTS
-from equipoise.index.folder import FolderIndex
-
-COUNTED = 10
+from equipoise.index.index import Index
+from equipoise.index.making import COUNTED
 
 
 def recall(found: Tensor, closest: Tensor) -> float:
@@ -22,13 +20,13 @@ def recall(found: Tensor, closest: Tensor) -> float:
     return float(both.any(1).sum() / (closest >= 0).sum().clamp(min=1))
 
 
-def measure(index: FolderIndex, truth: Closest, wanted: float) -> dict[str, Any]:
-    """Recall of an index; faiss looks further until it is as high as wanted, or no further."""
+def measure(index: Index, truth: Closest, wanted: float) -> dict[str, Any]:
+    """Recall of an index; candidates are looked for further until it is as high as wanted, or no further."""
     measured: dict[str, Any] = {}
-    for effort in EFFORTS.get(index.kind, (0,)):
+    for effort in index.efforts:
         index.effort = effort
         share = recall(index.search(truth.queries, COUNTED).rows, truth.rows)
         measured = {"recall@10": round(share, 4), "queries": len(truth.queries), "effort": effort}
-        if share >= wanted or not any(segment.search_file for segment in index.segments):
+        if share >= wanted:
             break
     return measured

@@ -8,8 +8,9 @@ from index_rows import MODEL, SPACES, brute_force, points_of, rows_of, small_ind
 
 from equipoise.index import faiss_search, open_index
 from equipoise.index import folder as searching
+from equipoise.index.making import Making, Rows
 from equipoise.index.recall import recall
-from equipoise.index.write import Making, Rows, add, create, delete
+from equipoise.index.write import add, create, delete
 from equipoise.spaces import TokenSets
 from equipoise.types import UserError
 

@@ -30,7 +30,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    from equipoise.index.write import Making
+    from equipoise.index.making import Making
     from equipoise.workflows.index.build import build_index
 
     build_index(wanted(options), options.out, Making(options.kind, options.dtype, options.recall))

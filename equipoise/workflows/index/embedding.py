@@ -30,7 +30,7 @@ from equipoise.data.source import Pair, Source, can_crop
 from equipoise.data.thumbnail import thumbnail_jpeg
 from equipoise.index import Record
 from equipoise.index.index import IMAGE, TEXT, picture_path
-from equipoise.index.write import Rows
+from equipoise.index.making import Rows
 from equipoise.io.digests import verifying
 from equipoise.io.lines import one_line
 from equipoise.io.progress import quiet
