@@ -14,7 +14,7 @@ from equipoise.types import UserError
 NO_NUMBERS = ("cite", "completion", "preview", "serve")  # commands that print no numbers
 NO_MODEL = (
     *("cite", "completion", "preview", "recipes", "show", "import", "export", "push", "pull"),
-    *("write", "check", "prepare", "temperature", "compare", "list", "report"),
+    *("write", "check", "prepare", "temperature", "compare", "list", "report", "delete"),
 )
 
 

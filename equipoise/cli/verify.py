@@ -23,7 +23,8 @@ READ_MODELS = (
         "tokens",
         "codes",
     ),
-    *("completeness", "vqa", "simat", "probe", "clean", "audit", "shift", "regions", "serve"),
+    *("completeness", "vqa", "simat", "probe", "clean", "audit", "shift", "regions"),
+    *("build", "add", "delete", "search", "serve"),
 )
 
 

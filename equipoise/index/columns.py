@@ -25,7 +25,7 @@ from equipoise.types import UserError
 
 FIELDS = "fields.json"
 MOST_FIELDS = 256
-KINDS = {"number": np.dtype("<f8"), "text": np.dtype("<i4"), "bool": np.dtype("i1")}
+KINDS: dict[str, np.dtype] = {"number": np.dtype("<f8"), "text": np.dtype("<i4"), "bool": np.dtype("i1")}
 MISSING = {"number": math.nan, "text": -1, "bool": -1}
 OWN = ("key", "caption", "of")
 

@@ -20,16 +20,19 @@ import torch
 from torch import Tensor
 
 from equipoise.index.closest import Closest
+from equipoise.index.faiss_search import EFFORTS, USUAL, FaissSearch
 from equipoise.index.filters.columns import allowed
 from equipoise.index.filters.parse import parse, require_fields
 from equipoise.index.index import Found, Index, Record, no_row, numbers_of
 from equipoise.index.manifest import Listed, Manifest, read_manifest
-from equipoise.index.points import AGAIN
+from equipoise.index.points import AGAIN, TILE
 from equipoise.index.segment import ROW, Segment, open_segment
 from equipoise.io.digests import file_digest
 from equipoise.types import UserError
 
 FILTERS_KEPT = 16  # answers of filters that are remembered
+SPARSE = 8  # of so many rows one passes: then single rows are read, not all
+FEW = 20_000  # rows that are compared with a query one by one sooner than faiss is asked
 
 
 class FolderIndex(Index):
@@ -42,6 +45,16 @@ class FolderIndex(Index):
         self.deleted = read_deleted(folder, self.manifest.deleted)
         self._alive = [~np.isin(segment.rows, self.deleted) for segment in self.segments]
         self._passing = lru_cache(FILTERS_KEPT)(self._filtered)
+        self._faiss = [self._faiss_of(segment) for segment in self.segments]
+        self.effort = int(self.manifest.recall.get("effort", USUAL.get(self.kind, 0)))
+
+    def _faiss_of(self, segment: Segment) -> FaissSearch | None:
+        path = segment.search_file
+        return None if path is None else FaissSearch(path, self.kind, len(segment), self.space.dim)
+
+    @property
+    def efforts(self) -> tuple[int, ...]:
+        return EFFORTS[self.kind] if any(self._faiss) else (0,)
 
     def __len__(self) -> int:
         return sum(int(alive.sum()) for alive in self._alive)
@@ -64,9 +77,23 @@ class FolderIndex(Index):
 
     def _search(self, points: Tensor, k: int, where: str) -> Found:
         closest = Closest(self.space, points, k)
-        for segment, passing in zip(self.segments, self._passing(where), strict=True):
-            search_all(segment, closest, passing)
+        for segment, search, passing in zip(self.segments, self._faiss, self._passing(where), strict=True):
+            count = int(np.count_nonzero(passing))
+            if search is None or count <= max(FEW, k):
+                search_all(segment, closest, passing, count)
+            else:
+                self._search_candidates(segment, search, closest, passing, count)
         return closest.found()
+
+    def _search_candidates(
+        self, segment: Segment, search: FaissSearch, closest: Closest, passing: np.ndarray, count: int
+    ) -> None:
+        found = search.candidates(closest.queries, closest.k, self.effort, passing, count / len(segment))
+        for query, several in enumerate(found):
+            places = np.sort(several[several >= 0])
+            if len(places) < closest.k:  # the lists or nodes that were looked at held too few that pass
+                places = np.flatnonzero(passing)
+            closest.add_own(query, segment.row_numbers(places), segment.points.take(places))
 
     def _filtered(self, where: str) -> list[np.ndarray]:
         """Which rows of each segment can be found."""
@@ -106,14 +133,18 @@ class FolderIndex(Index):
         raise no_row(row)
 
 
-def search_all(segment: Segment, closest: Closest, passing: np.ndarray) -> None:
+def search_all(segment: Segment, closest: Closest, passing: np.ndarray, count: int) -> None:
     """Compare the queries with every row that passes, tile by tile."""
+    if count < len(segment) // SPARSE:
+        for places in np.array_split(np.flatnonzero(passing), -(-count * segment.points.width // TILE) or 1):
+            closest.add(segment.row_numbers(places), segment.points.take(places))
+        return
     for start, tile in segment.points.tiles():
         part = passing[start : start + len(tile)]
-        places = np.flatnonzero(part)
-        if len(places) == len(part):
+        if part.all():
             closest.add(segment.row_numbers(slice(start, start + len(tile))), tile)
-        elif len(places):
+        else:
+            places = np.flatnonzero(part)
             closest.add(segment.row_numbers(places + start), tile[torch.from_numpy(places)])
 
 

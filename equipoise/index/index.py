@@ -13,6 +13,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import PurePath, PureWindowsPath
 from typing import Any
 
 import torch
@@ -24,6 +25,10 @@ from equipoise.types import UserError
 MOST_FOUND = 10_000  # rows of one answer
 NOTHING = -1  # stands where an answer has fewer than k rows
 IMAGE, TEXT = "image", "text"
+
+
+class Unreachable(UserError):
+    """Raised where the database of an index does not answer."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +50,11 @@ class Record:
     of: str = IMAGE  # or TEXT
 
     @property
+    def name(self) -> str:
+        """The key as it may be shown to anybody: of a path of the machine that made the index, the file's name."""
+        return PurePath(self.key).name if _is_of_machine(self.key) else self.key
+
+    @property
     def caption(self) -> str:
         return self.captions[0] if self.captions else ""
 
@@ -63,6 +73,12 @@ class Index(ABC):
     space: Space
     model: ModelNote
     kind: str  # one of KINDS
+    effort: int = 0  # how far candidates are looked for
+
+    @property
+    def efforts(self) -> tuple[int, ...]:
+        """The efforts that make sense, the least first."""
+        return (0,)
 
     @abstractmethod
     def __len__(self) -> int:
@@ -111,6 +127,15 @@ class Index(ABC):
         if not points.isfinite().all():
             raise UserError("the points to search for hold numbers that are not finite; encode them again")
         return points
+
+
+def _is_of_machine(path: str) -> bool:
+    return path.startswith(("/", "~", "\\")) or ".." in PurePath(path).parts or PureWindowsPath(path).drive != ""
+
+
+def picture_path(key: str, is_picture: bool) -> str | None:
+    """A key as the path of a picture in the data, where it is one."""
+    return key if is_picture and not _is_of_machine(key) else None
 
 
 def require_same_model(index: Index, fingerprint: str, name: str) -> None:

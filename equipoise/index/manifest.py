@@ -92,6 +92,8 @@ def manifest_of(table: dict[str, Any]) -> Manifest:
     )
     if manifest.kind not in KINDS or manifest.dtype not in DTYPES:
         raise ValueError(f"kind {manifest.kind!r}, dtype {manifest.dtype!r}")
+    if not isinstance(manifest.recall, dict) or not 0 <= int(manifest.recall.get("effort", 0)) < 2**20:
+        raise ValueError("recall is no table with an effort")
     for name in ("next_row", "changes"):
         if type(table[name]) is not int or not 0 <= table[name] < 2**62:
             raise ValueError(f"{name} is no number of rows")

@@ -20,7 +20,7 @@ from torch import Tensor
 from equipoise.types import UserError
 
 POINTS, SCALES = "points.bin", "scales.bin"
-DTYPES = {"float32": np.dtype("<f4"), "float16": np.dtype("<f2"), "int8": np.dtype("i1")}
+DTYPES: dict[str, np.dtype] = {"float32": np.dtype("<f4"), "float16": np.dtype("<f2"), "int8": np.dtype("i1")}
 TILE = 1 << 23  # numbers of a tile
 LET_GO = 1 << 28  # bytes that a process may have mapped before they are let go of
 AROUND = 1 << 16  # bytes that the system maps around a row that is read

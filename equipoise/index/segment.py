@@ -3,7 +3,7 @@
 segment.json    how many rows, how wide, stored as what; how many are of images and of texts
 rows.bin        the rows' numbers, int64, ascending
 points.bin      the points (`points.py`); with scales.bin where they are int8
-records.bin     what is known of each row, as JSON; records.ends says where each ends (`blobs.py`)
+records.bin     what is known of each row, as JSON; records.spans says where each is (`blobs.py`)
 thumbs.bin      small JPEGs; empty where there is none
 fields.json     columns for filters (`columns.py`)
 search.faiss    what faiss made of the points, where the kind has it and there are many
@@ -26,6 +26,7 @@ from equipoise.index.blobs import Blobs, BlobWriter
 from equipoise.index.columns import Columns, ColumnWriter, fields_of
 from equipoise.index.index import Record
 from equipoise.index.points import AGAIN, DTYPES, Points, PointWriter, mapped
+from equipoise.index.record_json import dumped, record_of, record_table
 from equipoise.io.digests import DIGESTS, file_digest, require_intact, write_digests
 from equipoise.io.json_files import read_json_table
 from equipoise.types import UserError
@@ -40,7 +41,7 @@ class SegmentWriter:
     def __init__(self, folder: Path, dtype: str):
         self.folder, self.width, self.of = folder, 0, Counter[str]()
         self.points, self.columns = PointWriter(folder, dtype), ColumnWriter()
-        self.records, self.thumbs = BlobWriter(folder, RECORDS), BlobWriter(folder, THUMBS)
+        self.records, self.thumbs = BlobWriter(folder, RECORDS), BlobWriter(folder, THUMBS, once=True)
         self.rows: list[np.ndarray] = []
 
     def add(
@@ -50,7 +51,7 @@ class SegmentWriter:
         self.rows.append(np.array(rows, ROW))
         self.points.add(points)
         for record, thumb in zip(records, thumbs, strict=True):
-            self.records.add(_written(record))
+            self.records.add(dumped(record_table(record)).encode())
             self.thumbs.add(thumb or b"")
             self.columns.add(fields_of(record))
             self.of[record.of] += 1
@@ -126,14 +127,8 @@ def _checked(note: Mapping[str, Any], path: Path, width: int) -> tuple[int, dict
     return count, {str(kind): int(number) for kind, number in of.items()}
 
 
-def _written(record: Record) -> bytes:
-    table = {"key": record.key, "captions": list(record.captions), "picture": record.picture, "of": record.of}
-    return json.dumps({**table, "side": dict(record.side)}, ensure_ascii=False).encode("utf-8")
-
-
 def _read(piece: bytes, folder: Path) -> Record:
     try:
-        table = json.loads(piece)
-        return Record(table["key"], tuple(table["captions"]), table["picture"], table["side"], table["of"])
+        return record_of(json.loads(piece))
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise UserError(f"{folder}: a record cannot be read ({error}); {AGAIN}") from error

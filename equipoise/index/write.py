@@ -9,63 +9,56 @@ from __future__ import annotations
 
 import dataclasses
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 from torch import Tensor
 
+from equipoise.index.closest import Closest
+from equipoise.index.faiss_search import build, require_kind
 from equipoise.index.folder import FolderIndex
-from equipoise.index.index import ModelNote, Record
-from equipoise.index.manifest import KINDS, MANIFEST, Listed, Manifest, read_manifest
-from equipoise.index.points import DTYPES
-from equipoise.index.segment import ROW, SegmentWriter, seal
+from equipoise.index.index import ModelNote
+from equipoise.index.making import COUNTED, Making, Rows, compared, noting, require_width
+from equipoise.index.manifest import MANIFEST, Listed, Manifest
+from equipoise.index.recall import measure
+from equipoise.index.segment import ROW, SEARCH, Segment, SegmentWriter, seal
 from equipoise.index.stored_space import space_table
 from equipoise.io.atomic import replacing
 from equipoise.io.digests import file_digest
 from equipoise.io.folder_lock import only_writer
-from equipoise.settings.nearby import nearest
 from equipoise.spaces import Space
 from equipoise.types import UserError
 
 
-class Rows(NamedTuple):
-    """Rows to add."""
-
-    points: Tensor  # [n, d]
-    records: Sequence[Record]
-    thumbs: Sequence[bytes | None]
-
-
-@dataclass(frozen=True)
-class Making:
-    """How a new index is made."""
-
-    kind: str = "exact"
-    dtype: str = "float32"
-
-    def __post_init__(self) -> None:
-        for word, known in ((self.kind, KINDS), (self.dtype, DTYPES)):
-            if word not in known:
-                near = nearest(word, known)
-                hint = f"did you mean {near}?" if near else f"choose one of {', '.join(known)}"
-                raise UserError(f'there is no {"kind" if known is KINDS else "dtype"} "{word}" of an index; {hint}')
-
-
-def create(folder: Path, space: Space, model: ModelNote, rows: Iterable[Rows], making: Making | None = None) -> None:
-    """Make an index in a folder that holds none."""
+def create(
+    folder: Path,
+    space: Space,
+    model: ModelNote,
+    rows: Iterable[Rows],
+    making: Making | None = None,
+    queries: Tensor | None = None,
+) -> dict[str, Any]:
+    """Make an index in a folder that holds none. With `queries` [Q, d], gives the recall that was measured by them, and
+    how far faiss looks is chosen so that it is reached."""
     making = making or Making()
+    require_kind(making.kind, space)
     with only_writer(folder):
         if (folder / MANIFEST).exists():
             raise UserError(f"{folder} holds an index already; add to it with `equipoise index add`, or choose another")
         start = Manifest(making.kind, making.dtype, space_table(space), model)
-        with _segment(folder, start, space, rows) as manifest:
+        truth = None if queries is None or making.is_lossless else Closest(space, queries, COUNTED)
+        with _segment(folder, start, space, compared(rows, truth)) as manifest:
             if not manifest.next_row:
                 raise UserError("there is nothing to index: the data has no records that can be read")
             manifest.write(folder)
+        if truth is not None:
+            measured = measure(FolderIndex(folder), truth, making.recall)
+            manifest.changed(recall=measured).write(folder)
+            return measured
+    return {}
 
 
 def add(folder: Path, rows: Iterable[Rows], replace: bool = False) -> int:
@@ -75,7 +68,7 @@ def add(folder: Path, rows: Iterable[Rows], replace: bool = False) -> int:
         index = FolderIndex(folder)
         clear(folder, index.manifest)
         keys: set[str] = set()
-        with _segment(folder, index.manifest, index.space, _noting(rows, keys)) as manifest:
+        with _segment(folder, index.manifest, index.space, noting(rows, keys)) as manifest:
             added = manifest.next_row - index.manifest.next_row
             old = index.rows_of_keys(keys)
             if len(old) and not replace:
@@ -84,9 +77,8 @@ def add(folder: Path, rows: Iterable[Rows], replace: bool = False) -> int:
                     f'the index has a record "{first}" already, and {len(old):,} rows of such in all; replace them '
                     "with --replace, or delete them first"
                 )
-            if len(old):
-                manifest = _with_deleted(folder, manifest, np.union1d(index.deleted, old))
-            manifest.write(folder)
+            deleted = np.union1d(index.deleted, old)
+            (_with_deleted(folder, manifest, deleted) if len(old) else manifest).write(folder)
     return added
 
 
@@ -133,11 +125,13 @@ def _segment(folder: Path, manifest: Manifest, space: Space, rows: Iterable[Rows
 def _write_rows(folder: Path, manifest: Manifest, space: Space, rows: Iterable[Rows]) -> int:
     writer, next_row = SegmentWriter(folder, manifest.dtype), manifest.next_row
     for part in rows:
-        if part.points.ndim != 2 or part.points.shape[1] != space.dim:
-            raise UserError(f"points of the shape {list(part.points.shape)} do not fit a space of {space.dim} numbers")
+        require_width(part.points, space)
         writer.add(range(next_row, next_row + len(part.points)), part.points, part.records, part.thumbs)
         next_row += len(part.points)
     writer.finish()
+    if next_row > manifest.next_row:
+        segment = Segment(folder, space.dim)
+        build(manifest.kind, segment.points, manifest.dtype, space, folder / SEARCH)
     return next_row
 
 
@@ -146,14 +140,3 @@ def _with_deleted(folder: Path, manifest: Manifest, rows: np.ndarray) -> Manifes
     with replacing(path) as temporary:
         rows.astype(ROW).tofile(temporary)
     return dataclasses.replace(manifest, deleted=Listed(path.name, file_digest(path)))
-
-
-def _noting(rows: Iterable[Rows], keys: set[str]) -> Iterator[Rows]:
-    for part in rows:
-        keys.update(record.key for record in part.records)
-        yield part
-
-
-def note_of(folder: Path) -> ModelNote:
-    """The model of the index in a folder."""
-    return read_manifest(folder).model

@@ -1,4 +1,4 @@
-"""A model's fingerprint: the same for the same files, whatever the folder is called, and another for any other model."""
+"""A model's fingerprint: the same for the same files, whatever their folder is called; another for another model."""
 
 from __future__ import annotations
 

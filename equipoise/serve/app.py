@@ -13,6 +13,7 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp
 
 from equipoise import __version__
+from equipoise.index.index import Unreachable
 from equipoise.serve.errors import UNEXPECTED, Refused
 from equipoise.serve.guard import Access, Guard
 from equipoise.serve.routes import about, classify, codes, explain, page, pictures, search, suspects
@@ -57,6 +58,8 @@ def _answer_mistakes(app: FastAPI, service: Service) -> None:
     @app.exception_handler(UserError)
     async def mistake(request: Request, error: UserError) -> JSONResponse:
         LOG.warning("%s: %s", request.url.path, error)
+        if isinstance(error, Unreachable):  # whose sentence names the database
+            return said(503, "the index does not answer just now; try again later, or tell whoever runs this service")
         return said(400, str(error))
 
     @app.exception_handler(RequestValidationError)

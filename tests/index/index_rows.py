@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 
 from equipoise.index import ModelNote, Record
-from equipoise.index.write import Making, Rows, create
+from equipoise.index.making import Making, Rows
+from equipoise.index.write import create
 from equipoise.spaces import Euclidean, ProductSphere, Space, Sphere
 
 MODEL = ModelNote("runs/small", "0123456789abcdef")

@@ -7,7 +7,8 @@ import torch
 from index_rows import MODEL, SPACES, brute_force, points_of, rows_of, small_index
 
 from equipoise.index import open_index, require_same_model
-from equipoise.index.write import Making, add, delete
+from equipoise.index.making import Making
+from equipoise.index.write import add, delete
 from equipoise.types import UserError
 
 

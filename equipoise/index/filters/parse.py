@@ -87,8 +87,8 @@ def _require(condition: Condition, fields: Mapping[str, tuple[str, ...]]) -> Non
     for value in condition.values:
         if kind_of(value) not in fields[name]:
             raise UserError(
-                f'the filter compares "{name}" with {_shown(value)}, a value of the kind {kind_of(value)}, but it holds '
-                f"values of the kind {' and '.join(fields[name])}; write such a value"
+                f'the filter compares "{name}" with {_shown(value)}, a value of the kind {kind_of(value)}, but it '
+                f"holds values of the kind {' and '.join(fields[name])}; write such a value"
             )
 
 
