@@ -7,8 +7,9 @@ last part of every path; the whole sentence goes to the log of whoever runs the 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 from equipoise.types import UserError
 
@@ -42,3 +43,12 @@ def shown_name(key: str) -> str:
     """The key of a record for people: a path is cut to the name of its file where it leads anywhere on the disk."""
     outside = key.startswith(("/", "\\", "~")) or ".." in key.split("/") or "://" in key or key[1:2] == ":"
     return re.split(r"[/\\]", key)[-1] if outside else key
+
+
+def shown_side(value: Any) -> Any:
+    """Side data for people: texts that are paths of a disk are cut as well."""
+    if isinstance(value, str):
+        return shown_name(value) if value.startswith(("/", "\\\\", "~")) or value[1:3] in (":\\", ":/") else value
+    if isinstance(value, Mapping):
+        return {name: shown_side(inner) for name, inner in value.items()}
+    return [shown_side(inner) for inner in value] if isinstance(value, list | tuple) else value

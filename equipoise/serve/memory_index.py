@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -11,7 +10,7 @@ from torch import Tensor
 
 from equipoise.data.remap import subset
 from equipoise.data.source import Pair, Source
-from equipoise.data.thumbnail import thumbnail
+from equipoise.data.thumbnail import thumbnail_jpeg
 from equipoise.evaluation.encoding import encode_images
 from equipoise.index.closest import Closest
 from equipoise.index.index import IMAGE, Found, Index, ModelNote, Record, no_row, numbers_of
@@ -102,5 +101,4 @@ def memory_index(model: Model, note: ModelNote, pictures: Pictures) -> MemoryInd
 
 def jpeg(source: Source, index: int) -> bytes | None:
     """A small picture of a record; None where it has none, or it cannot be read."""
-    uri = thumbnail(source, index)
-    return base64.b64decode(uri.partition(",")[2]) if uri else None
+    return thumbnail_jpeg(source, index) or None

@@ -12,8 +12,7 @@ import pytest
 from serve.served import bomb, client_of, png, service_of
 from starlette.testclient import TestClient
 
-from equipoise.index import ModelNote
-from equipoise.serve.errors import Paths, shown_name
+from equipoise.serve.errors import Paths, shown_name, shown_side
 from equipoise.serve.limits import Limits
 from equipoise.serve.open import open_service
 from equipoise.serve.request import ServeRequest
@@ -150,15 +149,8 @@ def test_paths_are_cut_to_their_last_part():
     assert paths.without("give 1 to 2 rows") == "give 1 to 2 rows"
     names = {"/home/me/a.jpg": "a.jpg", "../x/b.jpg": "b.jpg", "C:\\me\\c.jpg": "c.jpg", "cats/d.jpg": "cats/d.jpg"}
     assert {key: shown_name(key) for key in names} == names
-
-
-def test_an_index_of_another_model_is_refused(finished_run, monkeypatch, service):
-    class Other:
-        model = ModelNote("another", "ffff")
-
-    monkeypatch.setattr("equipoise.serve.open.open_index", lambda where: Other())
-    with pytest.raises(UserError, match="another model"):
-        open_service(ServeRequest(finished_run, index="somewhere"))
+    side = {"file": "/srv/x.jpg", "tags": ["~/y", "red/blue"], "year": 3, "url": "https://example.org/z"}
+    assert shown_side(side) == {"file": "x.jpg", "tags": ["y", "red/blue"], "year": 3, "url": "https://example.org/z"}
 
 
 def test_options_that_do_not_go_together_are_refused(finished_run, tmp_path):

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from equipoise.index.index import IMAGE
 from equipoise.serve.engine import Engine, Query
-from equipoise.serve.errors import Refused, shown_name
+from equipoise.serve.errors import Refused, shown_name, shown_side
 from equipoise.serve.service import FIRST, Service
 
 SAMPLE = 12  # pictures to begin with
@@ -116,7 +116,7 @@ def _found(engine: Engine, hits: Sequence[tuple[int, float | None]]) -> list[Fou
             name=shown_name(record.key),
             caption=record.caption,
             captions=list(record.captions),
-            side=dict(record.side),
+            side=shown_side(record.side),
             has_picture=record.of == IMAGE,
         )
         for (row, score), record in zip(hits, records, strict=True)
