@@ -42,7 +42,8 @@ class PointWriter:
         if self.scales is not None:
             values, scales = quantized(values)
             self.scales.write(scales.numpy().astype("<f4").tobytes())
-        numbers = values.numpy().astype(DTYPES[self.dtype])
+        with np.errstate(over="ignore"):  # what becomes infinite is refused below
+            numbers = values.numpy().astype(DTYPES[self.dtype])
         if not np.isfinite(numbers).all():
             raise UserError(f"some points are too large for {self.dtype}; choose float32")
         self.file.write(numbers.tobytes())
@@ -66,9 +67,7 @@ class Points:
     def __init__(self, folder: Path, count: int, width: int, dtype: str):
         self.count, self.width, self.touched = count, width, 0
         self.values = mapped(folder / POINTS, DTYPES[dtype], (count, width))
-        self.scales = np.fromfile(folder / SCALES, "<f4") if dtype == "int8" else None
-        if self.scales is not None and len(self.scales) != count:
-            raise UserError(f"{folder / SCALES} has {len(self.scales):,} scales for {count:,} points; {AGAIN}")
+        self.scales = mapped(folder / SCALES, DTYPES["float32"], (count,)) if dtype == "int8" else None
 
     def __len__(self) -> int:
         return self.count
