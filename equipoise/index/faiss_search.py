@@ -29,7 +29,7 @@ USUAL = {"ivf": 32, "hnsw": 128}
 CANDIDATES = {"ivf": (20, 200), "hnsw": (5, 50)}  # so many for each row asked for, and never fewer
 LINKS, BUILD_EFFORT = 16, 80  # of a node of the graph; nodes kept while it is made
 PER_LIST = 50  # points that k-means sees for each list
-SEED = 0
+SEED, ROUNDS = 0, 10  # of k-means
 CODES = {"float32": "Flat", "float16": "SQfp16", "int8": "SQ8"}  # how a graph keeps its points
 
 
@@ -61,7 +61,7 @@ def build(kind: str, points: Points, dtype: str, space: Space, path: Path) -> No
     lists = int(min(4 * len(points) ** 0.5, len(points) / PER_LIST))
     if kind == "ivf":
         index, seen = faiss.index_factory(space.dim, f"IVF{lists},{_codes(space.dim)}", metric), lists * PER_LIST
-        index.cp.seed = SEED
+        index.cp.seed, index.cp.niter = SEED, ROUNDS
     else:
         index, seen = faiss.index_factory(space.dim, f"HNSW{LINKS},{CODES[dtype]}", metric), 50_000
         index.hnsw.efConstruction = BUILD_EFFORT

@@ -30,6 +30,10 @@ def open_index(where: str | Path) -> Index:
 class Store(Protocol):
     """A place for an index, that can be made and changed there."""
 
+    def prepare(self, making: Making, space: Space) -> None:
+        """Raise UserError where an index cannot be made so, or there is one, before any work is done."""
+        ...
+
     def create(
         self, space: Space, model: ModelNote, rows: Iterable[Rows], making: Making, queries: Tensor | None
     ) -> dict[str, Any]: ...
@@ -42,6 +46,9 @@ class Store(Protocol):
 @dataclass(frozen=True)
 class FolderStore:
     folder: Path
+
+    def prepare(self, making: Making, space: Space) -> None:
+        write.prepare(self.folder, making, space)
 
     def create(
         self, space: Space, model: ModelNote, rows: Iterable[Rows], making: Making, queries: Tensor | None
@@ -58,6 +65,9 @@ class FolderStore:
 @dataclass(frozen=True)
 class PostgresStore:
     address: Address
+
+    def prepare(self, making: Making, space: Space) -> None:
+        postgres_write.prepare(self.address, making, space)
 
     def create(
         self, space: Space, model: ModelNote, rows: Iterable[Rows], making: Making, queries: Tensor | None

@@ -21,7 +21,7 @@ from equipoise.types import UserError
 
 POINTS, SCALES = "points.bin", "scales.bin"
 DTYPES: dict[str, np.dtype] = {"float32": np.dtype("<f4"), "float16": np.dtype("<f2"), "int8": np.dtype("i1")}
-TILE = 1 << 23  # numbers of a tile
+TILE = 1 << 20  # numbers of a tile: as float32 it stays in the processor's cache
 LET_GO = 1 << 28  # bytes that a process may have mapped before they are let go of
 AROUND = 1 << 16  # bytes that the system maps around a row that is read
 AGAIN = "the index is damaged: bring the folder back, or make it again"
@@ -42,7 +42,8 @@ class PointWriter:
         if self.scales is not None:
             values, scales = quantized(values)
             self.scales.write(scales.numpy().astype("<f4").tobytes())
-        numbers = values.numpy().astype(DTYPES[self.dtype])
+        with np.errstate(over="ignore"):  # what becomes infinite is refused below
+            numbers = values.numpy().astype(DTYPES[self.dtype])
         if not np.isfinite(numbers).all():
             raise UserError(f"some points are too large for {self.dtype}; choose float32")
         self.file.write(numbers.tobytes())
@@ -66,29 +67,29 @@ class Points:
     def __init__(self, folder: Path, count: int, width: int, dtype: str):
         self.count, self.width, self.touched = count, width, 0
         self.values = mapped(folder / POINTS, DTYPES[dtype], (count, width))
-        self.scales = np.fromfile(folder / SCALES, "<f4") if dtype == "int8" else None
-        if self.scales is not None and len(self.scales) != count:
-            raise UserError(f"{folder / SCALES} has {len(self.scales):,} scales for {count:,} points; {AGAIN}")
+        self.scales = mapped(folder / SCALES, DTYPES["float32"], (count,)) if dtype == "int8" else None
 
     def __len__(self) -> int:
         return self.count
 
     def tiles(self) -> Iterator[tuple[int, Tensor]]:
-        """All points, tile by tile: the number of the first, and the points [T, d] in float32."""
+        """All points, tile by tile: the number of the first, and the points [T, d] in float32, until the next."""
         step = max(1, TILE // self.width)
+        room = None if self.values.dtype == np.float32 else torch.empty(step, self.width)  # made once: it is not small
         for start in range(0, self.count, step):
             tile = self.values[start : start + step]
-            yield start, self._float(tile, slice(start, start + step))
+            yield start, self._float(tile, slice(start, start + step), room)
             self._touch(tile.nbytes)
 
     def take(self, places: np.ndarray) -> Tensor:
         """The points at these places [n, d] in float32."""
-        points = self._float(self.values[places], places)
+        points = self._float(self.values[places], places, None)
         self._touch(len(places) * AROUND)
         return points
 
-    def _float(self, values: np.ndarray, places: slice | np.ndarray) -> Tensor:
-        points = torch.from_numpy(np.array(values)).float()
+    def _float(self, values: np.ndarray, places: slice | np.ndarray, room: Tensor | None) -> Tensor:
+        stored = torch.from_numpy(values)
+        points = stored.float() if room is None else room[: len(values)].copy_(stored)
         return points if self.scales is None else points.mul_(torch.from_numpy(self.scales[places])[:, None])
 
     def _touch(self, size: int) -> None:
@@ -106,6 +107,7 @@ def mapped(path: Path, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:
         found = path.stat().st_size
         if found != expected:
             raise UserError(f"{path} has {found:,} bytes, not {expected:,}; {AGAIN}")
-        return np.memmap(path, dtype, "r", shape=shape) if expected else np.empty(shape, dtype)
+        # copy on write: torch takes no array that cannot be written to, and nothing reaches the file
+        return np.memmap(path, dtype, "c", shape=shape) if expected else np.empty(shape, dtype)
     except OSError as error:
         raise UserError(f"cannot read {path}: {error.strerror or error}; {AGAIN}") from error

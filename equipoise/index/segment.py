@@ -27,7 +27,7 @@ from equipoise.index.columns import Columns, ColumnWriter, fields_of
 from equipoise.index.index import Record
 from equipoise.index.points import AGAIN, DTYPES, Points, PointWriter, mapped
 from equipoise.index.record_json import dumped, record_of, record_table
-from equipoise.io.digests import DIGESTS, file_digest, require_intact, write_digests
+from equipoise.io.digests import DIGESTS, file_digest, read_digests, require_intact, write_digests
 from equipoise.io.json_files import read_json_table
 from equipoise.types import UserError
 
@@ -114,7 +114,9 @@ def open_segment(folder: Path, sha256: str, width: int) -> Segment:
         raise UserError(f"{digests} is missing; {AGAIN}")
     if file_digest(digests) != sha256:
         raise UserError(f"{digests} is not the one that index.json names; {AGAIN}")
-    require_intact(folder, sorted(path.name for path in folder.iterdir() if path.name != DIGESTS))
+    stored = read_digests(folder)
+    there = {path.name for path in folder.iterdir()} - {DIGESTS}
+    require_intact(folder, sorted(there | set(stored.sha256 if stored else ())))
     return Segment(folder, width)
 
 

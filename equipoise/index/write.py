@@ -33,6 +33,13 @@ from equipoise.spaces import Space
 from equipoise.types import UserError
 
 
+def prepare(folder: Path, making: Making, space: Space) -> None:
+    """Raise UserError where an index cannot be made so, or the folder holds one."""
+    require_kind(making.kind, space)
+    if (folder / MANIFEST).exists():
+        raise UserError(f"{folder} holds an index already; add to it with `equipoise index add`, or choose another")
+
+
 def create(
     folder: Path,
     space: Space,
@@ -44,10 +51,8 @@ def create(
     """Make an index in a folder that holds none. With `queries` [Q, d], gives the recall that was measured by them, and
     how far faiss looks is chosen so that it is reached."""
     making = making or Making()
-    require_kind(making.kind, space)
     with only_writer(folder):
-        if (folder / MANIFEST).exists():
-            raise UserError(f"{folder} holds an index already; add to it with `equipoise index add`, or choose another")
+        prepare(folder, making, space)
         start = Manifest(making.kind, making.dtype, space_table(space), model)
         truth = None if queries is None or making.is_lossless else Closest(space, queries, COUNTED)
         with _segment(folder, start, space, compared(rows, truth)) as manifest:

@@ -17,7 +17,8 @@ DTYPES = ("float32", "float16", "int8")
 
 def add(parser: argparse.ArgumentParser) -> None:
     add_what(parser)
-    add_out(parser, "the folder for the index", required=True)
+    add_out(parser, "the folder for the index; with --to, where unfinished work is kept")
+    parser.add_argument("--to", default="", metavar="ADDRESS", help="a PostgreSQL with pgvector: postgresql://...")
     parser.add_argument(
         "--kind", choices=KINDS, default="exact", help="how it is searched: all of it, or by faiss (default: exact)"
     )
@@ -33,7 +34,7 @@ def run(options: argparse.Namespace) -> None:
     from equipoise.index.making import Making
     from equipoise.workflows.index.build import build_index
 
-    build_index(wanted(options), options.out, Making(options.kind, options.dtype, options.recall))
+    build_index(wanted(options), options.out, options.to, Making(options.kind, options.dtype, options.recall))
 
 
 def add_what(parser: argparse.ArgumentParser) -> None:

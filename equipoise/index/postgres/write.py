@@ -38,6 +38,15 @@ LISTS = "CREATE INDEX ON {rows} USING ivfflat (point {ops}) WITH (lists = {lists
 Fields = dict[str, list[str]]
 
 
+def prepare(address: Address, making: Making, space: Space) -> None:
+    """Raise UserError where an index cannot be made so, the database cannot be reached, or it has one of that name."""
+    require_fit(making.kind, making.dtype, space)
+    database = Database(address)
+    with database.changing() as cursor:
+        _require_free(cursor, address)
+    database.close()
+
+
 def create(
     address: Address,
     space: Space,
@@ -110,15 +119,18 @@ def _make_tables(cursor: Any, address: Address, kind: str) -> None:
     if not there:
         raise UserError(f"{address.shown} has no pgvector; install it on the server, or make the index in a folder")
     cursor.execute("CREATE EXTENSION IF NOT EXISTS vector")
+    _require_free(cursor, address)
+    cursor.execute(composed(MAKE_ROWS, address, type=kind))
+    cursor.execute(composed("CREATE INDEX ON {rows} (key)", address))
+
+
+def _require_free(cursor: Any, address: Address) -> None:
     cursor.execute(MAKE)
-    taken = cursor.execute("SELECT 1 FROM equipoise_indexes WHERE name = %s", [address.name]).fetchone()
-    if taken:
+    if cursor.execute("SELECT 1 FROM equipoise_indexes WHERE name = %s", [address.name]).fetchone():
         raise UserError(
             f"there is an index in {address.shown} already; add to it with `equipoise index add`, or name another "
             "behind a # at the end of the address"
         )
-    cursor.execute(composed(MAKE_ROWS, address, type=kind))
-    cursor.execute(composed("CREATE INDEX ON {rows} (key)", address))
 
 
 def _make_search(cursor: Any, address: Address, manifest: Manifest, space: Space) -> None:

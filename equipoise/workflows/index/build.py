@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import shutil
+import tempfile
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +16,8 @@ from torch import Tensor
 from equipoise.data.source import Source, has_features
 from equipoise.evaluation.encoding import encode_image_subset
 from equipoise.index import ModelNote, open_index, require_same_model
-from equipoise.index.faiss_search import require_kind
-from equipoise.index.manifest import MANIFEST
-from equipoise.index.write import Making, add, create, delete
+from equipoise.index.making import Making
+from equipoise.index.open import is_address, store_at
 from equipoise.io.folder_lock import only_writer
 from equipoise.io.numbers import hand_over
 from equipoise.models.fingerprint import fingerprint
@@ -28,71 +29,95 @@ from equipoise.workflows.load import load
 TRIED = 200  # queries by which recall is measured
 
 
-def build_index(wanted: Wanted, folder: Path, making: Making) -> None:
-    """Make an index of the data in a new folder."""
-    if (folder / MANIFEST).exists():
-        raise UserError(f"{folder} holds an index already; add to it with `equipoise index add`, or choose another")
-    model, note = _model(wanted.model)
-    require_kind(making.kind, model.space)
-    place = _work_folder(folder, wanted, note)
-    with only_writer(place):
+def build_index(wanted: Wanted, out: Path | None, to: str, making: Making) -> None:
+    """Make an index of the data in a new folder, or in a database."""
+    if out is None and not to:
+        raise UserError("nothing says where the index is to be; give a folder with --out, or a database with --to")
+    if to and not is_address(to):
+        raise UserError("--to takes an address that begins with postgresql://; for a folder there is --out")
+    where = to or str(out)
+    store, model = store_at(where), load(wanted.model, "auto")
+    note = ModelNote(str(wanted.model), fingerprint(wanted.model))
+    store.prepare(making, model.space)
+    with _work_folder(out, wanted, note) as place:
         embedded = embed(model, wanted, note.fingerprint, place)
-        queries = None if making == Making() else _queries(model, embedded.source)
-        measured = create(folder, model.space, note, embedded.rows(), making, queries)
-    _finish(folder)
-    _tell(folder, "was made")
+        queries = None if making.is_lossless else _queries(model, embedded.source)
+        measured = store.create(model.space, note, embedded.rows(), making, queries)
+    _tell(where, "was made")
     _tell_recall(measured, making)
 
 
-def add_to_index(wanted: Wanted, where_index: str, replace: bool) -> None:
+def add_to_index(wanted: Wanted, where: str, replace: bool) -> None:
     """Add the data's records to an index that is there."""
-    folder = Path(where_index)
-    require_same_model(open_index(folder), fingerprint(wanted.model), str(wanted.model))
-    model, note = _model(wanted.model)
-    place = _work_folder(folder, wanted, note)
-    with only_writer(place):
-        embedded = embed(model, wanted, note.fingerprint, place)
-        added = add(folder, embedded.rows(), replace)
-    if not added:
-        raise UserError(f"{wanted.data}: there is nothing to add: the data has no records that can be read")
-    _finish(folder)
+    note = ModelNote(str(wanted.model), fingerprint(wanted.model))
+    index = open_index(where)
+    require_same_model(index, note.fingerprint, str(wanted.model))
+    index.close()
+    with _work_folder(None if is_address(where) else Path(where), wanted, note) as place:
+        embedded = embed(load(wanted.model, "auto"), wanted, note.fingerprint, place)
+        added = store_at(where).add(embedded.rows(), replace)
     hand_over({"added": added})
-    _tell(folder, f"grew by {added:,} rows")
+    _tell(where, f"grew by {added:,} rows")
 
 
-def delete_from_index(where_index: str, keys: Sequence[str], where: str) -> None:
+def delete_from_index(where: str, keys: Sequence[str], chosen: str) -> None:
     """Delete the records with these keys, or those that a filter lets through."""
-    folder = Path(where_index)
-    if not keys and not where:
+    if not keys and not chosen.strip():
         raise UserError("nothing says what to delete; give keys, or a filter with --where")
-    deleted = delete(folder, set(keys), where)
+    deleted = store_at(where).delete(set(keys), chosen.strip())
     if not deleted:
-        what = f"with the key {keys[0]!r}" if keys else f"that {where!r} lets through"
-        raise UserError(f"{folder} has no record {what}; nothing was deleted")
+        what = f"with the key {keys[0]!r}" if keys else f"that {chosen!r} lets through"
+        raise UserError(f"there is no record {what}; nothing was deleted")
     hand_over({"deleted": deleted})
-    _tell(folder, f"lost {deleted:,} rows")
-
-
-def _model(path: Path) -> tuple[Model, ModelNote]:
-    return load(path, "auto"), ModelNote(str(path), fingerprint(path))
+    _tell(where, f"lost {deleted:,} rows")
 
 
 def _queries(model: Model, source: Source) -> Tensor | None:
     """Points of captions from all over the data, as people will search with; of pictures where there are none."""
     numbers = range(0, len(source), max(1, len(source) // TRIED))
     captions = [pair.captions[0] for pair in map(source.pair, numbers) if pair.captions]
-    if has_features(source):
-        return None if not len(source) else encode_image_subset(model, source, numbers).float().cpu()
-    if captions:
-        return model.encode_text(captions).float().cpu()
-    return None
+    if has_features(source) and source.text_width is not None:
+        return encode_image_subset(model, source, numbers).float().cpu()
+    return model.encode_text(captions).float().cpu() if captions else None
+
+
+@contextmanager
+def _work_folder(folder: Path | None, wanted: Wanted, note: ModelNote) -> Iterator[Path]:
+    """Where points are kept until they are in the index: one folder for each data, so that work that was stopped is
+    resumed; without a folder for the index, it is not."""
+    if folder is None:
+        with tempfile.TemporaryDirectory(prefix="equipoise-index-") as temporary:
+            yield Path(temporary)
+        return
+    words = "\n".join((note.fingerprint, wanted.data, *wanted.overrides, wanted.split or "", wanted.of))
+    place = folder / f".embedding-{hashlib.sha256(words.encode()).hexdigest()[:12]}"
+    is_new = not folder.exists()
+    try:
+        with only_writer(place):
+            yield place
+    except BaseException:
+        if is_new:
+            with suppress(OSError):  # work that never began leaves nothing
+                folder.rmdir()
+        raise
+    for path in folder.glob(".embedding-*"):
+        shutil.rmtree(path, ignore_errors=True)  # also of other data, that was given up
+
+
+def _tell(where: str, what: str) -> None:
+    index = open_index(where)
+    counts = ", ".join(f"{count:,} {of}s" for of, count in index.modality.items()) or "nothing"
+    shown = "The index in the database" if is_address(where) else f"The index {where}"
+    print(f"{shown} {what}: {counts}, searched by {index.kind}")
+    hand_over({"rows": len(index), "kind": index.kind, **index.modality})
+    index.close()
 
 
 def _tell_recall(measured: Mapping[str, Any], making: Making) -> None:
     if not measured:
         return
     share = measured["recall@10"]
-    print(f"Of the ten closest to {measured['queries']} captions of the data it finds {share:.1%} (recall@10)")
+    print(f"Of the ten closest to {measured['queries']} records of the data it finds {share:.1%} (recall@10)")
     hand_over(measured)
     if share < making.recall:
         warnings.warn(
@@ -100,21 +125,3 @@ def _tell_recall(measured: Mapping[str, Any], making: Making) -> None:
             "all of them",
             stacklevel=2,
         )
-
-
-def _work_folder(folder: Path, wanted: Wanted, note: ModelNote) -> Path:
-    """Where points are kept until they are in the index: one folder for each data, so that work is resumed or not."""
-    words = "\n".join((note.fingerprint, wanted.data, *wanted.overrides, wanted.split or "", wanted.of))
-    return folder / f".embedding-{hashlib.sha256(words.encode()).hexdigest()[:12]}"
-
-
-def _finish(folder: Path) -> None:
-    for path in folder.glob(".embedding-*"):
-        shutil.rmtree(path, ignore_errors=True)
-
-
-def _tell(folder: Path, what: str) -> None:
-    index = open_index(folder)
-    counts = ", ".join(f"{count:,} {of}s" for of, count in index.modality.items())
-    print(f"The index {folder} {what}: {counts}, searched by {index.kind}")
-    hand_over({"rows": len(index), "folder": str(folder), "kind": index.kind, **index.modality})

@@ -98,6 +98,8 @@ class Embedded:
 def embed(model: Model, wanted: Wanted, fingerprint: str, folder: Path) -> Embedded:
     """Write the files that are not there yet."""
     source, about = wanted.source(model)
+    if not len(source):
+        raise UserError(f"{wanted.data}: there is nothing to index: the data has no records")
     note = {"model": fingerprint, "data": about, "of": wanted.of, "records": len(source), "per_shard": wanted.per_shard}
     claim(folder, note, NOTE)
     if wanted.processes == 1:
