@@ -156,6 +156,12 @@ def test_captions_are_judged_by_mouse_and_by_keyboard(page, suspects):
     (suspects / DECISIONS).unlink(missing_ok=True)
     page.click("#tab-judge")
     page.wait_for_selector(".case.current")
+    page.keyboard.press("k")  # the keys work from the start
+    page.wait_for_selector(".case[data-decision=keep]")
+    page.keyboard.press("u")
+    page.keyboard.press("ArrowLeft")
+    page.keyboard.press("u")
+    page.wait_for_selector(".case[data-decision=keep]", state="detached")
     page.locator(".case").nth(0).locator("[data-verb=keep]").click()
     page.wait_for_selector(".case[data-decision=keep]")
     page.keyboard.press("ArrowRight")

@@ -95,7 +95,8 @@ async function decide(one, verb) {
   at("judge-said").textContent = decision ? `Noted: ${decision}.` : "Taken back.";
 }
 function pressed(event) {
-  if (at("judge").hidden || event.ctrlKey || event.metaKey || event.altKey || event.target.matches("input, textarea, [role=tab]")) return;
+  if (at("judge").hidden || event.ctrlKey || event.metaKey || event.altKey || event.target.matches("input, textarea")) return;
+  if (event.key.startsWith("Arrow") && event.target.matches("[role=tab]")) return; // they move between tabs
   const one = shown[current], key = event.key.toLowerCase();
   if (!one) return;
   if (key === "arrowright" || key === "j") point(current + 1);
