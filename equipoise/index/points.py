@@ -21,7 +21,8 @@ from equipoise.types import UserError
 
 POINTS, SCALES = "points.bin", "scales.bin"
 DTYPES: dict[str, np.dtype] = {"float32": np.dtype("<f4"), "float16": np.dtype("<f2"), "int8": np.dtype("i1")}
-TILE = 1 << 20  # numbers of a tile: as float32 it stays in the processor's cache
+TILE = 1 << 20  # numbers of a tile that becomes float32: it stays in the processor's cache
+WHOLE = 1 << 23  # of one that is float32 in the file, and is not copied
 LET_GO = 1 << 28  # bytes that a process may have mapped before they are let go of
 AROUND = 1 << 16  # bytes that the system maps around a row that is read
 AGAIN = "the index is damaged: bring the folder back, or make it again"
@@ -74,8 +75,9 @@ class Points:
 
     def tiles(self) -> Iterator[tuple[int, Tensor]]:
         """All points, tile by tile: the number of the first, and the points [T, d] in float32, until the next."""
-        step = max(1, TILE // self.width)
-        room = None if self.values.dtype == np.float32 else torch.empty(step, self.width)  # made once: it is not small
+        as_is = self.values.dtype == np.float32
+        step = max(1, (WHOLE if as_is else TILE) // self.width)
+        room = None if as_is else torch.empty(step, self.width)  # made once: it is not small
         for start in range(0, self.count, step):
             tile = self.values[start : start + step]
             yield start, self._float(tile, slice(start, start + step), room)
