@@ -24,7 +24,7 @@ SIZE = 16
 
 
 def index_of(run: Path, settings: tuple[str, ...], folder: Path, split: str = "validation") -> str:
-    build_index(Wanted(run, "recipe:demo", settings, split), folder, Making())
+    build_index(Wanted(run, "recipe:demo", settings, split), folder, "", Making())
     return str(folder)
 
 
