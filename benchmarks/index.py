@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import resource
 import shutil
 import subprocess
 import sys
@@ -22,6 +21,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from resident import highest_resident
 from torch import Tensor
 
 from equipoise.index import Index, ModelNote, Record, open_index
@@ -33,6 +33,7 @@ from equipoise.spaces import Sphere
 
 WIDTH, INNER, CENTRES, NOISE, K = 512, 64, 1000, 0.2, 10
 AT_ONCE = 20_000
+KINDS = ["exact", "ivf", "hnsw"]
 WAYS = [("exact", "float32"), ("exact", "float16"), ("exact", "int8"), ("ivf", "float32"), ("ivf", "int8")]
 WAYS += [("hnsw", "float32"), ("hnsw", "float16")]
 Search = Callable[[Tensor], Tensor]  # a query [1, d] to rows [1, K]
@@ -84,15 +85,15 @@ def size_of(folder: Path) -> int:
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
-def table(count: int, queries: Tensor, postgres: bool) -> None:
+def table(count: int, queries: Tensor, kinds: list[str], postgres: bool) -> None:
     print(f"{count:,} points of {WIDTH} numbers, {len(queries):,} queries, k = {K}\n")
     print("| | made in s | MB | median ms | p99 ms | recall@10 |\n|---|---|---|---|---|---|", flush=True)
     closest = truth(count, queries)
     points = torch.cat([rows.points for rows in batches(count)])
     with_all(points, queries, closest)
-    with_faiss(points, queries, closest)
+    with_faiss(points, queries, closest, kinds)
     del points
-    for kind, dtype in WAYS:
+    for kind, dtype in (way for way in WAYS if way[0] in kinds):
         with tempfile.TemporaryDirectory() as folder:
             index, seconds = ours(Path(folder) / "index", count, Making(kind, dtype))
             measured(f"equipoise {kind} {dtype}", seconds, size_of(Path(folder)), asking(index), queries, closest)
@@ -109,12 +110,13 @@ def with_all(points: Tensor, queries: Tensor, closest: Tensor) -> None:
     measured(name, 0, points.nbytes, lambda query: (query @ points.T).topk(K).indices, queries, closest)
 
 
-def with_faiss(points: Tensor, queries: Tensor, closest: Tensor) -> None:
+def with_faiss(points: Tensor, queries: Tensor, closest: Tensor, kinds: list[str]) -> None:
     import faiss
 
     faiss.omp_set_num_threads(1)
     lists = int(4 * len(points) ** 0.5)
-    for name in ("Flat", f"IVF{lists},PQ64x4fs,RFlat", "HNSW16,Flat"):
+    names = {"exact": "Flat", "ivf": f"IVF{lists},PQ64x4fs,RFlat", "hnsw": "HNSW16,Flat"}
+    for name in (names[kind] for kind in kinds):
         start = time.perf_counter()
         index = faiss.index_factory(WIDTH, name, faiss.METRIC_INNER_PRODUCT)
         words = None
@@ -152,7 +154,9 @@ def with_postgres(count: int, queries: Tensor, closest: Tensor) -> None:
 def million(count: int, folder: Path, ways: list[tuple[str, str]]) -> None:
     """Make indexes of so many points and search each in a process of its own."""
     print(f"\n{count:,} points of {WIDTH} numbers, searched in a process of its own\n")
-    print("| | made in s | MB | median ms | p99 ms | recall@10 | highest resident MiB |\n|---|---|---|---|---|---|---|")
+    print(
+        "| | made in s | MB | median ms | p99 ms | recall@10 | highest resident bytes |\n|---|---|---|---|---|---|---|"
+    )
     for kind, dtype in ways:
         place = folder / f"{kind}-{dtype}"
         start = time.perf_counter()
@@ -178,14 +182,15 @@ def search_alone(place: Path, closest: Tensor) -> None:
         found.append(index.search(query[None], K).rows)
         took.append(1000 * (time.perf_counter() - start))
     median, late = np.percentile(took, [50, 99])
-    resident = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024  # bytes
-    print(f"{median:.1f} | {late:.1f} | {recall(torch.cat(found), closest):.3f} | {resident / 2**20:.0f}")
+    resident = highest_resident()  # getrusage would tell that of the process that started this one
+    print(f"{median:.1f} | {late:.1f} | {recall(torch.cat(found), closest):.3f} | {resident:,}")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Latency and recall of each kind of index.")
     parser.add_argument("--points", type=int, default=100_000)
     parser.add_argument("--queries", type=int, default=1000)
+    parser.add_argument("--kinds", nargs="+", choices=KINDS, default=KINDS)
     parser.add_argument("--postgres", action="store_true", help="also in a PostgreSQL that is started for it")
     parser.add_argument("--million", action="store_true", help="a million points instead, and the memory it takes")
     parser.add_argument("--keep", type=Path, help="with --million, a folder that keeps the indexes")
@@ -202,7 +207,7 @@ def main() -> None:
         if not options.keep:
             shutil.rmtree(folder)
     else:
-        table(options.points, drawn(options.queries, 4), options.postgres)
+        table(options.points, drawn(options.queries, 4), options.kinds, options.postgres)
 
 
 if __name__ == "__main__":

@@ -41,6 +41,13 @@ class Closest:
             scores, places = self.space.similarity(self.queries[part], points).topk(min(self.k, len(rows)), dim=1)
             self._merge(part, scores, rows[places])
 
+    def alone(self, query: int) -> Closest:
+        """The same for one query, with nothing added yet; `add_found` brings back what it found."""
+        return Closest(self.space, self.queries[query : query + 1], self.k)
+
+    def add_found(self, query: int, found: Found) -> None:
+        self._merge(slice(query, query + 1), found.scores, found.rows)
+
     def _merge(self, part: slice, scores: Tensor, rows: Tensor) -> None:
         both = torch.cat([self.scores[part], scores.float()], 1), torch.cat([self.rows[part], rows], 1)
         self.scores[part], places = both[0].topk(self.k, dim=1)

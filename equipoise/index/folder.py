@@ -91,9 +91,12 @@ class FolderIndex(Index):
         found = search.candidates(closest.queries, closest.k, self.effort, passing, count / len(segment))
         for query, several in enumerate(found):
             places = np.sort(several[several >= 0])
-            if len(places) < closest.k:  # the lists or nodes that were looked at held too few that pass
-                places = np.flatnonzero(passing)
-            closest.add_own(query, segment.row_numbers(places), segment.points.take(places))
+            if len(places) >= closest.k:
+                closest.add_own(query, segment.row_numbers(places), segment.points.take(places))
+            else:  # the lists or nodes that were looked at held too few that pass
+                alone = closest.alone(query)
+                search_all(segment, alone, passing, count)
+                closest.add_found(query, alone.found())
 
     def _filtered(self, where: str) -> list[np.ndarray]:
         """Which rows of each segment can be found."""

@@ -23,8 +23,8 @@ POINTS, SCALES = "points.bin", "scales.bin"
 DTYPES: dict[str, np.dtype] = {"float32": np.dtype("<f4"), "float16": np.dtype("<f2"), "int8": np.dtype("i1")}
 TILE = 1 << 20  # numbers of a tile that becomes float32: it stays in the processor's cache
 WHOLE = 1 << 23  # of one that is float32 in the file, and is not copied
-LET_GO = 1 << 28  # bytes that a process may have mapped before they are let go of
-AROUND = 1 << 16  # bytes that the system maps around a row that is read
+LET_GO = 1 << 28  # bytes of a file that a process may have mapped before they are let go of
+AROUND = 1 << 21  # bytes that the system may map around a row that is read
 AGAIN = "the index is damaged: bring the folder back, or make it again"
 
 
@@ -97,7 +97,8 @@ class Points:
     def _touch(self, size: int) -> None:
         """Count bytes that were mapped, and give back that memory where it is much."""
         self.touched += size
-        if self.touched >= LET_GO and hasattr(mmap, "MADV_DONTNEED") and isinstance(self.values, np.memmap):
+        is_large = self.values.nbytes >= LET_GO and isinstance(self.values, np.memmap)
+        if is_large and self.touched >= LET_GO and hasattr(mmap, "MADV_DONTNEED"):
             self.values._mmap.madvise(mmap.MADV_DONTNEED)  # type: ignore[attr-defined]
             self.touched = 0
 

@@ -43,7 +43,7 @@ from equipoise.training.device import choosing_device, torch_device
 from equipoise.types import UserError
 from equipoise.workflows.embed.write import ImageSide, TextSide, encode_readable
 from equipoise.workflows.load import load
-from equipoise.workflows.subject import find_source
+from equipoise.workflows.subject import find_source, names_files
 
 OF = {"images": (IMAGE,), "texts": (TEXT,), "both": (IMAGE, TEXT)}
 NOTE = "embedding.json"
@@ -63,6 +63,7 @@ class Wanted:
     processes: int = 1
 
     def __post_init__(self) -> None:
+        names_files(self.data)  # a name with two meanings raises UserError before a model is loaded
         for name in ("batch_size", "per_shard", "processes"):
             if getattr(self, name) < 1:
                 raise UserError(f"{name} must be at least 1, not {getattr(self, name)}")
