@@ -81,7 +81,7 @@ locked:
 
 $(VENV)/.equipoise: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(PIP) --editable '.[tensorboard,shards,parquet]'
+	$(PIP) --editable '.[tensorboard,shards,parquet,serve]'
 	touch $@
 
 $(VENV)/.equipoise-test: $(VENV)/.equipoise

@@ -16,6 +16,11 @@ class Resident:
         return _status("VmHWM") - self.before
 
 
+def highest_resident() -> int:
+    """The highest resident size of this process, in bytes."""
+    return _status("VmHWM")
+
+
 def _status(field: str) -> int:
     lines = Path("/proc/self/status").read_text().splitlines()
     kibibytes = next(line for line in lines if line.startswith(f"{field}:")).split()[1]

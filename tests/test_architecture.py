@@ -32,6 +32,7 @@ ORDER = (
     "training",
     "detection",
     "evaluation",
+    "index",
     "finetuning",
     "claims",
     "reports",
@@ -39,6 +40,7 @@ ORDER = (
     "citations",
     "config",
     "workflows",
+    "serve",
     "cli",
     "__main__",
 )

@@ -29,7 +29,7 @@ PLACES = [
 APART = ("torch",)
 APART_BRINGS = ("nvidia-", "cuda-")
 # What `make demo` installs, and what `make test` does.
-LOCKS = {"requirements.lock": ("tensorboard", "shards", "parquet"), "requirements-test.lock": ("test",)}
+LOCKS = {"requirements.lock": ("tensorboard", "shards", "parquet", "serve"), "requirements-test.lock": ("test",)}
 BUILD = "setuptools"  # makes the installation of the working tree; pip need not fetch another for it
 
 

@@ -24,8 +24,19 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "eval": ("equipoise.cli.eval", "evaluate a model folder"),
     "zeroshot": ("equipoise.cli.zeroshot", "sort pictures into classes by the classes' names alone"),
     "caption": ("equipoise.cli.caption", "write captions of pictures with a CoCa, as a table and as JSON lines"),
+    "serve": (
+        "equipoise.cli.serve",
+        "a page to search a model's pictures, name them, see why, compare models and judge suspicious captions",
+    ),
     "compare": ("equipoise.cli.compare", "runs side by side: settings that differ, numbers, curves"),
     "embed": ("equipoise.cli.embed", "write the features of data, for training in seconds"),
+    "index build": (
+        "equipoise.cli.index.build",
+        "make an index of data, to search pictures or texts with; `equipoise index MODEL DATA` is short for it",
+    ),
+    "index add": ("equipoise.cli.index.add", "add data to an index, or replace records that are in it"),
+    "index delete": ("equipoise.cli.index.delete", "delete records from an index, by their keys or by a filter"),
+    "search": ("equipoise.cli.search", "find what is closest to a text or a picture in an index"),
     "import": (
         "equipoise.cli.import_model",
         "make a model folder of weights that open_clip, OpenAI or transformers published",
@@ -95,7 +106,11 @@ GROUPS: dict[str, tuple[str, str]] = {
     "claims": ("command", "claims of papers as experiments with a verdict; alone it lists them"),
     "scenes": ("command", "look at the built-in corpus, or write it as shards"),
     "data": ("command", "look at data, or prepare it for training"),
+    "index": ("command", "an index of data, to search in; with a MODEL and DATA it makes one"),
 }
 
 # The command that is meant where a group is named alone.
 ALONE = {"claims": "claims list"}
+
+# The command of a group that is meant where no other of it is named.
+IMPLIED = {"index": "build"}

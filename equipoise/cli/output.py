@@ -11,10 +11,10 @@ from typing import Any
 
 from equipoise.types import UserError
 
-NO_NUMBERS = ("cite", "completion", "preview")  # commands that print no numbers
+NO_NUMBERS = ("cite", "completion", "preview", "serve")  # commands that print no numbers
 NO_MODEL = (
-    *(*NO_NUMBERS, "recipes", "show", "import", "export", "push", "pull"),
-    *("write", "check", "prepare", "temperature", "compare", "list", "report"),
+    *("cite", "completion", "preview", "recipes", "show", "import", "export", "push", "pull"),
+    *("write", "check", "prepare", "temperature", "compare", "list", "report", "delete"),
 )
 
 

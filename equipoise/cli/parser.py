@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
 from importlib import import_module
 from typing import Any, NoReturn, Protocol, cast
 
 from equipoise import __version__
-from equipoise.cli.commands import ALONE, COMMANDS, GROUPS
+from equipoise.cli.commands import ALONE, COMMANDS, GROUPS, IMPLIED
 from equipoise.cli.help import Help
 from equipoise.cli.numbers import finite_number, whole_number
 from equipoise.cli.output import add_output_options
@@ -40,7 +41,7 @@ class Parser(argparse.ArgumentParser):
         self.register("type", float, finite_number)
 
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
-        options, unknown = self.parse_known_args(args, namespace)
+        options, unknown = self.parse_known_args(with_implied(sys.argv[1:] if args is None else args), namespace)
         if unknown:
             parser = getattr(options, "parser", self)
             first = next((word for word in unknown if word.startswith("-")), unknown[0])
@@ -88,6 +89,15 @@ def build_parser() -> argparse.ArgumentParser:
         add_verify_option(command, last)
         command.set_defaults(run=words.run, parser=command)
     return parser
+
+
+def with_implied(words: Sequence[str]) -> list[str]:
+    """The words of a command line, with the command of a group that goes without saying: `index MODEL DATA`."""
+    group, *rest = words or ("",)
+    known = {name.partition(" ")[2] for name in COMMANDS if name.startswith(f"{group} ")}
+    if group in IMPLIED and rest and rest[0] not in {*known, "-h", "--help"}:
+        return [group, IMPLIED[group], *rest]
+    return list(words)
 
 
 def words_of(module: str) -> Words:

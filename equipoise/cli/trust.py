@@ -19,7 +19,16 @@ NO_SETTINGS = (
     "run",
     "report",
 )  # commands that read no settings
-NO_DATA = ("show", "cite", "export", "cost", "temperature", "compare")  # commands that read settings and no data
+NO_DATA = (
+    "show",
+    "cite",
+    "export",
+    "cost",
+    "temperature",
+    "compare",
+    "delete",
+    "search",
+)  # commands that read settings and no data
 
 
 def add_trust_options(parser: argparse.ArgumentParser, command: str) -> None:

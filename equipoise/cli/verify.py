@@ -24,6 +24,7 @@ READ_MODELS = (
         "codes",
     ),
     *("completeness", "vqa", "simat", "probe", "clean", "audit", "shift", "regions"),
+    *("build", "add", "delete", "search", "serve"),
 )
 
 

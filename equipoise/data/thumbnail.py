@@ -16,15 +16,21 @@ SIDE, QUALITY = 176, 82
 
 def thumbnail(source: Source, index: int) -> str:
     """A picture as a data URI, no side longer than SIDE; empty where there is none, or it cannot be read."""
+    jpeg = thumbnail_jpeg(source, index)
+    return "data:image/jpeg;base64," + base64.b64encode(jpeg).decode("ascii") if jpeg else ""
+
+
+def thumbnail_jpeg(source: Source, index: int) -> bytes:
+    """The same as the bytes of a JPEG."""
     if has_features(source):
-        return ""
+        return b""
     try:
         picture = _whole(source, index)
     except UserError:  # a broken record is met, and counted, in training
-        return ""
+        return b""
     buffer = io.BytesIO()
     picture.save(buffer, format="JPEG", quality=QUALITY)
-    return "data:image/jpeg;base64," + base64.b64encode(buffer.getvalue()).decode("ascii")
+    return buffer.getvalue()
 
 
 def _whole(source: Source, index: int) -> Image.Image:

@@ -37,17 +37,21 @@ class NumberedFiles:
     records: int
     per_file: int
 
-    def write_missing(self, fill: Fill, batch_size: int, doing: str) -> list[Path]:
-        """Call `fill` for every file that does not exist yet; gives the paths of all."""
-        paths = []
+    def paths(self) -> list[Path]:
+        """The paths of all files, whether they exist or not."""
+        return [self.folder / f"{number:05d}.safetensors" for number in range(-(-self.records // self.per_file))]
+
+    def write_missing(self, fill: Fill, batch_size: int, doing: str, share: tuple[int, int] = (0, 1)) -> list[Path]:
+        """Call `fill` for every file that does not exist yet; gives the paths of all. With a `share` (r, n), every
+        n-th file from the r-th on: several processes share the work."""
         with Progress(self.records, doing) as progress:
-            for number, start in enumerate(range(0, self.records, self.per_file)):
+            for number, path in list(enumerate(self.paths()))[share[0] :: share[1]]:
+                start = number * self.per_file
                 stop = min(start + self.per_file, self.records)
-                paths.append(self.folder / f"{number:05d}.safetensors")
-                if not paths[-1].exists():
-                    fill(paths[-1], _batches(range(start, stop), batch_size, progress))
+                if not path.exists():
+                    fill(path, _batches(range(start, stop), batch_size, progress))
                 progress.update(stop)
-        return paths
+        return self.paths()
 
 
 def _batches(records: range, size: int, progress: Progress) -> Iterator[range]:

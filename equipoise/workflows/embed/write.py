@@ -105,7 +105,7 @@ def embed(
     def fill(path: Path, batches: Iterator[range]) -> None:
         shard = _Shard()
         for batch in batches:
-            shard.add(source, *_encoded(images, source, batch, bad), texts)
+            shard.add(source, *encode_readable(images, source, batch, bad), texts)
         shard.write(path, torch.float16 if settings.half else torch.float32)
 
     files = NumberedFiles(folder, len(source), settings.per_shard)
@@ -153,7 +153,7 @@ class _Shard:
         write_arrays(path, {**tensors, "image_of_text": torch.tensor(self.owners, dtype=torch.long)}, words)
 
 
-def _encoded(
+def encode_readable(
     images: ImageSide | None, source: Source, indices: Sequence[int], bad: BadRecordCount
 ) -> tuple[Sequence[int], Tensor | None]:
     """The indices of the pictures that can be read, and their features."""
@@ -166,7 +166,7 @@ def _encoded(
     except BadRecord as error:
         if len(indices) > 1:
             halves = (indices[: len(indices) // 2], indices[len(indices) // 2 :])
-            found = [_encoded(images, source, half, bad) for half in halves]
+            found = [encode_readable(images, source, half, bad) for half in halves]
             kept = [part for _, part in found if part is not None]
             return [index for some, _ in found for index in some], torch.cat(kept) if kept else None
         warnings.warn(f"left out {error.fault}", stacklevel=2)

@@ -1,0 +1,1 @@
+"""`equipoise serve`: a page and a JSON API to search pictures, name them, judge suspicious captions and see why."""

@@ -1,0 +1,21 @@
+"""The data that a keep file was made of, as its note describes it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from equipoise.config import load_settings
+from equipoise.data.keep.file import NOTE
+from equipoise.data.source import Source
+from equipoise.types import UserError
+from equipoise.workflows.audit.folds import training_pairs
+
+
+def judged_data(folder: Path, note: Mapping[str, Any]) -> Source:
+    """The records that were judged, in their order; grey pictures stand for those that cannot be read."""
+    recipe = note.get("recipe")
+    if not isinstance(recipe, dict):
+        raise UserError(f"{folder / NOTE} does not say of which data it is; clean the data again")
+    return training_pairs(load_settings(recipe, str(folder / NOTE)).run)

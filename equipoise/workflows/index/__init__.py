@@ -1,0 +1,1 @@
+"""Making an index of data, and changing it."""
