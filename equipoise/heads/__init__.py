@@ -6,18 +6,24 @@ They are saved with the model, so that training can go on; `encode_image` and `e
 
 from __future__ import annotations
 
+from equipoise.heads.fusion import FusionHead
 from equipoise.heads.head import Head, HeadConfig, Sizes, TowerOutputs
+from equipoise.heads.local_points import LocalPoints
 from equipoise.heads.logit_scale import LogitScaleHead
 from equipoise.heads.mlm import MLMHead
+from equipoise.heads.momentum_queue import MomentumQueue
 from equipoise.heads.simclr import SimCLRHead
 from equipoise.heads.simsiam import SimSiamHead
 from equipoise.heads.text_queue import TextQueue
 
 __all__ = [
+    "FusionHead",
     "Head",
     "HeadConfig",
+    "LocalPoints",
     "LogitScaleHead",
     "MLMHead",
+    "MomentumQueue",
     "SimCLRHead",
     "SimSiamHead",
     "Sizes",

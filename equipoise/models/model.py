@@ -74,7 +74,8 @@ class Model(nn.Module):
         self.shift = (shift or EmbeddingShift.Config()).build(space)
         self.logit_scale = self.temperature.parameter()
         self.logit_bias = None if bias is None else nn.Parameter(torch.tensor(bias))  # where the objective learns one
-        sizes = Sizes(space, classes * self.image_encoder.width, self.text_encoder.width, tokens.size)
+        widths = classes * self.image_encoder.width, self.text_encoder.width
+        sizes = Sizes(space, *widths, tokens.size, classes, tokens.context)
         self.heads = nn.ModuleDict({name: config.build(sizes) for name, config in (heads or {}).items()})
         self.prompts = learned.build(self.image_encoder, self.text_encoder)
 
@@ -82,7 +83,8 @@ class Model(nn.Module):
         """Embeddings of the batch in the roles that an objective needs, and no others."""
         heads = [head for head in self.all_heads() if set(head.roles) & set(needs)]
         image, text = self.tower("image"), self.tower("text")
-        cache = ForwardCache({"image": image, "text": text}, batch, _towers_with_tokens((image, text), heads))
+        with_tokens, t = _towers_with_tokens((image, text), heads), self.log_scale.detach()
+        cache = ForwardCache({"image": image, "text": text}, batch, with_tokens, frozenset(needs), t)
         reads_words = self.text_encoder.reads == "words"
         makers: dict[str, Callable[[], Tensor]] = {
             **{view: partial(cache.points, view) for view in TOWER_OF},
@@ -115,6 +117,11 @@ class Model(nn.Module):
         """Let heads store what later batches need of this one: the whole batch, from all processes, after its loss."""
         for head in self.all_heads():
             head.update_memory(embeddings)
+
+    def recall(self, needs: Sequence[str]) -> dict[str, Tensor]:
+        """Those of the roles that heads remember of former batches."""
+        recalled = (item for head in self.all_heads() for item in head.recall().items())
+        return {role: points for role, points in recalled if role in needs}
 
     def clamp_(self) -> None:
         """Clamp the logit scale and the heads' parameters to their bounds; called after every optimizer step."""

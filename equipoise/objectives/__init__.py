@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from equipoise.objectives.albef import ALBEF
 from equipoise.objectives.clip import CLIP
 from equipoise.objectives.crcl import CRCL
 from equipoise.objectives.cyclip import CyCLIP
@@ -14,6 +15,7 @@ from equipoise.objectives.mixup.unmix import UnMix
 from equipoise.objectives.objective import Objective
 from equipoise.objectives.slip import SLIP
 from equipoise.objectives.softclip import SoftCLIP
+from equipoise.objectives.tcl import TCL
 from equipoise.targets import Smoothed
 
 OBJECTIVES: dict[str, Objective | type[Objective]] = {
@@ -28,6 +30,8 @@ OBJECTIVES: dict[str, Objective | type[Objective]] = {
     "slip": SLIP,
     "declip": DeCLIP,
     "filip": FILIP,
+    "albef": ALBEF,
+    "tcl": TCL,
     # mixups of Oh et al. beside an objective: all of them, and each alone
     "m3mix": M3Mix,
     "m2mix": M3Mix(m2_weight=0.1, v_weight=0.0, l_weight=0.0, vl_weight=0.0),
@@ -44,6 +48,6 @@ OBJECTIVES: dict[str, Objective | type[Objective]] = {
 }
 
 __all__ = [
-    "CLIP", "CRCL", "FILIP", "OBJECTIVES", "SLIP", "CyCLIP", "DeCLIP", "FewShot", "IMix", "M3Mix", "Objective",
-    "SoftCLIP", "UnMix",
+    "ALBEF", "CLIP", "CRCL", "FILIP", "OBJECTIVES", "SLIP", "TCL", "CyCLIP", "DeCLIP", "FewShot", "IMix", "M3Mix",
+    "Objective", "SoftCLIP", "UnMix",
 ]  # fmt: skip
