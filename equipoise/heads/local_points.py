@@ -56,7 +56,7 @@ class LocalPoints(Head):
         if grid**2 != patches.shape[1] or grid % self.side:
             raise UserError(
                 f"the image tower gives {patches.shape[1]} patches, which cannot be pooled to {self.side} x "
-                f"{self.side} cells; choose objective.local_side that divides their grid, or set objective.local_weight to 0"
+                f"{self.side} cells; choose objective.local_side that divides their grid, or set local_weight to 0"
             )
         each = grid // self.side
         cells = patches.unflatten(1, (self.side, each, self.side, each)).mean((2, 4))
