@@ -68,7 +68,7 @@ class FusionHead(Head):
             made |= self._guessed(outputs)
         return made
 
-    def match_logits(self, text: tuple[Tensor, Tensor], image: tuple[Tensor, Tensor]) -> Tensor:
+    def match_logits(self, text: tuple[Tensor, ...], image: tuple[Tensor, ...]) -> Tensor:
         """Logits [N, 2] of texts and images, each tokens and mask, not to belong together and to."""
         assert self.match is not None
         logits: Tensor = self.match(self.fusion(*text, *image)[:, 0])
@@ -77,9 +77,11 @@ class FusionHead(Head):
     def _matched(self, outputs: TowerOutputs) -> dict[str, Tensor]:
         image, text = outputs.sequence("image"), outputs.sequence("text")
         texts, images, some = self._negatives(outputs)
-        texts_in_turn = tuple(torch.cat([part, part, part[texts]]) for part in text)
-        images_in_turn = tuple(torch.cat([part, part[images], part]) for part in image)
-        logits = self.match_logits(texts_in_turn, images_in_turn)
+        in_turn = (
+            tuple(torch.cat([part, part, part[texts]]) for part in text),
+            tuple(torch.cat([part, part[images], part]) for part in image),
+        )
+        logits = self.match_logits(*in_turn)
         n = len(text[0])
         truth = torch.arange(3 * n, device=logits.device) < n
         costs = F.cross_entropy(_wide(logits), truth.long(), reduction="none")

@@ -28,6 +28,7 @@ from equipoise.models.encode_chunks import EncodeAll, encode_in_chunks
 from equipoise.models.explanation import Explanation
 from equipoise.models.forward_cache import TOWER_OF, ForwardCache
 from equipoise.models.logit_scale import LogitScale
+from equipoise.models.matching import Inputs, match_log_odds, matching_head
 from equipoise.models.prompts import Prompts
 from equipoise.models.region_branch import RegionBranch, tags_of
 from equipoise.models.tower import Tower, widened
@@ -220,6 +221,16 @@ class Model(nn.Module):
             ]
         return torch.cat(parts) if parts else torch.empty(0, self.space.dim, device=self.device)
 
+    @torch.no_grad()
+    def match(self, images: Sequence[ImageLike] | Tensor, texts: Sequence[str]) -> Tensor:
+        """Log-odds [N] that each image and the text at its place belong together, by a model that fuses them."""
+        if len(images) != len(texts):
+            raise UserError(f"there are {len(images)} images and {len(texts)} texts; give a text for each image")
+        pairs = torch.arange(len(texts))[:, None].expand(-1, 2)
+        ids, mask = self.text_encoder.prepare(texts, None, self.tokenizer)
+        pixels = self.image_encoder.prepare(images, self.preprocess).to(self.device)
+        return self._match_prepared((pixels,), (ids.to(self.device), mask.to(self.device)), pairs)
+
     def explain(
         self, image: ImageLike, text: str, method: str = "auto", part: int | Sequence[int] | None = None
     ) -> Explanation:
@@ -232,6 +243,11 @@ class Model(nn.Module):
     def _encode_pictures(self, images: Tensor | Sequence[ImageLike], mask: Tensor | None) -> Tensor:
         prepared = self.image_encoder.prepare(images, self.preprocess).to(self.device)
         return self.image_points(prepared, None if mask is None else mask.to(self.device))
+
+    def _match_prepared(self, images: Inputs, texts: Inputs, pairs: Tensor) -> Tensor:
+        towers = (self.tower("image"), images), (self.tower("text"), texts)
+        with evaluating(self):
+            return match_log_odds(matching_head(self.all_heads()), *towers, pairs)
 
     def _encode_strings(self, texts: Sequence[str] | Tensor, mask: Tensor | None) -> Tensor:
         ids, mask = self.text_encoder.prepare(texts, mask, self.tokenizer)

@@ -48,18 +48,20 @@ def sources(tiny: Loaded) -> dict[str, Source]:
 
 @pytest.fixture(scope="module")
 def models(tiny: Loaded, tokens: CaptionTokenizer) -> list[Model]:
-    """Untrained ones, without a code book and with one."""
+    """Untrained ones: plain, with a code book, with a fusion encoder."""
     torch.manual_seed(0)
     coded = load_run("fdt-scenes", (*TINY_SETTINGS, *TINY_CODES))
-    return [build_model(loaded.run, tokens) for loaded in (tiny, coded)]
+    fused = load_run("albef-scenes", (*TINY_SETTINGS, "objective.fusion.layers=1"))
+    return [build_model(loaded.run, tokens) for loaded in (tiny, coded, fused)]
 
 
 @pytest.fixture(scope="module")
 def results(sources: dict[str, Source], models: list[Model]) -> dict[str, dict[str, EvalResult]]:
     """By source, by evaluation: of the first model that has what an evaluation measures."""
-    plain, coded = models
     return {
-        kind: {**evaluate(coded, source, Evaluation()), **evaluate(plain, source, Evaluation())}
+        kind: {
+            name: found for model in reversed(models) for name, found in evaluate(model, source, Evaluation()).items()
+        }
         for kind, source in sources.items()
     }
 

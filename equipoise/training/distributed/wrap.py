@@ -26,7 +26,7 @@ NAMES = (
     *SCALE_NAMES,
     *(f".{name}" for name in SCALE_NAMES),
 )  # DDP knows parameters of the outermost module by the second ones
-ENCODING = ("_encode_pictures", "_encode_strings")  # ways into a model beside `forward`
+ENCODING = ("_encode_pictures", "_encode_strings", "_match_prepared")  # ways into a model beside `forward`
 
 
 def device_of_rank(device: torch.device, ranks: Ranks) -> torch.device:
