@@ -88,7 +88,7 @@ class FusionHead(Head):
         counted = torch.cat([torch.ones_like(some), some, some]).to(costs.dtype)
         right = (logits.argmax(1) == truth) * counted
         found = (costs * counted, counted, right.detach())
-        return {role: numbers.view(3, n).T for role, numbers in zip(MATCH, found, strict=True)}
+        return {role: numbers.view(3, n).T.contiguous() for role, numbers in zip(MATCH, found, strict=True)}
 
     @torch.no_grad()
     def _negatives(self, outputs: TowerOutputs) -> tuple[Tensor, Tensor, Tensor]:
@@ -125,7 +125,7 @@ class FusionHead(Head):
         )
         costs = torch.cat([self._chunk(*chunk) for chunk in chunks])
         of_samples = costs.new_zeros(len(fused), 2).index_add(0, samples, costs)
-        return dict(zip(WORDS, of_samples.unbind(1), strict=True))
+        return {role: of_samples[:, column].clone() for column, role in enumerate(WORDS)}  # FSDP2 wants no views
 
     def _chunk(self, features: Tensor, answers: Tensor, shares: Tensor | None) -> Tensor:
         if len(features) < CHUNK:
