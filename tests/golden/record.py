@@ -35,6 +35,7 @@ RECIPES = (
     "filip-scenes",
     "slip-scenes",
     "cyclip-scenes",
+    "tcl-scenes",
     "scenes-euclidean",
     "scenes-multi-64x8",
     "scenes-ps-64x8-geodesic",
