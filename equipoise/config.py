@@ -19,7 +19,8 @@ from equipoise.data.augment import Augment
 from equipoise.data.caption_shuffle import Shuffle
 from equipoise.data.keep.settings import WEIGHTS, Clean, Keep
 from equipoise.data.preprocess import Preprocess
-from equipoise.data.source import CLASS_PROMPTS, MASKED_WORDS, Source
+from equipoise.data.sample_views import hides_words
+from equipoise.data.source import CLASS_PROMPTS, Source
 from equipoise.data.tokenizer import CaptionTokenizer
 from equipoise.encoders import IMAGE_ENCODERS, TEXT_ENCODERS, ImageConfig, TextConfig
 from equipoise.evaluation.settings import Evaluation
@@ -105,6 +106,7 @@ class Run:
             )
         self.temperature.within(self.space)  # a start that cannot be matched,
         self.training.teacher_roles(self.objective.needs)  # a missing teacher,
+        self.objective.check_batches(self.training.batch_size, self.training.micro_batch)  # batches that do not fit,
         require_possible(self.training, self.objective)  # an objective that cannot be sharded and
         self.caption_tokens()  # too small a context raise UserError before anything is made
 
@@ -120,7 +122,7 @@ class Run:
         beside = getattr(self.readout, "beside_context", False)
         classes = 1 if beside else self.readout.class_tokens(self.space)
         tokens = self.tokens.beside(classes, self.prompts.room)
-        return replace(tokens, mask=tokens.mask or MASKED_WORDS in self.objective.views)
+        return replace(tokens, mask=tokens.mask or hides_words(self.objective.views))
 
 
 @dataclass(frozen=True)

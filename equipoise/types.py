@@ -91,7 +91,7 @@ class Embeddings:
     momentum_image: Tensor | None = None  # by the EMA of the weights
     momentum_text: Tensor | None = None
     pivots: Tensor | None = None  # [C, d] one row per class, not per sample
-    further: Mapping[str, Tensor] = field(default_factory=dict)  # of heads, one row per sample
+    further: Mapping[str, Tensor] = field(default_factory=dict)  # of heads: one row per sample, but for `RECALLED`
 
     @classmethod
     def of(cls, roles: Mapping[str, Tensor]) -> Embeddings:
@@ -108,7 +108,10 @@ class Embeddings:
 
 
 COMMON = frozenset({"pivots"})  # roles that every process computes for the whole batch: never split or gathered
-MOMENTUM = {"momentum_image": "image", "momentum_text": "text"}  # roles by the EMA of the weights, and whose views
+RECALLED = frozenset(
+    {"image_queue", "text_queue"}
+)  # roles of former batches, [K, d]: no process makes them of this one
+MOMENTUM = "momentum_"  # begins the names of roles by the EMA of the weights; the rest is the role that it makes
 
 
 @dataclass(frozen=True)

@@ -17,17 +17,31 @@ from equipoise.data.source import (
     HIDDEN,
     IMAGE_PARTNER,
     IMAGE_VIEW2,
+    MASKED_TEXT,
     TEXT_VIEW2,
     TEXT_VIEW2_MASK,
 )
 from equipoise.encoders import ImageConfig, ResNet, Swin, TextTransformer, ViT
+from equipoise.encoders.fusion import FusionEncoder
 from equipoise.forms import Sigmoid
 from equipoise.heads import CaptionHead, HeadConfig
 from equipoise.kernels import Scoring
 from equipoise.models.logit_scale import LogitScale
 from equipoise.models.model import Model
 from equipoise.models.prompts import Prompts
-from equipoise.objectives import CLIP, OBJECTIVES, SLIP, CoCa, DeCLIP, FewShot, M3Mix, Objective, SoftCLIP
+from equipoise.objectives import (
+    ALBEF,
+    CLIP,
+    OBJECTIVES,
+    SLIP,
+    TCL,
+    CoCa,
+    DeCLIP,
+    FewShot,
+    M3Mix,
+    Objective,
+    SoftCLIP,
+)  # fmt: skip
 from equipoise.readouts import READOUTS, CodeBookReadout
 from equipoise.spaces import ProductSphere, Space, Sphere
 from equipoise.targets import GUIDES, Softened
@@ -123,7 +137,8 @@ def _random_views(images: Tensor, ids: Tensor, mask: Tensor, make: torch.Generat
     noise = torch.randn(images.shape, generator=make).double()
     view2 = {TEXT_VIEW2: ids.roll(1, 0), TEXT_VIEW2_MASK: mask.roll(1, 0), IMAGE_VIEW2: images + 0.3 * noise}
     view2 |= {IMAGE_PARTNER: images.flip(0)}
-    return {**view2, HIDDEN: hidden, ANSWERS: torch.randint(1, 40, ids.shape, generator=make)}
+    masked = {MASKED_TEXT: torch.where(hidden, 39, ids)}
+    return {**view2, **masked, HIDDEN: hidden, ANSWERS: torch.randint(1, 40, ids.shape, generator=make)}
 
 
 def part_of(batch: Batch, rank: int, world: int) -> Batch:
@@ -133,7 +148,7 @@ def part_of(batch: Batch, rank: int, world: int) -> Batch:
     width, places = int(mine.mask.sum(1).max()), mine.side["places"]
     ragged = places[:, :2] if not places[:, 2].any() else places
     width2 = int(mine.side[TEXT_VIEW2_MASK].sum(1).max())
-    narrow = {name: mine.side[name][:, :width] for name in (HIDDEN, ANSWERS)}
+    narrow = {name: mine.side[name][:, :width] for name in (HIDDEN, ANSWERS, MASKED_TEXT)}
     narrow |= {name: mine.side[name][:, :width2] for name in (TEXT_VIEW2, TEXT_VIEW2_MASK)}
     side = {**mine.side, **narrow, "places": ragged}
     return replace(mine, tokens=mine.tokens[:, :width], mask=mine.mask[:, :width], side=side)
@@ -162,6 +177,7 @@ class Numbered(Objective):
         return Loss(total, {"numbered": total})
 
 
+SMALL_FUSION = FusionEncoder.Config(layers=2, heads=2)
 FURTHER = {
     "coca": CoCa(decoder=CaptionHead.Config(1, 2)),
     "numbered": Numbered,
@@ -170,6 +186,12 @@ FURTHER = {
     "slip": SLIP(hidden=12, width=6),
     "declip": DeCLIP(queue=40, width=12, bottleneck=6),
     "declip_without_norms": DeCLIP(queue=40, simsiam_weight=0.0),
+    "albef": ALBEF(queue=256, fusion=SMALL_FUSION),
+    "tcl": TCL(queue=256, fusion=SMALL_FUSION, local_side=2),
+    # without the pairs that are drawn within a process
+    "albef_unmatched": ALBEF(queue=256, fusion=SMALL_FUSION, match_weight=0.0, ramp=0.5),
+    "tcl_unmatched": TCL(queue=256, fusion=SMALL_FUSION, match_weight=0.0, local_side=2),
+    "tcl_contrasts": TCL(queue=256, match_weight=0.0, words_weight=0.0, local_side=2),
     "mixed": M3Mix(m2_weight=0.4, v_weight=0.3, l_weight=0.2, vl_weight=0.1, m2_alpha=(0.5, 2.0)),
     "few_shot": FewShot(m2_alpha=(0.5, 2.0)),
     "mixed_fixed": M3Mix(m2_weight=0.4, m2_scale_learned=False, reading="proof", original_negatives=False),

@@ -18,6 +18,7 @@ from equipoise.data.scenes import Scenes
 from equipoise.data.tokenizer import CaptionTokenizer
 from equipoise.models.model import count_parameters
 from equipoise.spaces import ProductSphere
+from equipoise.training.ema import EMA
 from equipoise.training.logging.metrics import read_metrics
 from equipoise.training.step import Step
 from equipoise.workflows import build_model, load, run_recipe
@@ -46,6 +47,7 @@ TOPOLOGIES = [name for name in builtin_recipes() if name.startswith("topology-")
 CODE_BOOKS = [name for name in builtin_recipes() if name.startswith("fdt-vit-")]
 SWINS = ("fdt-swin-b", "clip-swin-b")
 DECLIP_TOWERS = {"declip-fdt-vit-b16": "fdt-vit-b16", "declip-fdt-swin-b": "fdt-swin-b"}
+FUSED = ("albef-vit-b16", "tcl-vit-b16", "tcl-ps-128x2")
 BASELINES = ("slip-vit-b32", "declip-vit-b32", "declip-fdt-vit-b32", "filip-vit-b32")
 PAPER_SCALE = {
     "clip-vit-b32": (),
@@ -59,6 +61,7 @@ PAPER_SCALE = {
     **dict.fromkeys((*CODE_BOOKS, *BASELINES), ("image.layers=1", "text.layers=1")),
     "declip-fdt-vit-b16": ("image.layers=1", "text.layers=1"),
     "coca-vit-b32": ("image.layers=1", "text.layers=1", "objective.decoder.layers=1"),
+    **dict.fromkeys(FUSED, ("image.layers=1", "text.layers=1", "objective.fusion.layers=1")),
     "cyclip-resnet-50": ("image.layers=[1, 1, 1, 1]", "text.layers=1"),
     **dict.fromkeys((*SWINS, "declip-fdt-swin-b"), ("image.layers=[1, 2, 1, 1]", "text.layers=1")),
 }
@@ -116,7 +119,8 @@ def test_recipes_take_two_steps(recipe: str) -> None:
     batches = Batches(source, tokens, run.preprocess, batch_size=2, seed=0, views=run.objective.views)
     trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
     before = [parameter.detach().clone() for parameter in trained]
-    losses = [step(batches.batch(number), number + 1).loss.total.item() for number in range(2)]
+    average = EMA(model, run.training.ema)
+    losses = [step(batches.batch(number), number + 1, average).loss.total.item() for number in range(2)]
     assert all(0 < loss < 200 for loss in losses)
     assert not all(map(torch.equal, trained, before))
 

@@ -32,6 +32,7 @@ def _both(prefix: str, name: str) -> tuple[str, ...]:
 
 METRICS: dict[str, Metric] = {
     "R@1": Metric(_both("retrieval", "R@1"), "recall at 1, mean of both directions, %"),
+    "two-stage R@1": Metric(_both("two_stage", "R@1"), "recall at 1 after the matching head has ranked again, %"),
     "mAP@R": Metric(_both("matching", "mAP@R"), "mAP@R against the many-to-many truth, mean of both directions, %"),
     "zero-shot": Metric(("{split}/zero_shot/acc1",), "zero-shot accuracy of shapes, %"),
     "t": Metric(("t",), "final t, the logarithm of the logit scale", 1.0, 2),

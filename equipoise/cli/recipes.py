@@ -16,6 +16,7 @@ PAPERS = {  # of the folders of recipes, in the order of the list
     "declip": "DeCLIP: Li et al. 2022",
     "slip": "SLIP: Mu et al. 2022",
     "filip": "FILIP: Yao et al. 2022",
+    "albef": "ALBEF: Li et al. 2021, and TCL: Yang et al. 2022",
     "data": "Your own pairs: shards, tables, features",
 }
 

@@ -32,6 +32,7 @@ from equipoise.data.source import (
     CLASS_PROMPTS,
     IMAGE_PARTNER,
     IMAGE_VIEW2,
+    MASKED_TEXT,
     OTHER_CAPTION,
     Pair,
     Source,
@@ -209,7 +210,9 @@ class Batches:
             batch = with_other(batch, captions, pairs, self.tokens, chance.changes)
         elif chance.changes:
             batch = with_changed(batch, captions, [pair.key for pair in pairs], self.tokens, chance.changes)
-        return batch if chance.hiding is None else with_hidden(batch, self.tokens, chance.hiding)
+        if chance.hiding is None:
+            return batch
+        return with_hidden(batch, self.tokens, chance.hiding, beside=MASKED_TEXT in self.views)
 
     def _received(self, made: LoaderBatch) -> Batch:
         """The batch moved to the device, normalised and augmented, its bad records counted."""

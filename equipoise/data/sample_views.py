@@ -5,12 +5,13 @@
     text_view2    the caption with two words exchanged, or with some left out (Wei & Zou 2019, "EDA", §2)
     other_caption the same place, with another caption of the same record, where it has one
     masked_words  some words of the caption hidden, to be guessed (Devlin et al. 2019, BERT, §3.1)
+    masked_text   the same as a second text: the caption stays as it is
     class_prompts a prompt for every class: one view of the whole batch (`class_prompts.py`)
 
 All but the last travel in `Batch.side`: image_view2, image_partner [N, 3, H, W]; text_view2, text_view2_mask [N, L];
 hidden [N, L], True where a word is to be guessed, and answers [N, L], the words as they were. `masked_words` changes
-the batch's tokens: the caption whose words are hidden is the caption, as in DeCLIP. A partner may belong to another
-process: then both decode it.
+the batch's tokens: the caption whose words are hidden is the caption, as in DeCLIP. `masked_text` [N, L] leaves them as
+they are, which are the answers then, as in ALBEF. A partner may belong to another process: then both decode it.
 
 EDA also replaces words by synonyms and inserts some. That takes a thesaurus, which nothing here downloads, so each
 caption has one of the other two changes: an exchange of two words, or every word left out with probability 0.1.
@@ -32,6 +33,7 @@ from equipoise.data.source import (
     HIDDEN,
     IMAGE_PARTNER,
     IMAGE_VIEW2,
+    MASKED_TEXT,
     MASKED_WORDS,
     OTHER_CAPTION,
     TEXT_VIEW2,
@@ -44,7 +46,7 @@ from equipoise.data.source import (
 from equipoise.data.tokenizer import CaptionTokenizer
 from equipoise.types import Batch, UserError
 
-VIEWS = (IMAGE_VIEW2, IMAGE_PARTNER, TEXT_VIEW2, OTHER_CAPTION, MASKED_WORDS, CLASS_PROMPTS)
+VIEWS = (IMAGE_VIEW2, IMAGE_PARTNER, TEXT_VIEW2, OTHER_CAPTION, MASKED_WORDS, MASKED_TEXT, CLASS_PROMPTS)
 LEFT_OUT = 0.1  # of the words, in a caption that is shortened
 TO_GUESS = 0.15  # of the words
 MASK, OTHER = 0.8, 0.1  # of the hidden ones become the mask token, another word; the rest stay
@@ -62,11 +64,16 @@ class WordChances:
         numbers = torch.randint(2**62, (size,), generator=generator(seed, TEXT_VIEW2, position)).tolist()
         return cls(
             numbers if {TEXT_VIEW2, OTHER_CAPTION} & set(views) else [],
-            mask_draws(size, tokens, generator(seed, MASKED_WORDS, position)) if MASKED_WORDS in views else None,
+            mask_draws(size, tokens, generator(seed, MASKED_WORDS, position)) if hides_words(views) else None,
         )
 
     def part(self, rows: slice) -> WordChances:
         return WordChances(self.changes[rows], None if self.hiding is None else self.hiding[rows])
+
+
+def hides_words(views: Sequence[str]) -> bool:
+    """Whether a view hides words, for which the tokenizer needs a mask token."""
+    return bool({MASKED_WORDS, MASKED_TEXT} & set(views))
 
 
 def possible_views(views: Sequence[str], source: Source) -> tuple[str, ...]:
@@ -112,9 +119,11 @@ def _with_second(
     return replace(batch, side={**batch.side, TEXT_VIEW2: ids, TEXT_VIEW2_MASK: mask})
 
 
-def with_hidden(batch: Batch, tokens: CaptionTokenizer, draws: Tensor) -> Batch:
-    """Hides some words of the captions."""
+def with_hidden(batch: Batch, tokens: CaptionTokenizer, draws: Tensor, beside: bool = False) -> Batch:
+    """Hides some words of the captions or, `beside` them, of a second text that is the same otherwise."""
     seen, hidden = hidden_words(batch.tokens, batch.mask, tokens, draws)
+    if beside:
+        return replace(batch, side={**batch.side, HIDDEN: hidden, MASKED_TEXT: seen})
     return replace(batch, tokens=seen, side={**batch.side, HIDDEN: hidden, ANSWERS: batch.tokens})
 
 

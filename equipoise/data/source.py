@@ -41,6 +41,7 @@ TEXT_VIEW2, TEXT_VIEW2_MASK = "text_view2", "text_view2_mask"  # a changed capti
 OTHER_CAPTION = "other_caption"  # a view that is called text_view2 too: another caption of the same record
 MASKED_WORDS = "masked_words"  # a view as well, of words that are hidden: bool [N, L], and what they were [N, L]
 HIDDEN, ANSWERS = "hidden", "answers"
+MASKED_TEXT = "masked_text"  # a view too: the caption with hidden words [N, L], beside the caption as it is
 # in a batch's `common`, where an objective asks for the view: token ids [C, L] of every class's prompt, bool
 # [C, L], and the classes' names [C] as fingerprints, equal to `label` in `side` for samples of a class
 # (data/side_data.py)

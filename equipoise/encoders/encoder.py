@@ -46,6 +46,10 @@ class ImageEncoder(Encoder):
     def prepare(self, images: Any, preprocess: Preprocess) -> Tensor:
         return preprocess.for_evaluation(images)
 
+    def normed(self, tokens: Tensor) -> Tensor:
+        """Token features through the norm that class features have passed, where only those have."""
+        return tokens
+
 
 @runtime_checkable
 class HasRear(Protocol):

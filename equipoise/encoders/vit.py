@@ -94,6 +94,10 @@ class ViT(ImageEncoder):
         mask = torch.ones(tokens.shape[:2], dtype=torch.bool, device=x.device)
         return Features(classes=self.ln_post(classes), tokens=tokens, mask=mask)
 
+    def normed(self, tokens: Tensor) -> Tensor:
+        normed: Tensor = self.ln_post(tokens)
+        return normed
+
     def check_rear(self, blocks: int) -> None:
         if not 1 <= blocks <= self.config.layers:
             raise UserError(f"blocks is {blocks}, but the image tower has {self.config.layers}; take 1 at least")

@@ -10,10 +10,12 @@ from equipoise.evaluation.geometry import Geometry
 from equipoise.evaluation.matching import Matching
 from equipoise.evaluation.retrieval import Retrieval
 from equipoise.evaluation.shifts import Shifts
+from equipoise.evaluation.two_stage import TwoStage
 from equipoise.evaluation.zeroshot import ZeroShot
 
 EVALUATIONS: dict[str, Evaluator] = {
     "retrieval": Retrieval(),
+    "two_stage": TwoStage(),
     "matching": Matching(),
     "zero_shot": ZeroShot(),
     "consistency": ConsistencyScore(),

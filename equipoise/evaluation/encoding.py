@@ -36,6 +36,16 @@ class Captions:
     def points(self, model: Model) -> Tensor:
         return _encode_shown(model, "texts", len(self.image_of_text), TEXTS_AT_ONCE, partial(self._encode, model))
 
+    def inputs(self, model: Model, numbers: Sequence[int]) -> tuple[Tensor, Tensor]:
+        """Some texts as the text encoder reads them, on the model's device."""
+        if self.features is None:
+            prepared = model.text_encoder.prepare([self.texts[number] for number in numbers], None, model.tokenizer)
+        else:
+            values, mask = (None if part is None else part[list(numbers)] for part in self.features)
+            prepared = model.text_encoder.prepare(values, mask, model.tokenizer)
+        ids, mask = prepared
+        return ids.to(model.device), mask.to(model.device)
+
     def _encode(self, model: Model, batch: range) -> Tensor:
         chosen = slice(batch.start, batch.stop)
         if self.features is None:
@@ -125,6 +135,16 @@ def encode_image_subset(model: Model, source: Source, indices: Sequence[int], ba
         features, mask = source.image_features(indices)
         return model.encode_image(features, batch_size, mask)
     return model.encode_image(source.images(indices, model.preprocess.side, model.device), batch_size)
+
+
+def image_inputs(model: Model, source: Source, indices: Sequence[int]) -> tuple[Tensor, ...]:
+    """Images with these numbers as the image encoder reads them, on the model's device; a mask where some have one."""
+    if has_features(source):
+        features, mask = source.image_features(indices)
+        prepared = model.image_encoder.prepare(features, model.preprocess)
+        return tuple(part.to(model.device) for part in (prepared, mask) if part is not None)
+    pictures = source.images(indices, model.preprocess.side, model.device)
+    return (model.image_encoder.prepare(pictures, model.preprocess).to(model.device),)
 
 
 def captions(source: Source, per_image: int) -> Captions:

@@ -3,6 +3,7 @@
 share    a fraction in [0, 1], printed as a percentage             guessing has an expectation
 points   percentage points, such as the sum of several shares      guessing has an expectation
 count    how many there are; not printed in tables                 no chance value
+cost     how much was computed for it                              no chance value
 plain    a distance or a similarity, whose range is the space's    no chance value
 """
 
@@ -25,6 +26,7 @@ KINDS: dict[str, Callable[[float], str]] = {
     "share": percent,
     "points": "{:.1f}".format,
     "count": "{:,.0f}".format,
+    "cost": "{:,.0f}".format,
     "plain": "{:.3f}".format,
 }
 

@@ -30,6 +30,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 
 import numpy as np
 import torch
@@ -47,6 +48,7 @@ RECALLS = (1, 5, 10)
 LARGEST_BLOCK = 2**23  # similarities held at once, whatever `chunk` says: 32 MiB in float32
 
 Similarity = Callable[[Tensor, Tensor], Tensor]
+Blocks = Callable[[bool], Iterator[tuple[slice, Tensor]]]  # as `score_blocks`: by texts or by images
 Relevance = np.ndarray | Tensor
 
 
@@ -133,11 +135,16 @@ def retrieval(
     _check(images, texts, image_of_text, relevance)
     images, texts = at_least_float32(images), at_least_float32(texts)
     matches = Matches(image_of_text, len(images), copies)
+    return ranked_numbers(partial(score_blocks, images, texts, similarity, chunk=chunk), matches, relevance)
+
+
+def ranked_numbers(blocks: Blocks, matches: Matches, relevance: Relevance | None) -> dict[str, float]:
+    """Retrieval numbers by the scores of all pairs, some queries at a time."""
     numbers: dict[str, float] = {}
     for direction in DIRECTIONS:
         by_text = direction == "text_to_image"
         first, precise = [], []
-        for rows, scores in score_blocks(images, texts, similarity, by_text, chunk):
+        for rows, scores in blocks(by_text):
             _check_finite(scores)
             first.append(first_position(scores, matches.block(rows, by_text)))
             if relevance is not None:

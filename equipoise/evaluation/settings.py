@@ -16,6 +16,7 @@ MAPS = ("pca", "umap")
 class Evaluation:
     features: str = "points"  # or weights: the shares of a code book's codes, once a run is over
     captions: int = 1  # captions of each image that take part in `retrieval`; 0 takes all
+    rerank: int = 0  # first candidates of each query that `two_stage` judges; 0: 32, or all where there are fewer
     copies: str = "matches"  # what equal pictures and captions are to each other in `retrieval`; misses: labels alone
     average: str = "similarity"  # zero-shot: average similarities over prompts, or their embeddings
     map: str = "pca"  # of the embedding, in the report of a run: or umap, where umap-learn is installed
@@ -31,7 +32,7 @@ class Evaluation:
             raise UserError(f"copies must be one of {', '.join(COPIES)}, not {self.copies!r}")
         if self.map not in MAPS:
             raise UserError(f"map must be one of {', '.join(MAPS)}, not {self.map!r}")
-        for name, least in (("captions", 0), ("batch_size", 1), ("chunk", 1)):
+        for name, least in (("captions", 0), ("rerank", 0), ("batch_size", 1), ("chunk", 1)):
             if getattr(self, name) < least:
                 raise UserError(f"{name} must be at least {least}, not {getattr(self, name)}")
 

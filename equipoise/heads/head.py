@@ -1,7 +1,8 @@
 """The interface of heads: the roles that a head fills, and how.
 
 A head reads the towers' outputs for a batch (`TowerOutputs`, each view computed once). It may store something of a
-batch for the next ones (`update_memory`, `memory`), which is saved with the state of training and not with the model.
+batch for the next ones (`update_memory`, `memory`), which is saved with the state of training and not with the model;
+what the objective itself looks at of it are the roles of `recall`.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import ClassVar, Protocol
 from torch import Tensor, nn
 
 from equipoise.spaces import Space
-from equipoise.types import Embeddings, Features
+from equipoise.types import Batch, Embeddings, Features
 
 
 @dataclass(frozen=True)
@@ -24,10 +25,17 @@ class Sizes:
     text_width: int  # of the features of a word
     vocabulary: int
     causal: bool = False  # whether a word's features depend on no later word
+    classes: int = 1  # class tokens of each tower
+    context: int = 0  # the most tokens of a text; 0 where that is not known
 
 
 class TowerOutputs(Protocol):
-    """Outputs of the towers for a batch, by view; views are image, image_view2, image_mixed, text, text_view2."""
+    """Outputs of the towers for a batch, by view; views are image, image_view2, image_mixed, text, text_view2 and
+    masked_text."""
+
+    batch: Batch
+    needs: frozenset[str]  # roles that are wanted: a head need make no others
+    log_scale: Tensor  # t, without a gradient
 
     def features(self, view: str) -> Features: ...
 
@@ -35,6 +43,12 @@ class TowerOutputs(Protocol):
         """Readout output [N, d], before the space projects it."""
 
     def points(self, view: str) -> Tensor: ...
+
+    def sequence(self, view: str) -> tuple[Tensor, Tensor]:
+        """Class tokens and patches or words [N, m + L, w], and which are real, bool [N, m + L]."""
+
+    def token_points(self, view: str) -> tuple[Tensor, Tensor]:
+        """The point of every patch or word by itself [N, L, d], and which are real, bool [N, L]."""
 
     def side(self, name: str) -> Tensor:
         """Entry `name` of the batch's side data."""
@@ -50,7 +64,7 @@ class Head(nn.Module):
     reads_tokens: ClassVar[tuple[str, ...]] = ()  # towers whose patch or word features it reads
 
     def forward(self, outputs: TowerOutputs) -> dict[str, Tensor]:
-        """Tensors of its roles, one row per sample."""
+        """Tensors of its roles, one row per sample; those that are not wanted may be missing."""
         raise NotImplementedError
 
     def recompute_activations(self, wanted: bool) -> None:
@@ -61,6 +75,10 @@ class Head(nn.Module):
 
     def clamp_(self) -> None:
         """Clamp parameters to their bounds in place; called after every optimizer step."""
+
+    def recall(self) -> dict[str, Tensor]:
+        """Roles of former batches that an objective may need (`types.RECALLED`), by name."""
+        return {}
 
     def memory(self) -> dict[str, Tensor]:
         """Stored buffers by name, the same in every process."""

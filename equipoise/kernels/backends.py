@@ -22,7 +22,7 @@ from equipoise.ops.triton_support import why_unavailable
 from equipoise.spaces import Euclidean, ProductSphere, Scorer, Sphere
 from equipoise.targets import OneHot, Target
 from equipoise.targets.softened import SoftenedBy
-from equipoise.targets.weighted import WeightedPairs
+from equipoise.targets.weighted import WeightedPairs, WeightedRows
 
 # Whether a GPU has run and timed them; `auto` leaves alone what has run in Triton's interpreter only.
 MEASURED = {"infonce": True, "euclidean": True, "geodesic": True, "sigmoid": True, "softclip": True}
@@ -43,6 +43,8 @@ def select_kernel(
     points: Tensor, scorer: Scorer, target: Target, form: Form, shards: ShardedColumns | None = None
 ) -> Kernel | str:
     """The kernel of this contrast or, in a few words, why there is none; `shards` if it is sharded over processes."""
+    if isinstance(target, WeightedRows):
+        return "weights of rows alone have no kernel yet"
     weights = target.masses.to(points.device) if isinstance(target, WeightedPairs) else None
     target = target.target if isinstance(target, WeightedPairs) else target
     if isinstance(target, SoftenedBy):

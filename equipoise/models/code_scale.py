@@ -33,7 +33,8 @@ def set_code_scale(model: Model, batch: Batch) -> float | None:
     if not isinstance(readout, CodeBookReadout) or not isinstance(book, CodeBook) or book.gain is None:
         return None
     book.gain.fill_(1.0)
-    cache = ForwardCache({name: model.tower(name) for name in ("image", "text")}, batch, frozenset({"image", "text"}))
+    towers = {name: model.tower(name) for name in ("image", "text")}
+    cache = ForwardCache(towers, batch, frozenset(towers), frozenset(), model.log_scale.detach())
     with evaluating(model):
         parts = []
         for name in ("image", "text"):

@@ -6,19 +6,31 @@ from collections.abc import Mapping
 
 from torch import Tensor
 
-from equipoise.data.source import IMAGE_MASK, IMAGE_MIXED, IMAGE_VIEW2, TEXT_VIEW2, TEXT_VIEW2_MASK
+from equipoise.data.source import IMAGE_MASK, IMAGE_MIXED, IMAGE_VIEW2, MASKED_TEXT, TEXT_VIEW2, TEXT_VIEW2_MASK
 from equipoise.models.tower import Tower
 from equipoise.types import Batch, Features, UserError
 
-TOWER_OF = {"image": "image", IMAGE_VIEW2: "image", IMAGE_MIXED: "image", "text": "text", TEXT_VIEW2: "text"}
+TOWER_OF = {
+    **dict.fromkeys(("image", IMAGE_VIEW2, IMAGE_MIXED), "image"),
+    **dict.fromkeys(("text", TEXT_VIEW2, MASKED_TEXT), "text"),
+}
 
 
 class ForwardCache:
     """Features, vectors and points of a batch by view. `with_tokens` names the towers whose patch or word features
-    are needed beside the class tokens."""
+    are needed beside the class tokens, `needs` the roles that are wanted, `log_scale` is t."""
 
-    def __init__(self, towers: Mapping[str, Tower], batch: Batch, with_tokens: frozenset[str]):
-        self.towers, self.batch, self.with_tokens = towers, batch, with_tokens
+    def __init__(
+        self,
+        towers: Mapping[str, Tower],
+        batch: Batch,
+        with_tokens: frozenset[str],
+        needs: frozenset[str],
+        log_scale: Tensor,
+    ):
+        self.towers, self.batch, self.with_tokens, self.needs, self.log_scale = (
+            towers, batch, with_tokens, needs, log_scale,
+        )  # fmt: skip
         self._features: dict[str, Features] = {}
         self._vectors: dict[str, Tensor] = {}
         self._points: dict[str, Tensor] = {}
@@ -40,6 +52,12 @@ class ForwardCache:
             self._points[view] = self._tower(view).project(self.vectors(view))
         return self._points[view]
 
+    def sequence(self, view: str) -> tuple[Tensor, Tensor]:
+        return self._tower(view).sequence(self.features(view))
+
+    def token_points(self, view: str) -> tuple[Tensor, Tensor]:
+        return self._tower(view).token_points(self.features(view))
+
     def side(self, name: str) -> Tensor:
         if name not in self.batch.side:
             raise UserError(
@@ -60,4 +78,6 @@ class ForwardCache:
             return (batch.images, *((batch.side[IMAGE_MASK],) if IMAGE_MASK in batch.side else ()))
         if view == "text":
             return batch.tokens, batch.mask
+        if view == MASKED_TEXT:
+            return self.side(view), batch.mask
         return (self.side(view),) if TOWER_OF[view] == "image" else (self.side(view), self.side(TEXT_VIEW2_MASK))

@@ -30,6 +30,7 @@ from equipoise.models.encode_chunks import EncodeAll, encode_in_chunks
 from equipoise.models.explanation import Explanation
 from equipoise.models.forward_cache import TOWER_OF, ForwardCache
 from equipoise.models.logit_scale import LogitScale
+from equipoise.models.matching import Inputs, match_log_odds, matching_head
 from equipoise.models.prompts import Prompts
 from equipoise.models.region_branch import RegionBranch, tags_of
 from equipoise.models.tower import Tower, widened
@@ -77,7 +78,7 @@ class Model(nn.Module):
         self.logit_scale = self.temperature.parameter()
         self.logit_bias = None if bias is None else nn.Parameter(torch.tensor(bias))  # where the objective learns one
         widths = (classes * self.image_encoder.width, self.text_encoder.width)
-        sizes = Sizes(space, *widths, tokens.size, self.text_encoder.causal)
+        sizes = Sizes(space, *widths, tokens.size, self.text_encoder.causal, classes, tokens.context)
         self.heads = nn.ModuleDict({name: config.build(sizes) for name, config in (heads or {}).items()})
         self.prompts = learned.build(self.image_encoder, self.text_encoder)
 
@@ -85,7 +86,8 @@ class Model(nn.Module):
         """Embeddings of the batch in the roles that an objective needs, and no others."""
         heads = [head for head in self.all_heads() if set(head.roles) & set(needs)]
         image, text = self.tower("image"), self.tower("text")
-        cache = ForwardCache({"image": image, "text": text}, batch, _towers_with_tokens((image, text), heads))
+        with_tokens, t = _towers_with_tokens((image, text), heads), self.log_scale.detach()
+        cache = ForwardCache({"image": image, "text": text}, batch, with_tokens, frozenset(needs), t)
         reads_words = self.text_encoder.reads == "words"
         makers: dict[str, Callable[[], Tensor]] = {
             **{view: partial(cache.points, view) for view in TOWER_OF},
@@ -118,6 +120,11 @@ class Model(nn.Module):
         """Let heads store what later batches need of this one: the whole batch, from all processes, after its loss."""
         for head in self.all_heads():
             head.update_memory(embeddings)
+
+    def recall(self, needs: Sequence[str]) -> dict[str, Tensor]:
+        """Those of the roles that heads remember of former batches."""
+        recalled = (item for head in self.all_heads() for item in head.recall().items())
+        return {role: points for role, points in recalled if role in needs}
 
     def clamp_(self) -> None:
         """Clamp the logit scale and the heads' parameters to their bounds; called after every optimizer step."""
@@ -233,6 +240,16 @@ class Model(nn.Module):
         with evaluating(self):
             return list(caption_images(self, images, Decoding(method, **settings), batch_size, mask))
 
+    @torch.no_grad()
+    def match(self, images: Sequence[ImageLike] | Tensor, texts: Sequence[str]) -> Tensor:
+        """Log-odds [N] that each image and the text at its place belong together, by a model that fuses them."""
+        if len(images) != len(texts):
+            raise UserError(f"there are {len(images)} images and {len(texts)} texts; give a text for each image")
+        pairs = torch.arange(len(texts))[:, None].expand(-1, 2)
+        ids, mask = self.text_encoder.prepare(texts, None, self.tokenizer)
+        pixels = self.image_encoder.prepare(images, self.preprocess).to(self.device)
+        return self._match_prepared((pixels,), (ids.to(self.device), mask.to(self.device)), pairs)
+
     def explain(
         self, image: ImageLike, text: str, method: str = "auto", part: int | Sequence[int] | None = None
     ) -> Explanation:
@@ -249,6 +266,11 @@ class Model(nn.Module):
     def caption_batch(self, images: Tensor, settings: Decoding, mask: Tensor | None, first: int) -> list[list[int]]:
         """Token ids of captions; a method, so that a sharded model gathers its weights for it."""
         return list(caption_ids(self, images, settings, mask, first))
+
+    def _match_prepared(self, images: Inputs, texts: Inputs, pairs: Tensor) -> Tensor:
+        towers = (self.tower("image"), images), (self.tower("text"), texts)
+        with evaluating(self):
+            return match_log_odds(matching_head(self.all_heads()), *towers, pairs)
 
     def _encode_strings(self, texts: Sequence[str] | Tensor, mask: Tensor | None) -> Tensor:
         ids, mask = self.text_encoder.prepare(texts, mask, self.tokenizer)

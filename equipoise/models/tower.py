@@ -8,9 +8,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from equipoise.encoders.encoder import Encoder
+from equipoise.encoders.encoder import Encoder, ImageEncoder
 from equipoise.models.embedding_shift import EmbeddingShift
 from equipoise.readouts import Readout, Shared
+from equipoise.readouts.readout import real_tokens
 from equipoise.spaces import Space
 from equipoise.types import Features
 
@@ -47,6 +48,24 @@ class Tower:
     def read(self, features: Features) -> Tensor:
         """Points [N, d] of encoder output."""
         return self.project(self.vectors(features))
+
+    def sequence(self, features: Features) -> tuple[Tensor, Tensor]:
+        """All that the encoder gives, class tokens first [N, m + L, w], and which of it is real [N, m + L]."""
+        tokens, mask = self._normed(features)
+        real = mask.new_ones(len(mask), features.classes.shape[1])
+        return torch.cat([features.classes, tokens.to(features.classes.dtype)], 1), torch.cat([real, mask], 1)
+
+    def token_points(self, features: Features) -> tuple[Tensor, Tensor]:
+        """The point of every patch or word, read as if it were all of its sample [N, L, d], and which are real."""
+        tokens, mask = self._normed(features)
+        alone = tokens.flatten(0, 1)[:, None]
+        every = features.classes.shape[1]
+        single = Features(alone.expand(-1, every, -1), alone, torch.ones_like(mask.flatten()[:, None]))
+        return self.read(single).unflatten(0, tokens.shape[:2]), mask
+
+    def _normed(self, features: Features) -> tuple[Tensor, Tensor]:
+        tokens, mask = real_tokens(features, "the objective")
+        return (self.encoder.normed(tokens) if isinstance(self.encoder, ImageEncoder) else tokens), mask
 
     def points(self, *inputs: Tensor) -> Tensor:
         """Points [N, d] of encoder input, by the tokens that the readout reads and no more."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from equipoise.objectives.albef import ALBEF
 from equipoise.objectives.clip import CLIP
 from equipoise.objectives.coca import CoCa
 from equipoise.objectives.crcl import CRCL
@@ -15,6 +16,7 @@ from equipoise.objectives.mixup.unmix import UnMix
 from equipoise.objectives.objective import Objective
 from equipoise.objectives.slip import SLIP
 from equipoise.objectives.softclip import SoftCLIP
+from equipoise.objectives.tcl import TCL
 from equipoise.targets import Smoothed
 
 OBJECTIVES: dict[str, Objective | type[Objective]] = {
@@ -30,6 +32,8 @@ OBJECTIVES: dict[str, Objective | type[Objective]] = {
     "slip": SLIP,
     "declip": DeCLIP,
     "filip": FILIP,
+    "albef": ALBEF,
+    "tcl": TCL,
     # mixups of Oh et al. beside an objective: all of them, and each alone
     "m3mix": M3Mix,
     "m2mix": M3Mix(m2_weight=0.1, v_weight=0.0, l_weight=0.0, vl_weight=0.0),
@@ -46,6 +50,6 @@ OBJECTIVES: dict[str, Objective | type[Objective]] = {
 }
 
 __all__ = [
-    "CLIP", "CRCL", "FILIP", "OBJECTIVES", "SLIP", "CoCa", "CyCLIP", "DeCLIP", "FewShot", "IMix", "M3Mix", "Objective",
-    "SoftCLIP", "UnMix",
+    "ALBEF", "CLIP", "CRCL", "FILIP", "OBJECTIVES", "SLIP", "TCL", "CoCa", "CyCLIP", "DeCLIP", "FewShot", "IMix",
+    "M3Mix", "Objective", "SoftCLIP", "UnMix",
 ]  # fmt: skip

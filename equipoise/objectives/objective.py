@@ -26,6 +26,12 @@ class Objective(ABC):
         return self.needs
 
     @property
+    def shown(self) -> tuple[str, ...]:
+        """Roles by the EMA of the weights (`momentum_...`) that heads look at while they make theirs, in the batch's
+        `common`."""
+        return ()
+
+    @property
     def divisible(self) -> bool:
         """Whether all it does with points is to `contrast` two roles, row i of one with row i of the other: then it may
         be given a shard of the batch (`kernels/sharding/context.py`)."""
@@ -66,6 +72,13 @@ class Objective(ABC):
         """The batch as the model is to read it, where the objective changes pixels: a process's shard, before it is cut
         into micro-batches."""
         return batch
+
+    def taught(self, batch: Batch) -> Batch:
+        """The batch as the EMA of the weights is to read it, for an objective that it teaches."""
+        return batch
+
+    def check_batches(self, size: int, micro: int) -> None:  # noqa: B027 (most can be trained with any)
+        """Raise UserError for batches of a size, or micro-batches (0: none), that it cannot be trained with."""
 
     def __call__(
         self,

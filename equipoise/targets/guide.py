@@ -56,7 +56,7 @@ class Guide:
 
     @property
     def cites(self) -> tuple[str, ...]:
-        average = ("he2020moco",) if set(self.needs) & set(MOMENTUM) else ()
+        average = ("he2020moco",) if any(role.startswith(MOMENTUM) for role in self.needs) else ()
         return (*(("li2021albef",) if self.across else ("gao2024softclip",)), *average)
 
     @property

@@ -113,9 +113,10 @@ class SoftenedBy(Target):
     cols: Weighted
 
     def sized(self, n_rows: int, n_cols: int) -> Target:
-        samples = len(self.rows[0][1].left)
-        if not n_rows == n_cols == samples:
-            raise UserError(f"the guide knows {samples} samples, but there are {n_rows} rows and {n_cols} columns")
+        known = len(self.rows[0][1].left), len(self.cols[0][1].right)
+        if known != (n_rows, n_cols):
+            whom = f"{known[0]} samples" if known[0] == known[1] else f"{known[0]} rows and {known[1]} columns"
+            raise UserError(f"the guide knows {whom}, but there are {n_rows} rows and {n_cols} columns")
         return replace(self, of=self.of.sized(n_rows, n_cols))
 
     @property

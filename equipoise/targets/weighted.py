@@ -77,6 +77,22 @@ class WeightedPairs(Target):
         return self.target.block(rows, cols, like, scores).weighed(*masses)
 
 
+class WeightedRows(WeightedPairs):
+    """The same where only rows are held against columns, of which there may be others (a queue's) behind theirs."""
+
+    def sized(self, n_rows: int, n_cols: int) -> WeightedRows:
+        if n_rows != len(self.weights):
+            raise UserError(f"there are {len(self.weights)} weights, but {n_rows} rows; give one per pair")
+        return WeightedRows(self.target.sized(n_rows, n_cols), self.weights)
+
+    def on(self, tensors: tuple[Tensor, ...], origin: tuple[int, int] = (0, 0)) -> WeightedRows:
+        return WeightedRows(self.target.on(tensors, origin), self.weights)
+
+    def block(self, rows: range, cols: range, like: Tensor, scores: Scores | None = None) -> TargetBlock:
+        masses = self.masses[rows.start : rows.stop].to(like)
+        return self.target.block(rows, cols, like, scores).weighed(masses, like.new_ones(len(cols)))
+
+
 class WeightedMatches(Target):
     """A target without guides whose matches count by the weight of their column; for the cross-entropy alone, which
     takes a target of any mass."""

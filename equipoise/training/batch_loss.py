@@ -42,9 +42,8 @@ class BatchLoss:
         return loss
 
     def _everything(self, roles: Mapping[str, Tensor], batch: Batch) -> Loss:
-        whole = Embeddings.of(
-            {role: points if role in COMMON else gather_points(points) for role, points in roles.items()}
-        )
+        gathered = {role: points if role in COMMON else gather_points(points) for role, points in roles.items()}
+        whole = Embeddings.of({**gathered, **self.model.recall(self.objective.needs)})
         loss = self._loss(whole, gather_batch(batch))
         self.model.update_memory(whole)
         return replace(loss, facts=partial(_facts, loss, whole, partial(_means, self.model.space)))

@@ -83,7 +83,7 @@ class Training:
 
     def teacher_roles(self, needs: Sequence[str]) -> list[str]:
         """The roles an objective needs that the EMA makes; raises UserError where there is no EMA to make them."""
-        roles = [role for role in needs if role in MOMENTUM]
+        roles = [role for role in needs if role.startswith(MOMENTUM)]
         if roles and not self.ema:
             raise UserError(
                 f"the objective needs {', '.join(roles)}, made by the moving average of the weights, but training.ema "

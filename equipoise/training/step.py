@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
@@ -23,7 +23,7 @@ from equipoise.training.length import is_due
 from equipoise.training.optimizer import learning_rate, make_optimizer
 from equipoise.training.settings import Training
 from equipoise.training.term_gradients import require_gradients_possible, with_term_gradients
-from equipoise.types import COMMON, MOMENTUM, Batch, Embeddings, Loss
+from equipoise.types import COMMON, MOMENTUM, RECALLED, Batch, Embeddings, Loss
 
 
 @dataclass(frozen=True)
@@ -51,8 +51,9 @@ class Step:
         self.model, self.objective, self.settings = model, objective, settings
         self.ranks = ranks or Ranks()
         require_gradients_possible(settings, self.ranks.world)
-        self.teacher_roles = settings.teacher_roles(objective.needs)
-        self.roles = [role for role in objective.needs if role not in self.teacher_roles]
+        self.teacher_roles = settings.teacher_roles(list(dict.fromkeys((*objective.needs, *objective.shown))))
+        self.roles = [role for role in objective.needs if role not in (*self.teacher_roles, *RECALLED)]
+        objective.check_batches(settings.batch_size, settings.micro_batch)
         self.autocast = settings.autocast(device)
         self.loss = BatchLoss(model, objective, choose_loss_sharding(settings, objective, self.ranks, model.space.dim))
         probing = settings.probe.steps_of(settings.steps)
@@ -104,7 +105,9 @@ class Step:
         """Fill the gradients of the whole batch's loss, in one pass or in micro-batches; `by_term`, the norm of each
         term's is a fact of the loss."""
         micro, batch = self.settings.micro_batch, self.objective.prepared(batch)
-        taught = self._teach(batch, average) if self.teacher_roles else {}
+        made = self._teach(batch, average) if self.teacher_roles else {}
+        taught = {role: points for role, points in made.items() if role in self.objective.needs}
+        shown = {role: points for role, points in made.items() if role in self.objective.shown}
         if micro and micro < len(batch):
             return cached_backward(
                 self._embed,
@@ -114,7 +117,8 @@ class Step:
                 lambda: no_sync(self.module),
                 self._again,
             )
-        loss = self.loss({**self._embed(batch).roles(), **taught}, batch)
+        seen = replace(batch, common={**batch.common, **shown}) if shown else batch
+        loss = self.loss({**self._embed(seen).roles(), **taught}, batch)
         loss = with_term_gradients(loss, self.model.parameters()) if by_term else loss
         loss.total.backward()
         return loss
@@ -138,13 +142,14 @@ class Step:
     def _teach(self, batch: Batch, average: EMA | None) -> dict[str, Tensor]:
         """Points of the batch by the EMA. Made before the forward pass, whose weights must stay as they are."""
         assert average is not None, "an objective that the average teaches needs it in every step"
-        seen: dict[str, list[Tensor]] = {role: [] for role in self.teacher_roles}
+        made = [role.removeprefix(MOMENTUM) for role in self.teacher_roles]
+        seen: dict[str, list[Tensor]] = {role: [] for role in made}
         with average.applied_to(self.model), evaluating(self.model), self.autocast:
-            for part in micro_batches(batch, self.settings.micro_batch or len(batch)):
-                points = self.model(part, [MOMENTUM[role] for role in self.teacher_roles]).roles()
-                for role in self.teacher_roles:
-                    seen[role].append(points[MOMENTUM[role]])
-        return {role: torch.cat(parts) for role, parts in seen.items()}
+            for part in micro_batches(self.objective.taught(batch), self.settings.micro_batch or len(batch)):
+                points = self.model(part, made).roles()
+                for role in made:
+                    seen[role].append(points[role])
+        return {f"{MOMENTUM}{role}": torch.cat(parts) for role, parts in seen.items()}
 
 
 def _total(norm: Tensor) -> float:

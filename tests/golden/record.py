@@ -36,6 +36,7 @@ RECIPES = (
     "slip-scenes",
     "cyclip-scenes",
     "coca-m2-scenes",
+    "tcl-scenes",
     "scenes-euclidean",
     "scenes-multi-64x8",
     "scenes-ps-64x8-geodesic",

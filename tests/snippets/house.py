@@ -59,6 +59,7 @@ RUNS = {
     ("coca-scenes", ()): ("coca-scenes", "coca"),
     ("scenes-multi-64x8", ()): ("multi", "product"),
     ("few-shot-scenes", ()): ("few-shot-scenes",),
+    ("tcl-scenes", ()): ("tcl-scenes",),
 }
 # Settings of a small run; those that a recipe does not have are left out.
 SMALL: dict[str, Any] = {
@@ -68,7 +69,8 @@ SMALL: dict[str, Any] = {
     "text.width": 32, "text.layers": 1, "text.heads": 2, "space.dim": 16, "readout.codes": 24, "regions.blocks": 1,
     "training.steps": 2, "training.batch_size": 8, "training.warmup_steps": 0, "training.log_every": 1,
     "training.evaluate_every": 0, "training.checkpoint_every": 2, "training.workers": 0, "clean.steps": 2,
-    "evaluation.batch_size": 8, "data.detector.size": 32,
+    "evaluation.batch_size": 8, "evaluation.rerank": 0, "data.detector.size": 32, "objective.fusion.layers": 1,
+    "objective.fusion.heads": 2, "objective.local_side": 2,
 }  # fmt: skip
 OF_STAGES = ("preprocess.size", "image.width", "image.heads", "image.patch")  # a ResNet or a Swin keeps them
 PICTURE = 32  # pixels

@@ -107,8 +107,18 @@ class EventfulObjective:
     def divisible(self) -> bool:
         return self.objective.divisible
 
+    @property
+    def shown(self) -> Sequence[str]:
+        return self.objective.shown
+
     def prepared(self, batch: Batch) -> Batch:
         return self.objective.prepared(batch)
+
+    def taught(self, batch: Batch) -> Batch:
+        return self.objective.taught(batch)
+
+    def check_batches(self, size: int, micro: int) -> None:
+        self.objective.check_batches(size, micro)
 
     def loss(self, *arguments: Any, **named: Any) -> Loss:
         self.step += 1

@@ -57,6 +57,10 @@ CASES = [
     ("declip", "ddp", 0, "tiled", "declip"),
     ("declip", "fsdp", 0, "eager", "declip"),
     ("declip_without_norms", "ddp", 2, "eager", "declip_without_norms"),
+    # negatives of pairs are drawn within a process: without them all is as in one
+    ("albef_unmatched", "ddp", 0, "eager", "albef_unmatched"),
+    ("tcl_unmatched", "fsdp", 0, "tiled", "tcl_unmatched"),
+    ("tcl_contrasts", "ddp", 2, "tiled", "tcl_contrasts"),
     ("filip", "ddp", 2, "tiled", "token_set"),
     ("cyclip", "ddp", 2, "auto", "product_sphere-inner"),
     ("cyclip", "fsdp", 0, "tiled", "weighted"),

@@ -298,8 +298,8 @@ def test_the_command_line_lists_and_refuses(tmp_path: Path, capsys: pytest.Captu
 def test_a_claim_that_cannot_be_tested_says_why_and_trains_nothing(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run_claims(["multi-in-tcl"], out=tmp_path / "none") == 0
-    assert "not testable here (TCL" in capsys.readouterr().out
+    assert run_claims(["multi-at-scale"], out=tmp_path / "none") == 0
+    assert "not testable here (ViT" in capsys.readouterr().out
 
 
 def test_docs_claims_is_what_the_stored_results_say() -> None:

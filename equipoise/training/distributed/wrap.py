@@ -26,7 +26,8 @@ NAMES = (
     *SCALE_NAMES,
     *(f".{name}" for name in SCALE_NAMES),
 )  # DDP knows parameters of the outermost module by the second ones
-ENCODING = ("_encode_pictures", "_encode_strings", "caption_batch")  # ways into a model beside `forward`
+# ways into a model beside `forward`
+ENCODING = ("_encode_pictures", "_encode_strings", "_match_prepared", "caption_batch")
 
 
 def device_of_rank(device: torch.device, ranks: Ranks) -> torch.device:
