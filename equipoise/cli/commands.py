@@ -23,6 +23,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
     ),
     "eval": ("equipoise.cli.eval", "evaluate a model folder"),
     "zeroshot": ("equipoise.cli.zeroshot", "sort pictures into classes by the classes' names alone"),
+    "benchmark": (
+        "equipoise.cli.benchmark",
+        "any models on the sets of the papers, side by side: retrieval, zero-shot, image to image",
+    ),
     "compare": ("equipoise.cli.compare", "runs side by side: settings that differ, numbers, curves"),
     "embed": ("equipoise.cli.embed", "write the features of data, for training in seconds"),
     "import": (

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -16,7 +17,7 @@ from torch import Tensor
 
 from equipoise.types import UserError
 
-Lists = Mapping[Hashable, Iterable[Hashable]]  # what is relevant to each query, by their ids
+Lists = Mapping[Any, Iterable[Hashable]]  # what is relevant to each query, by their ids
 
 
 @dataclass(frozen=True)

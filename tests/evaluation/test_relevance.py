@@ -1,4 +1,4 @@
-"""Relevance by lists of ids against loops over the definitions, and against eccv_caption's own code where it is there."""
+"""Relevance by lists of ids against loops over the definitions, and against eccv_caption's own code."""
 
 from __future__ import annotations
 
