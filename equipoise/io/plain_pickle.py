@@ -49,6 +49,12 @@ class _Array:
         self.value = array.reshape(shape, order="F" if by_column else "C")
 
 
+def _from_buffer(data: Any, kind: _Type, shape: tuple[int, ...], order: str) -> _Array:
+    array = _Array()
+    array.__setstate__((1, shape, kind, order == "F", data))
+    return array
+
+
 def _scalar(kind: _Type, data: Any) -> Any:
     content = data.encode("latin1") if isinstance(data, str) else bytes(data)
     return np.frombuffer(content, dtype=kind.numpy)[0].item()
@@ -61,6 +67,7 @@ def _text(value: Any) -> str:
 STANDING_IN: dict[tuple[str, str], Any] = {
     **{(f"numpy.{core}.multiarray", "_reconstruct"): lambda *_: _Array() for core in ("core", "_core")},
     **{(f"numpy.{core}.multiarray", "scalar"): _scalar for core in ("core", "_core")},
+    **{(f"numpy.{core}.numeric", "_frombuffer"): _from_buffer for core in ("core", "_core")},
     ("numpy", "ndarray"): None,
     ("numpy", "dtype"): _Type,
     ("_codecs", "encode"): lambda text, *_: text.encode("latin1"),  # how Python 3 writes bytes for Python 2

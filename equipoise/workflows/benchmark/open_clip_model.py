@@ -29,6 +29,8 @@ class OpenClipModel:
             import open_clip
         except ImportError:
             raise UserError(f"{word} needs open_clip; pip install open_clip_torch") from None
+        except RuntimeError as error:  # of a torchvision that was built for another torch
+            raise UserError(f"{word}: open_clip cannot be imported ({error}); mend its installation") from None
         if architecture not in open_clip.list_models():
             raise UserError(f'{word}: open_clip has no model "{architecture}"; open_clip.list_models() names them')
         if self.pretrained and not download and not Path(self.pretrained).is_file():
