@@ -105,17 +105,27 @@ def rank_queries(
         first, precise = [], []
         for rows, scores in score_blocks(images, texts, similarity, by_text, chunk):
             _check_finite(scores)
-            first.append(first_position(scores, matches.block(rows, by_text)))
-            relevant = None if relevance is None else _relevant(relevance, rows, by_text).to(scores.device)
-            precise.append(_precise_of_all(scores, relevant))
+            pairs = matches.pairs(rows, by_text)
+            first.append(
+                first_position(scores, matches.block(rows, by_text))
+                if pairs is None
+                else first_of_pairs(scores, *pairs)
+            )
+            precise.append(_precise_of_all(scores, relevance, rows, by_text))
         ranks[direction] = QueryRanks(torch.cat(first), torch.cat(precise))
     return ranks
 
 
-def _precise_of_all(scores: Tensor, relevant: Tensor | None) -> Tensor:
+def _precise_of_all(scores: Tensor, relevance: Relevance | None, rows: slice, by_text: bool) -> Tensor:
     """`ranked_precision` of every row, NaN where nothing is relevant."""
     found = scores.new_full((len(scores), 3), torch.nan, dtype=torch.float64)
-    if relevant is not None:
+    if relevance is None:
+        return found
+    if isinstance(relevance, SparseRelevance):
+        kept, relevant = (part.to(scores.device) for part in relevance.judged(rows, by_text))
+        found[kept] = ranked_precision(scores[kept], relevant)
+    else:
+        relevant = _relevant(relevance, rows, by_text).to(scores.device)
         found[relevant.any(dim=1)] = ranked_precision(scores, relevant)
     return found
 
@@ -126,7 +136,8 @@ def score_blocks(
     """Queries, and their similarities to all candidates [queries, candidates]: some rows at a time. The queries are
     texts, or images."""
     for rows in _slices(*((len(texts), len(images)) if by_text else (len(images), len(texts))), chunk):
-        yield rows, similarity(images, texts[rows]).T if by_text else similarity(images[rows], texts)
+        # in the order of queries: every step from here on walks along rows
+        yield rows, similarity(images, texts[rows]).T.contiguous() if by_text else similarity(images[rows], texts)
 
 
 def retrieval_chance(
@@ -172,6 +183,18 @@ def first_position(scores: Tensor, relevant: Tensor) -> Tensor:
     best = scores.masked_fill(~relevant, -torch.inf).amax(dim=1, keepdim=True)
     before = (scores.masked_fill(relevant, -torch.inf) >= best).sum(dim=1)
     return torch.where(relevant.any(dim=1), before + 1, 0)
+
+
+def first_of_pairs(scores: Tensor, rows: Tensor, items: Tensor) -> Tensor:
+    """As `first_position`, of matches given as pairs of a row and an item, which takes one walk along the scores."""
+    values = scores[rows, items]
+    best = scores.new_full((len(scores),), -torch.inf).scatter_reduce(0, rows, values, "amax")
+    # of what is as close as the best match, the matches themselves do not stand before it
+    own = torch.zeros(len(scores), dtype=torch.long, device=scores.device).index_add_(
+        0, rows, (values == best[rows]).long()
+    )
+    before = torch.count_nonzero(scores >= best[:, None], dim=1) - own
+    return torch.where(torch.bincount(rows, minlength=len(scores)) > 0, before + 1, 0)
 
 
 def ranked_precision(scores: Tensor, relevant: Tensor) -> Tensor:
@@ -225,8 +248,7 @@ def _relevant_counts(relevance: Relevance, axis: int) -> np.ndarray:
 
 
 def _relevant(relevance: Relevance, rows: slice, by_text: bool) -> Tensor:
-    if isinstance(relevance, SparseRelevance):
-        return relevance.block(rows, by_text)
+    assert not isinstance(relevance, SparseRelevance)
     block = relevance[:, rows].T if by_text else relevance[rows]
     return block.bool() if isinstance(block, Tensor) else torch.from_numpy(np.array(block, dtype=bool))
 

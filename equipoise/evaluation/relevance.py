@@ -47,6 +47,16 @@ class SparseRelevance:
         found[pairs[first:last, 0] - start, pairs[first:last, 1]] = True
         return found
 
+    def judged(self, rows: slice, by_text: bool) -> tuple[Tensor, Tensor]:
+        """The rows that have a relevant item [k], from 0 for the first of them all, and their block [k, candidates]."""
+        pairs, queries, candidates = self._direction(by_text)
+        start, stop, _ = rows.indices(queries)
+        first, last = torch.searchsorted(pairs[:, 0].contiguous(), torch.tensor([start, stop])).tolist()
+        kept, place = (pairs[first:last, 0] - start).unique(return_inverse=True)
+        found = torch.zeros(len(kept), candidates, dtype=torch.bool)
+        found[place, pairs[first:last, 1]] = True
+        return kept, found
+
     def counts(self, by_text: bool) -> np.ndarray:
         """The number of relevant items of each query."""
         pairs, queries, _ = self._direction(by_text)
