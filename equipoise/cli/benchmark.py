@@ -17,7 +17,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         "--suite", default="papers", metavar="SUITE",
         help="papers, retrieval, zero-shot, image-to-image, a set's name, or a TOML file of sets (default: papers)",
     )  # fmt: skip
-    parser.add_argument("--data", type=Path, metavar="ROOT", help="the folder that the sets lie in")
+    parser.add_argument("--data", dest="root", type=Path, metavar="ROOT", help="the folder that the sets lie in")
     parser.add_argument("--only", action="append", default=[], metavar="SET", help="this set of the suite; repeatable")
     parser.add_argument("--list", action="store_true", help="say what each set needs and where it must lie")
     parser.add_argument("--skip-missing", action="store_true", help="leave out sets that are not below ROOT")
@@ -33,13 +33,13 @@ def run(options: argparse.Namespace) -> None:
     from equipoise.workflows.benchmark import BenchmarkRequest, list_sets, run_benchmark
 
     if options.list:
-        list_sets(options.suite, options.data)
+        list_sets(options.suite, options.root)
         return
-    if options.data is None:
+    if options.root is None:
         raise UserError("--data ROOT is missing: the folder that the sets lie in; --list says what each needs")
     run_benchmark(
         BenchmarkRequest(
-            tuple(options.models), options.suite, options.data, options.out, tuple(options.only),
+            tuple(options.models), options.suite, options.root, options.out, tuple(options.only),
             options.skip_missing, options.download, options.device,
         )
     )  # fmt: skip
