@@ -17,7 +17,7 @@ MAPS = ("pca", "umap")
 @dataclass(frozen=True)
 class Evaluation:
     features: str = "points"  # or weights: the shares of a code book's codes, once a run is over
-    captions: int = bounded(-1, -1, 2**31 - 1)  # of each image that take part in `retrieval`: 0 all, -1 five at most, of scenes one
+    captions: int = bounded(-1, -1, 2**31 - 1)  # ranked per image: 0 all, -1 five, of scenes one
     folds: int = 1  # parts of equal size that are ranked one by one in `retrieval`: 5 makes COCO 1K of COCO 5K
     relevance: str = ""  # a file of what is relevant to what (docs/evaluation.md), for mAP@R in `retrieval`
     annotations: str = ""  # the file of MSCOCO's or Karpathy's form with the ids that `relevance` means
