@@ -28,6 +28,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "equipoise.cli.serve",
         "a page to search a model's pictures, name them, see why, compare models and judge suspicious captions",
     ),
+    "benchmark": (
+        "equipoise.cli.benchmark",
+        "any models on the sets of the papers, side by side: retrieval, zero-shot, image to image",
+    ),
     "compare": ("equipoise.cli.compare", "runs side by side: settings that differ, numbers, curves"),
     "embed": ("equipoise.cli.embed", "write the features of data, for training in seconds"),
     "index build": (

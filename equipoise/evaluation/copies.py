@@ -16,6 +16,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -56,6 +57,24 @@ class Matches:
             return self._copies.block(rows, by_text)
         numbers = torch.arange(self.images, device=self.image_of_text.device)
         return self.image_of_text[rows, None] == numbers if by_text else numbers[rows, None] == self.image_of_text
+
+    def pairs(self, rows: slice, by_text: bool) -> tuple[Tensor, Tensor] | None:
+        """Row, from 0 for the first, and candidate of every match in a block, without the block; None where there are
+        copies, whose pairs may be very many."""
+        if self._copies:
+            return None
+        start, stop, _ = rows.indices(len(self.image_of_text) if by_text else self.images)
+        if by_text:
+            return torch.arange(stop - start, device=self.image_of_text.device), self.image_of_text[start:stop]
+        owners, texts = self._by_image
+        first, last = torch.searchsorted(owners, torch.tensor([start, stop], device=owners.device)).tolist()
+        return owners[first:last] - start, texts[first:last]
+
+    @cached_property
+    def _by_image(self) -> tuple[Tensor, Tensor]:
+        """Owners in order, and the texts they own."""
+        owners, texts = self.image_of_text.sort(stable=True)
+        return owners, texts
 
     def counts(self, by_text: bool) -> np.ndarray:
         """The number of matches of each text, or of each image."""

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from equipoise.data.source import LabelledSource, Source, has_features, is_labelled, names_classes
+from equipoise.data.source import LabelledSource, Source, has_features, is_judged, is_labelled, names_classes
 from equipoise.evaluation.captions.written import source_captions
 from equipoise.evaluation.settings import Evaluation
 from equipoise.io.progress import Progress
@@ -80,6 +80,11 @@ class Encoded:
     def images(self) -> Tensor:
         """[N, d]"""
         return encode_images(self.model, self.source, self.settings.batch_size)
+
+    @property
+    def per_image(self) -> int:
+        """Captions of each image that retrieval ranks, 0 for all: what the settings say, or what suits the source."""
+        return self.settings.captions_of(is_judged(self.source))
 
     def captions(self, per_image: int) -> CaptionPoints:
         """The first `per_image` captions of every image; 0 takes all."""

@@ -12,7 +12,7 @@ from equipoise.data.source import Source, is_judged, is_labelled
 from equipoise.evaluation import EVALUATIONS
 from equipoise.evaluation.encoding import Encoded, has_captions
 from equipoise.evaluation.evaluator import EvalResult
-from equipoise.evaluation.retrieval import retrieval_chance
+from equipoise.evaluation.ranking import retrieval_chance
 from equipoise.evaluation.settings import Evaluation
 from equipoise.evaluation.zeroshot import zero_shot_chance
 from equipoise.models.code_features import with_code_features

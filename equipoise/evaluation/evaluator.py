@@ -36,6 +36,7 @@ class EvalResult:
     chance: dict[str, float]
     confusion: np.ndarray | None = None  # [C, C] counts, true class by predicted class
     classes: tuple[str, ...] = field(default=())
+    notes: Mapping[str, int | str] = field(default_factory=dict)  # what was ranked, where settings follow the data
 
 
 class Evaluator(ABC):

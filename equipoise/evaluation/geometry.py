@@ -71,7 +71,7 @@ class Geometry(Evaluator):
 
     def __call__(self, encoded: Encoded) -> EvalResult:
         images = encoded.images
-        captions, points = encoded.captions(encoded.settings.captions)
+        captions, points = encoded.captions(encoded.per_image)
         owners = captions.image_of_text
         first = torch.diff(owners, prepend=owners.new_tensor([-1])) != 0  # captions come in the order of images
         if int(first.sum()) < 2:

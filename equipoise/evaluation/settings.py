@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from equipoise.settings.bounds import bounded
 from equipoise.types import UserError
 
+FIVE = 5  # captions of an image, as MSCOCO and Flickr have them and papers rank them
 FEATURES = ("points", "weights")
 COPIES = ("matches", "misses")
 AVERAGES = ("similarity", "embedding")
@@ -15,7 +17,10 @@ MAPS = ("pca", "umap")
 @dataclass(frozen=True)
 class Evaluation:
     features: str = "points"  # or weights: the shares of a code book's codes, once a run is over
-    captions: int = 1  # captions of each image that take part in `retrieval`; 0 takes all
+    captions: int = bounded(-1, -1, 2**31 - 1)  # ranked per image: 0 all, -1 five, of scenes one
+    folds: int = 1  # parts of equal size that are ranked one by one in `retrieval`: 5 makes COCO 1K of COCO 5K
+    relevance: str = ""  # a file of what is relevant to what (docs/evaluation.md), for mAP@R in `retrieval`
+    annotations: str = ""  # the file of MSCOCO's or Karpathy's form with the ids that `relevance` means
     rerank: int = 0  # first candidates of each query that `two_stage` judges; 0: 32, or all where there are fewer
     copies: str = "matches"  # what equal pictures and captions are to each other in `retrieval`; misses: labels alone
     average: str = "similarity"  # zero-shot: average similarities over prompts, or their embeddings
@@ -32,9 +37,18 @@ class Evaluation:
             raise UserError(f"copies must be one of {', '.join(COPIES)}, not {self.copies!r}")
         if self.map not in MAPS:
             raise UserError(f"map must be one of {', '.join(MAPS)}, not {self.map!r}")
-        for name, least in (("captions", 0), ("rerank", 0), ("batch_size", 1), ("chunk", 1)):
+        if self.folds > 1 and self.relevance:
+            raise UserError("folds are ranked by labelled pairs alone; leave out evaluation.folds or .relevance")
+        for name, least in (("captions", -1), ("folds", 1), ("rerank", 0), ("batch_size", 1), ("chunk", 1)):
             if getattr(self, name) < least:
                 raise UserError(f"{name} must be at least {least}, not {getattr(self, name)}")
+
+    def captions_of(self, judged: bool) -> int:
+        """Captions of each image that are ranked, 0 for all; `judged`: of a source that judges any caption, whose
+        captions of one image are levels of detail."""
+        if self.captions >= 0:
+            return self.captions
+        return 1 if judged else FIVE
 
     @property
     def cites(self) -> tuple[str, ...]:

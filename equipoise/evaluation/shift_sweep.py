@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 
 from equipoise.data.remap import subset
-from equipoise.data.source import Source, is_labelled
+from equipoise.data.source import Source, is_judged, is_labelled
 from equipoise.evaluation.copies import Copies
 from equipoise.evaluation.encoding import (
     Captions,
@@ -34,7 +34,8 @@ from equipoise.evaluation.encoding import (
     labels,
     prompt_points,
 )
-from equipoise.evaluation.retrieval import counted_copies, retrieval, retrieval_chance
+from equipoise.evaluation.ranking import retrieval, retrieval_chance
+from equipoise.evaluation.retrieval import counted_copies
 from equipoise.evaluation.settings import Evaluation
 from equipoise.evaluation.zeroshot import zero_shot
 from equipoise.io.figures import SERIES, captioned_figure, style
@@ -157,7 +158,7 @@ class _Score:
 
     @cached_property
     def _captions(self) -> Captions:
-        return captions(self.source, self.settings.captions)
+        return captions(self.source, self.settings.captions_of(is_judged(self.source)))
 
     @cached_property
     def _copies(self) -> Copies | None:

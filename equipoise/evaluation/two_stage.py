@@ -24,7 +24,8 @@ from equipoise.evaluation.copies import Matches
 from equipoise.evaluation.encoding import Captions, Encoded, at_least_float32, has_captions, image_inputs
 from equipoise.evaluation.evaluator import EvalResult, Evaluator
 from equipoise.evaluation.metrics import Metric
-from equipoise.evaluation.retrieval import METRICS, counted_copies, ranked_numbers, retrieval_chance, score_blocks
+from equipoise.evaluation.ranking import numbers_of, ranks_of_blocks, retrieval_chance, score_blocks
+from equipoise.evaluation.retrieval import METRICS, counted_copies
 from equipoise.io.progress import Progress
 from equipoise.models.matching import matching_head
 from equipoise.models.model import Model
@@ -53,14 +54,15 @@ class TwoStage(Evaluator):
 
     def __call__(self, encoded: Encoded) -> EvalResult:
         source, settings = encoded.source, encoded.settings
-        captions, points = encoded.captions(settings.captions)
+        captions, points = encoded.captions(encoded.per_image)
         texts, images = at_least_float32(points), at_least_float32(encoded.images)
         stages = Stages(encoded, images, texts, wanted_k(settings.rerank, len(images), len(texts)))
         judged = stages.judge(captions)
         truth = source.relevance(range(len(source)), captions.texts) if is_judged(source) else None
         owners, copies = captions.image_of_text, counted_copies(source, captions, settings)
         matches = Matches(owners.to(images.device), len(images), copies)
-        numbers = ranked_numbers(lambda by_text: stages.blocks(by_text, judged), matches, truth)
+        ranks = ranks_of_blocks(lambda by_text: stages.blocks(by_text, judged), matches, truth)
+        numbers = numbers_of(ranks, judged=truth is not None)
         cost = {"rerank_k": float(stages.k), "pairs_scored": float(len(judged.pairs))}
         return EvalResult(numbers | cost, retrieval_chance(len(images), owners, truth, copies))
 

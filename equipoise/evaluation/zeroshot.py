@@ -73,7 +73,7 @@ def zero_shot(
     chunk: int = 1024,
 ) -> dict[str, float]:
     """Accuracies of `images` [N, d] with true classes `labels` [N], given the points `prompts` [C, T, d]."""
-    position, predicted = _classify(images, labels, prompts, space, average, chunk)
+    position, predicted = classify(images, labels, prompts, space, average, chunk)
     recall = per_class_accuracy(_count(labels.to(predicted.device), predicted, len(prompts)))
     numbers = {f"acc{k}": (position <= k).double().mean().item() for k in (1, 5) if len(prompts) >= k}
     return numbers | {"mean_per_class_recall": recall[~recall.isnan()].mean().item()}
@@ -88,7 +88,7 @@ def confusion(
     chunk: int = 1024,
 ) -> Tensor:
     """Counts [C, C]: how many images of each true class (row) were taken for each class (column)."""
-    _, predicted = _classify(images, labels, prompts, space, average, chunk)
+    _, predicted = classify(images, labels, prompts, space, average, chunk)
     return _count(labels.to(predicted.device), predicted, len(prompts))
 
 
@@ -113,7 +113,7 @@ def class_scores(
 
 
 @torch.no_grad()
-def _classify(
+def classify(
     images: Tensor, labels: Tensor, prompts: Tensor, space: SpaceLike, average: str, chunk: int
 ) -> tuple[Tensor, Tensor]:
     """The true class's place, from 1, and the predicted class, for each image."""

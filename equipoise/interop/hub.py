@@ -28,6 +28,13 @@ def fetch(model: str, patterns: Sequence[str]) -> Path:
         return Path(hub.snapshot_download(model, allow_patterns=list(patterns)))
 
 
+def fetch_data(name: str, folder: Path) -> Path:
+    """The test split of a data set in CLIP_benchmark's layout, downloaded into a folder."""
+    with _errors_of_the_hub(name, "fetched from") as hub:
+        patterns = ["test/*", "*.txt"]
+        return Path(hub.snapshot_download(name, repo_type="dataset", local_dir=folder, allow_patterns=patterns))
+
+
 def upload(folder: Path, model: str, private: bool) -> str:
     """Upload all files of a folder to ORG/NAME, which is made where it is not there; returns its address."""
     with _errors_of_the_hub(model, "uploaded to") as hub:

@@ -1,6 +1,6 @@
 """Example retrievals to look at: the queries a model answers best and worst, both ways, of the whole test set.
 
-A query's place is that of its first match in the ranking, ties against the model (`evaluation/retrieval.py`).
+A query's place is that of its first match in the ranking, ties against the model (`evaluation/ranking.py`).
 
     worst   the largest place; of equal ones that whose match is farthest behind the closest non-match
     best    the smallest place; of equal ones that whose match is farthest ahead of it
@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from equipoise.data.source import has_features
-from equipoise.evaluation.retrieval import first_position
+from equipoise.evaluation.ranking import first_position
 from equipoise.reports.held_out import HeldOut
 from equipoise.reports.report import ExampleSets, ImageQuery, TextQuery
 

@@ -14,7 +14,7 @@ from torch import Tensor
 from equipoise.data.source import is_judged
 from equipoise.evaluation.copies import Matches, find_copies
 from equipoise.evaluation.encoding import Encoded, at_least_float32, has_captions
-from equipoise.evaluation.retrieval import score_blocks
+from equipoise.evaluation.ranking import score_blocks
 
 
 class HeldOut:
@@ -22,7 +22,7 @@ class HeldOut:
 
     def __init__(self, encoded: Encoded):
         self.source, self.model, self._chunk = encoded.source, encoded.model, encoded.settings.chunk
-        self.captions, points = encoded.captions(encoded.settings.captions)
+        self.captions, points = encoded.captions(encoded.per_image)
         self.images, self.texts = at_least_float32(encoded.images), at_least_float32(points)
         self.owners = self.captions.image_of_text.cpu()
         copies = find_copies(self.source, self.captions) if encoded.settings.copies == "matches" else None

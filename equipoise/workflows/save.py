@@ -154,7 +154,17 @@ def collect_artifacts(
 
 def print_findings(findings: Mapping[str, EvalResult]) -> None:
     print_tables(*(table(one.metrics, one.chance, name.replace("_", " ")) for name, one in findings.items()))
+    for name, one in findings.items():
+        if said := _said_of(one.notes):
+            print(f"{name.replace('_', ' ')}: {said}")
     hand_over({"results": {name: {"metrics": one.metrics, "chance": one.chance} for name, one in findings.items()}})
+
+
+def _said_of(notes: Mapping[str, int | str]) -> str:
+    """What was ranked, in words."""
+    captions, folds = notes.get("captions_per_image"), notes.get("folds", 1)
+    said = [] if captions is None else [f"{captions} caption{'s' * (captions != '1')} per image (evaluation.captions)"]
+    return ", ".join([*said, *([f"mean of {folds} folds"] if folds != 1 else [])])
 
 
 def print_comparison(comparison: Comparison) -> None:
@@ -179,5 +189,5 @@ def write_findings(folder: Path, run: Run, model: str, findings: Mapping[str, Ev
             pretrained="",
             task=EVALUATIONS[name].task,
             metrics=finding.metrics,
-            extras={"chance": finding.chance, "protocol": name, "seed": run.seed},
+            extras={"chance": finding.chance, "protocol": name, "seed": run.seed, **finding.notes},
         )

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
@@ -11,7 +13,7 @@ from equipoise.data.scenes import Scenes
 from equipoise.evaluation.encoding import captions, encode_images, fill
 from equipoise.evaluation.evaluate import evaluate, validate, validation_metrics
 from equipoise.evaluation.geometry import geometry
-from equipoise.evaluation.retrieval import retrieval
+from equipoise.evaluation.ranking import retrieval
 from equipoise.evaluation.settings import Evaluation
 from equipoise.evaluation.zeroshot import zero_shot
 from equipoise.models.model import Model
@@ -107,7 +109,7 @@ def test_more_captions_an_image_are_more_queries(model: Model, test_split: Scene
     ("change", "sentence"),
     [
         ({"average": "median"}, "average must be one of similarity, embedding, not 'median'"),
-        ({"captions": -1}, "captions must be at least 0, not -1"),
+        ({"captions": -2}, "captions must be at least -1, not -2"),
         ({"batch_size": 0}, "batch_size must be at least 1, not 0"),
         ({"chunk": 0}, "chunk must be at least 1, not 0"),
     ],
@@ -115,3 +117,28 @@ def test_more_captions_an_image_are_more_queries(model: Model, test_split: Scene
 def test_settings_that_make_no_sense_are_refused(change: dict, sentence: str) -> None:
     with pytest.raises(UserError, match=sentence):
         Evaluation(**change)
+
+
+def test_five_captions_are_ranked_and_said_and_one_of_scenes(model: Model, test_split: Scenes) -> None:
+    plain = Plain(test_split)
+    found = evaluate(model, plain, Evaluation())["retrieval"]
+    most = max(len(plain.pair(index).captions) for index in range(len(plain)))
+    assert found.metrics["text_to_image_queries"] == len(plain) * min(most, 5)
+    assert found.notes["captions_per_image"] == f"{min(most, 5)}"
+    assert evaluate(model, test_split, Evaluation())["retrieval"].notes["captions_per_image"] == "1"
+
+
+def test_relevance_of_a_file_gives_the_precisions(model: Model, test_split: Scenes, tmp_path: Path) -> None:
+    """Pairs that name each caption's own image: mAP@R of one relevant image is whether it comes first."""
+    plain, file = Plain(test_split), tmp_path / "own.csv"
+    keys = [plain.pair(index).key for index in range(len(plain))]
+    lines = [f"{key},{key}#{number}" for key in keys for number in range(2)]
+    file.write_text("image_id,caption_id\n" + "\n".join(lines) + "\n")
+    settings = Evaluation(captions=2, copies="misses", relevance=str(file))
+    found = evaluate(model, plain, settings)["retrieval"].metrics
+    assert found["text_to_image_mAP@R"] == found["text_to_image_R@1"] == found["text_to_image_true_R@1"]
+    folds = evaluate(model, plain, Evaluation(captions=2, folds=2))["retrieval"]
+    assert folds.notes["folds"] == 2
+    assert folds.metrics["image_to_text_queries"] == len(plain)
+    with pytest.raises(UserError, match="folds are ranked by labelled pairs alone"):
+        Evaluation(folds=2, relevance=str(file))

@@ -7,12 +7,13 @@ import pytest
 import torch
 from test_retrieval import oracle
 
-import equipoise.evaluation.retrieval as module
+import equipoise.evaluation.ranking as module
 from equipoise.data.remap import subset
 from equipoise.data.source import Pair
 from equipoise.evaluation.copies import Copies, Matches, find_copies
 from equipoise.evaluation.encoding import captions
-from equipoise.evaluation.retrieval import counted_copies, retrieval, retrieval_chance
+from equipoise.evaluation.ranking import retrieval, retrieval_chance
+from equipoise.evaluation.retrieval import counted_copies
 from equipoise.evaluation.settings import Evaluation
 
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import torch
 
-import equipoise.evaluation.retrieval as module
-from equipoise.evaluation.retrieval import any_hit, average_precision, retrieval, retrieval_chance
+import equipoise.evaluation.ranking as module
+from equipoise.evaluation.ranking import any_hit, average_precision, retrieval, retrieval_chance
 from equipoise.types import UserError
 
 

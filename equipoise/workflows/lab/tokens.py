@@ -12,7 +12,8 @@ from equipoise.analysis.token_ablation import Measure, Subsets, draw_tokens, sub
 from equipoise.data.source import Source, is_labelled
 from equipoise.evaluation.encoding import captions, encode_images, labels, prompt_points
 from equipoise.evaluation.metrics import percent
-from equipoise.evaluation.retrieval import counted_copies, retrieval, retrieval_chance
+from equipoise.evaluation.ranking import retrieval, retrieval_chance
+from equipoise.evaluation.retrieval import counted_copies
 from equipoise.evaluation.settings import Evaluation
 from equipoise.evaluation.zeroshot import zero_shot
 from equipoise.models.model import Model
