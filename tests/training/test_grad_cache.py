@@ -27,9 +27,10 @@ WITH_NORMS = {"slip", "declip"}  # which normalise each micro-batch by itself
 FUSED = {"albef", "tcl"}  # which refuse them: tests/objectives/test_albef.py
 
 
-@pytest.mark.parametrize(
-    "objective", [*sorted(OBJECTIVES.keys() - WITH_NORMS - FUSED), "declip_without_norms", "numbered"]
-)
+EXACT = [*sorted(OBJECTIVES.keys() - WITH_NORMS - FUSED), "declip_without_norms", "numbered"]
+
+
+@pytest.mark.parametrize("objective", EXACT)
 @pytest.mark.parametrize("micro", [5, *(pytest.param(size, marks=pytest.mark.slow) for size in (1, 4, 11))])
 @pytest.mark.parametrize("impl", ["eager", "tiled"])
 def test_micro_batches_equal_the_whole(objective, micro, impl):
