@@ -80,6 +80,8 @@ def possible_views(views: Sequence[str], source: Source) -> tuple[str, ...]:
     """The views; raises UserError for one that this source's samples cannot have."""
     if unknown := set(views) - set(VIEWS):
         raise UserError(f"there is no view {', '.join(sorted(unknown))} of a sample; the views are {', '.join(VIEWS)}")
+    if {MASKED_WORDS, MASKED_TEXT} <= set(views):
+        raise UserError(f"{MASKED_WORDS} and {MASKED_TEXT} hide the same words of a caption; ask for one of them")
     if views and makes_batches(source):
         raise UserError(
             f"the objective asks for further views of pictures and captions ({', '.join(views)}), but the data holds "

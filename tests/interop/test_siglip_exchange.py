@@ -125,6 +125,7 @@ def test_other_models_are_not_taken_for_it(transformers, tmp_path: Path):
         EXPORTS["transformers"](model, tmp_path)
 
 
+@pytest.mark.slow
 def test_names_mean_what_open_clip_means(open_clip, timm):
     theirs = {name for name in open_clip.list_models() if "SigLIP" in name}
     assert theirs - {"ViT-SO400M-14-SigLIP-384", "ViT-SO400M-16-SigLIP-i18n-256"} == set(SIGLIP_NAMES)

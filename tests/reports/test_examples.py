@@ -45,7 +45,7 @@ def source(size: int, *settings: str) -> Scenes:
 
 
 def examples_of(model: Model, data: Source, count: int = 4, **settings: Any) -> ExampleSets:
-    return gather_examples(HeldOut(Encoded(model, data, Evaluation(**settings))), count)
+    return gather_examples(HeldOut(Encoded(model, data, Evaluation(captions=1, **settings))), count)
 
 
 def test_the_best_are_successes_and_the_worst_are_failures() -> None:

@@ -198,6 +198,7 @@ def test_a_run_on_all_pairs_beside_it_says_what_cleaning_bought(noisy, tmp_path,
     assert (run / "all-pairs" / "model.safetensors").read_bytes() == before
 
 
+@pytest.mark.slow
 def test_pairs_count_by_their_probability(cleaned, noisy, tmp_path, capsys):
     folder = tmp_path / "again"
     shutil.copytree(cleaned, folder)

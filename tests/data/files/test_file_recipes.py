@@ -30,7 +30,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("recipe", ROOTS)
+@pytest.mark.parametrize(
+    "recipe", ["flickr8k", *(pytest.param(name, marks=pytest.mark.slow) for name in ROOTS if name != "flickr8k")]
+)
 def test_a_recipe_trains(recipe, folder, tmp_path, capsys):
     settings = [*TINY, *(root.format(folder) for root in ROOTS[recipe])]
     words = [word for setting in settings for word in ("--set", setting)]

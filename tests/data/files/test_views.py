@@ -15,11 +15,22 @@ from equipoise.data.files import Mixture, Shards
 from equipoise.data.preprocess import Preprocess
 from equipoise.data.sample_views import VIEWS, changed, hidden_words, mask_draws
 from equipoise.data.scenes import Scenes
-from equipoise.data.source import ANSWERS, CLASS_PROMPTS, HIDDEN, IMAGE_VIEW2, TEXT_VIEW2, TEXT_VIEW2_MASK, Source
+from equipoise.data.source import (
+    ANSWERS,
+    CLASS_PROMPTS,
+    HIDDEN,
+    IMAGE_VIEW2,
+    MASKED_TEXT,
+    MASKED_WORDS,
+    TEXT_VIEW2,
+    TEXT_VIEW2_MASK,
+    Source,
+)  # fmt: skip
 from equipoise.data.tokenizer import CaptionTokenizer
 from equipoise.types import Batch, UserError
 
-OF_SAMPLES = tuple(view for view in VIEWS if view != CLASS_PROMPTS)  # that one is of classes, which few sources have
+# the first is of classes, which few sources have; the second is another way to hide words
+OF_SAMPLES = tuple(view for view in VIEWS if view not in (CLASS_PROMPTS, MASKED_TEXT))
 
 SENTENCE = "a red fish above two small blue stars"
 
@@ -131,6 +142,8 @@ def test_a_mask_token_is_added_once_and_kept(tokens, tmp_path: Path):
 
 def test_views_that_cannot_be_are_refused(tokens, tmp_path: Path):
     scenes = Scenes.Config(train_size=8, validation_size=1, test_size=1).build("train")
+    with pytest.raises(UserError, match="hide the same words"):
+        batches(source, tokens, views=(MASKED_WORDS, MASKED_TEXT))
     with pytest.raises(UserError, match="there is no view sound of a sample"):
         batches(scenes, tokens, views=("sound",))
     plain = CaptionTokenizer.train([SENTENCE], CaptionTokenizer.Config(vocabulary=600))
