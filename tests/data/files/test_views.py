@@ -143,7 +143,7 @@ def test_a_mask_token_is_added_once_and_kept(tokens, tmp_path: Path):
 def test_views_that_cannot_be_are_refused(tokens, tmp_path: Path):
     scenes = Scenes.Config(train_size=8, validation_size=1, test_size=1).build("train")
     with pytest.raises(UserError, match="hide the same words"):
-        batches(source, tokens, views=(MASKED_WORDS, MASKED_TEXT))
+        batches(scenes, tokens, views=(MASKED_WORDS, MASKED_TEXT))
     with pytest.raises(UserError, match="there is no view sound of a sample"):
         batches(scenes, tokens, views=("sound",))
     plain = CaptionTokenizer.train([SENTENCE], CaptionTokenizer.Config(vocabulary=600))
