@@ -31,6 +31,7 @@ def save_learned(folder: Path) -> None:
         CaptionTokenizer.train(captions, CaptionTokenizer.Config(kind=kind, vocabulary=900)).save(folder / kind)
 
 
+@pytest.mark.slow
 def test_another_process_learns_the_same_file(tmp_path):
     save_learned(tmp_path / "here")
     code = "import pathlib, sys, test_tokenizer_training as own; own.save_learned(pathlib.Path(sys.argv[1]))"

@@ -188,6 +188,7 @@ def test_a_pickle_is_not_opened(tmp_path):
             open_detector(tmp_path / name)
 
 
+@pytest.mark.slow
 def test_shards_to_regions_to_a_guided_run(shards, tmp_path, capsys):
     out = tmp_path / "regions"
     assert regions(shards, out, "--most", "3") == 0

@@ -58,6 +58,7 @@ def test_a_model_that_is_there_already_learns_the_classes(learned, finished_run)
     assert after["zero_shot"].metrics["acc1"] > before["zero_shot"].metrics["acc1"] + 0.3
 
 
+@pytest.mark.slow
 def test_the_table_has_every_set_before_and_after(learned, finished_run, tmp_path, capsys) -> None:
     evaluate_folder(learned, None, [], "test", tmp_path / "out", "cpu", before=finished_run)
     told = capsys.readouterr().out

@@ -6,7 +6,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 
+
+@pytest.mark.slow
 def test_damaged_input_is_told_in_a_sentence():
     """Also fails where a case of known.json has been mended, so that the list only shrinks."""
     command = [sys.executable, str(Path(__file__).parent), "--corpus", "--cases", "210", "--jobs", "2"]

@@ -70,6 +70,7 @@ def test_all_features_equal_those_of_class_tokens_alone(bert, tmp_path: Path) ->
     assert every.tokens.shape[:2] == ids[:, 1:].shape
 
 
+@pytest.mark.slow
 def test_it_trains_on_and_other_libraries_refuse_it(bert, tmp_path: Path) -> None:
     torch.save(SmallMultiCLIP(bert[1]).state_dict(), tmp_path / "released.pt")
     import_model(str(tmp_path / "released.pt"), tmp_path / "ours", ImportRequest(tokenizer=str(bert[0])))

@@ -51,7 +51,9 @@ def run(path: Path, **inputs: Tensor) -> Tensor:
     return torch.from_numpy(session.run(None, {name: tensor.numpy() for name, tensor in inputs.items()})[0])
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize(
+    "name", [*list(MODELS)[:4], *(pytest.param(name, marks=pytest.mark.slow) for name in list(MODELS)[4:])]
+)
 def test_both_towers_give_the_models_own_points(tmp_path: Path, name: str):
     model = with_words(MODELS[name]())
     EXPORTS["onnx"](model, tmp_path)

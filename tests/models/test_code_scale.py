@@ -57,6 +57,7 @@ def test_a_model_is_scaled_on_samples_and_keeps_it(settings, tokens, scenes, tmp
     assert torch.equal(again.encode_text("a red fish"), model.encode_text("a red fish"))
 
 
+@pytest.mark.slow
 def test_a_run_starts_with_the_wanted_share(settings, tmp_path):
     more = ("training.steps=1", "training.learning_rate=0.0", "preprocess.crop_scale=[1.0, 1.0]")
     assert run_recipe("fdt-scenes", (*settings, *more), tmp_path / "run", command="") == 0

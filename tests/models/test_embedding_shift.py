@@ -124,6 +124,7 @@ def test_the_direction_is_that_between_the_means(little, monkeypatch):
     assert g.tolist() == pytest.approx([x / length for x in apart], abs=1e-5)
 
 
+@pytest.mark.slow
 def test_the_model_that_was_written_scores_what_the_sweep_says(little, tmp_path, capsys):
     """Encoded anew by the folder that was written, not by the sweep."""
     out = tmp_path / "shifted"

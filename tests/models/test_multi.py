@@ -47,6 +47,7 @@ def test_the_context_holds_class_tokens_and_words_together(run):
         model.text_encoder(torch.ones(1, 9, dtype=torch.long), torch.ones(1, 9, dtype=torch.bool))
 
 
+@pytest.mark.slow
 def test_a_run_is_gone_on_with(run):
     """The tokenizer of a checkpoint has its smaller room already."""
     assert resume_folder(run, ["training.steps=3"], "equipoise train") == 0

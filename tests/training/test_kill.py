@@ -100,6 +100,7 @@ def test_a_loader_that_dies_is_one_sentence(tmp_path):
     assert "a process that reads data died" in err
 
 
+@pytest.mark.slow
 def test_the_second_signal_ends_the_process_at_once(tmp_path):
     script = """
 import signal, time

@@ -6,6 +6,7 @@ import json
 import math
 import signal
 import threading
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -174,6 +175,7 @@ def test_tensorboard_shows_every_step_once(tmp_path):
     run.go({6: sent(signal.SIGTERM)})
     for leftover in step_folders(run.folder)[1:]:
         leftover.rename(leftover.with_name("moved away"))  # so that steps 4 to 6 come again
+    time.sleep(1.0)  # files of events are read in the order of the second they were begun in
     run.go(resume=True)
     events = accumulator.EventAccumulator(str(run.folder / "tensorboard"))
     events.Reload()

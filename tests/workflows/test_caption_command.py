@@ -61,6 +61,7 @@ def test_lines_are_what_the_model_writes(coca, pictures, tmp_path):
     assert [one["caption"] for one in found] == model.caption([one["picture"] for one in found])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["greedy", "top_p", "beam"])
 def test_work_that_was_stopped_goes_on_to_the_same_lines(coca, pictures, tmp_path, method):
     whole = caption_pictures(coca, [str(pictures)], Decoding(method), tmp_path / "whole.jsonl", batch_size=3)

@@ -57,6 +57,7 @@ def test_a_run_is_chosen_by_accuracy_and_shows_no_retrieval(run: Path) -> None:
     assert "acc1" in json.dumps(best)
 
 
+@pytest.mark.slow
 def test_fine_tuning_and_shifts_are_chosen_by_accuracy(run: Path, classes: list[str], tmp_path: Path) -> None:
     data = tmp_path / "classes.toml"
     data.write_text("\n".join(["[data]", *(f"{key[5:]} = {value!r}" for key, _, value in _pairs(classes))]))

@@ -66,6 +66,7 @@ def test_what_a_run_leaves(tmp_path, finished_run):
                     out, resume=True) == 0  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_run_that_does_harm_is_refused_and_leaves_the_start(tmp_path, finished_run):
     # nothing is better than finding one picture among one, and weights after such steps are chance
     harm = (*SHIFTED, "training.learning_rate=30", "training.clip_norm=0", "finetuning.shares=[0.9, 1.0]")

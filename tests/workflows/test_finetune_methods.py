@@ -21,6 +21,7 @@ WAYS = {
 OTHERS = [pytest.param(*run, marks=pytest.mark.slow) for run in (("lp-ft", 4), ("lp-ft", 5), ("m2mix", 4))]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("method", "stops"), [("lora", 5), *OTHERS])
 def test_stopped_and_resumed_bit_for_bit(tmp_path, finished_run, monkeypatch, method, stops):
     """LP-FT changes what it trains after step 4 of 8; m³-Mix goes with it, and with LoRA."""

@@ -23,6 +23,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["pairs.csv", "coco.json", "classes"])
 def test_the_recipe_trains_as_written(name: str, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     recipe = tmp_path / "mine.toml"

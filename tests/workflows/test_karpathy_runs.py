@@ -64,6 +64,7 @@ def test_embed_takes_all_unless_a_split_is_named(words, count, data, run, tmp_pa
     assert numbers(capsys, "embed", run, data, "--out", tmp_path / "out", *words)["records"] == count
 
 
+@pytest.mark.slow
 def test_check_zeroshot_audit_and_finetune(data: Path, run: Path, tmp_path: Path, capsys) -> None:
     assert numbers(capsys, "data", "check", data, "--out", tmp_path / "check")["records"] == COUNT
     assert len(numbers(capsys, "zeroshot", run, data, "--classes", "red,green")["pictures"]) == COUNT

@@ -45,6 +45,7 @@ def mistake(capsys, *words: object, lines: int = 1) -> str:
     return reply.err.removeprefix("equipoise: ").rstrip()
 
 
+@pytest.mark.slow
 def test_equilibrium(lab, finished_run):
     finding, record = lab("equilibrium", finished_run, *SMALL)
     assert finding.startswith("Alignment balances uniformity ")

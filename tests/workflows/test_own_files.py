@@ -71,6 +71,7 @@ def test_a_table_and_its_other_forms_are_the_same_data(data: Path) -> None:
     assert [a.pair(index) for index in range(48)] == [b.pair(index) for index in range(48)]
 
 
+@pytest.mark.slow
 def test_fine_tuning_and_shifting_on_files(data: Path, run: Path, tmp_path: Path) -> None:
     with suppress(DidNotHelp), pytest.warns(Notice, match=r"batches of 8, \d+ steps \(1 epochs\)"):
         finetune(run, str(data / "coco.json"), "ft", ["training.device=cpu"], tmp_path / "tuned", epochs=1)

@@ -108,6 +108,7 @@ def test_two_records_of_one_key_are_refused(tmp_path, capsys):
     assert not (tmp_path / "r").exists()
 
 
+@pytest.mark.slow
 def test_a_killed_run_goes_on_to_the_same_bytes(tmp_path):
     data = shard(tmp_path / "a.tar", 8)
     same = ["regions", str(data), "--most", "2", "--per-file", "4", "--batch-size", "2", "--out"]

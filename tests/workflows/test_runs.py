@@ -107,6 +107,7 @@ def test_a_folder_that_holds_a_run_is_left_alone(finished_run: Path, tiny_settin
     assert (finished_run / "metrics.jsonl").stat().st_mtime_ns == before
 
 
+@pytest.mark.slow
 def test_without_a_folder_runs_are_numbered(
     tmp_path: Path, tiny_settings: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -20,6 +20,7 @@ def scenes() -> list[Scene]:
     return [sample_scene(WORLD, 0, "train", i) for i in range(3000)]
 
 
+@pytest.mark.slow
 def test_same_names_give_the_same_scene_in_any_process() -> None:
     code = (
         "from equipoise.data.scenes.world import *;"
