@@ -17,6 +17,7 @@ from equipoise.cli import main
 from equipoise.types import UserError
 from equipoise.workflows.sweep.grid import Trial, parse_over, split_values, trials_of
 from equipoise.workflows.sweep.results import DONE, FAILED, Result, Results, read_results, read_trial, write_results
+from equipoise.workflows.sweep.run import SweepRequest, sweep
 
 NANO = (
     "data.train_size=24", "data.validation_size=12", "data.test_size=8", "preprocess.size=16", "tokens.vocabulary=600",
@@ -86,6 +87,13 @@ def test_names_of_folders_are_plain_and_differ() -> None:
 def test_what_cannot_be_swept(over: list[str], fault: str) -> None:
     with pytest.raises(UserError, match=fault):
         parse_over(over)
+
+
+@pytest.mark.parametrize("over", ["training.learningrate=1,2", "training.learning_rate=1,abc"])
+def test_a_wrong_setting_is_told_by_the_word_it_came_with(over: str, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=f"^--over {over.partition('=')[0]}"):
+        sweep(SweepRequest("demo", [over], tmp_path / "out"))
+    assert not (tmp_path / "out").exists()
 
 
 def test_too_many_trials_are_refused() -> None:

@@ -89,13 +89,28 @@ def sweep(request: SweepRequest, command: str = "") -> Results:
 
 def _loaded(request: SweepRequest, trials: Sequence[Trial]) -> Loaded:
     """The run of the first trial; a mistake in the settings of any trial raises UserError before one is trained."""
-    if names_files(request.data):
-        base = request.base or RECIPE
-        return own_run(request.data, base, [*request.settings(), *_swept(trials[0])], "divided", sized=not request.base)
-    if request.base:
+    if request.base and not names_files(request.data):
         raise UserError(f"--recipe says how to train on files, and {request.data} is a recipe; leave out one of them")
-    first, *_ = [load_run(request.data, [*request.settings(), *_swept(trial)]) for trial in trials]
+    checked = trials[:1] if names_files(request.data) else trials  # of files each look costs a reading
+    try:
+        first, *_ = [_of_trial(request, trial) for trial in checked]
+    except UserError as error:
+        raise UserError(_as_written(str(error), request)) from None
     return first
+
+
+def _of_trial(request: SweepRequest, trial: Trial) -> Loaded:
+    settings = [*request.settings(), *_swept(trial)]
+    if names_files(request.data):
+        return own_run(request.data, request.base or RECIPE, settings, "divided", sized=not request.base)
+    return load_run(request.data, settings)
+
+
+def _as_written(fault: str, request: SweepRequest) -> str:
+    """The fault of a trial's setting by the word that it was given with: settings of trials are --set to a run."""
+    for key in parse_over(request.over):
+        fault = fault.replace(f"--set {key}", f"--over {key}")
+    return fault
 
 
 def _swept(trial: Trial) -> list[str]:
