@@ -12,7 +12,7 @@ import sys
 import threading
 import warnings
 from collections.abc import Callable, Generator, Iterator
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import dataclass
 from itertools import count
 from types import TracebackType
@@ -26,7 +26,7 @@ from equipoise.data.loader_watchdog import Watchdog
 from equipoise.types import UserError
 
 T = TypeVar("T")
-AHEAD = 2  # items that each process makes ahead
+AHEAD = 2  # items that the thread, or each process, makes ahead
 GRACE = 120  # seconds that a process goes on after it got a signal to end
 PATIENCE = 5.0  # seconds given to a thread to finish an item that will not be used
 
@@ -72,28 +72,33 @@ def _attempt(make: Callable[[int], T], number: int, caught: type[Exception]) -> 
 
 
 def _by_thread(make: Callable[[int], T], start: int, timeout: float) -> Made[T]:
-    ready: queue.Queue[T | _Failed] = queue.Queue(maxsize=1)
+    # A signal may raise an error anywhere in the thread that waits. Of Python's queues only SimpleQueue, which is C,
+    # can never be left locked by it, and then block this generator's own end.
+    wanted: queue.SimpleQueue[bool] = queue.SimpleQueue()  # True: one item more; False: the end
+    ready: queue.SimpleQueue[T | _Failed] = queue.SimpleQueue()
     stopped = threading.Event()
 
     def work() -> None:
-        for number in count(start):
-            if stopped.is_set():
-                return
-            ready.put(_attempt(make, number, Exception))
+        numbers = count(start)
+        while wanted.get() and not stopped.is_set():
+            ready.put(_attempt(make, next(numbers), Exception))
 
     thread = threading.Thread(target=work, name="made ahead", daemon=True)  # one that stalls must not hold up the exit
     thread.start()
     patience = PATIENCE
     try:
+        for _ in range(AHEAD):
+            wanted.put(True)
         while True:
-            yield ready.get(timeout=timeout or None)
+            made = ready.get(timeout=timeout or None)
+            wanted.put(True)
+            yield made
     except queue.Empty:
         patience = 0.0
         raise _stalled(timeout) from None
     finally:
         stopped.set()
-        with suppress(queue.Empty):
-            ready.get_nowait()  # so that the thread, which may wait for room, sees the end
+        wanted.put(False)
         thread.join(patience)
 
 

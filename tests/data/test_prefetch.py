@@ -6,10 +6,12 @@ import os
 import re
 import signal
 import socket
+import sys
 import threading
 import time
+from collections.abc import Callable
 from contextlib import closing
-from itertools import islice
+from itertools import count, islice, takewhile
 from multiprocessing import resource_sharer
 
 import pytest
@@ -126,6 +128,45 @@ def test_the_thread_ends_with_its_reader():
     (thread,) = set(threading.enumerate()) - before
     made.close()
     assert not thread.is_alive()
+
+
+class Interrupted(BaseException):
+    """As a signal's handler raises it."""
+
+
+def interrupted_at(moment: int) -> bool:
+    """Whether waiting for an item has so many moments, an error at this one of which ended the thread."""
+    made, seen = prefetch(square, 0), count()
+    next(made)
+
+    def trace(*_: object) -> Callable[..., object]:
+        if next(seen) == moment:
+            raise Interrupted
+        return trace
+
+    sys.settrace(trace)
+    try:
+        next(made)
+        return False
+    except Interrupted:
+        return True
+    finally:
+        sys.settrace(None)
+        made.close()
+
+
+def test_an_error_at_any_moment_of_the_wait_leaves_nothing_locked():
+    """A signal that comes as a lock is taken, before it is known to be, leaves that lock taken for ever."""
+    found: list[int] = []
+
+    def every_moment() -> None:
+        found.extend(takewhile(interrupted_at, count()))
+
+    thread = threading.Thread(target=every_moment, daemon=True)
+    thread.start()
+    thread.join(60)
+    assert not thread.is_alive()
+    assert len(found) > 3
 
 
 def hang_up_on_the_thread_that_hands_over(number: int) -> int:

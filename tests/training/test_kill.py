@@ -18,8 +18,10 @@ from equipoise.training.logging.metrics import read_metrics
 
 ROOT = Path(equipoise.__file__).parent.parent
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
+# Where a process waits is told before the test's own patience ends.
 MAIN = """
-import signal, sys
+import faulthandler, signal, sys
+faulthandler.dump_traceback_later(50)
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job ignores it otherwise
 from equipoise.cli import main
 sys.exit(main(sys.argv[1:]))
