@@ -11,8 +11,10 @@ from torch import Tensor
 
 from equipoise.forms import Form
 from equipoise.kernels.contrast import trusted_contrast
+from equipoise.kernels.sharding.context import current_shards
 from equipoise.spaces import Scorer, Space
 from equipoise.targets import Target
+from equipoise.targets.target import Gather
 from equipoise.types import Batch, Embeddings
 
 
@@ -41,6 +43,11 @@ class Scoring:
     def bind(self, target: Target, embeddings: Embeddings, batch: Batch | None) -> Target:
         """The target of this batch, whose guides are compared in the same space and at the same scale."""
         return target.bind(embeddings, batch, log_scale=self.log_scale, space=self.space)
+
+    def gather(self) -> Gather | None:
+        """Makes rows of all ranks from those here (all ranks call it together); None where they all are here."""
+        shards = current_shards()
+        return None if shards is None else shards.gather
 
     def without_bias(self, log_scale: Tensor | float | None = None) -> Scoring:
         """The same for forms that learn no bias, at another scale if one is given."""

@@ -64,5 +64,5 @@ class CLIP(Objective):
         bound = scoring.bind(self.target, embeddings, batch)
         target = weighted_pairs(bound, pair_weights_of(batch))
         contrastive = scoring.contrast(embeddings.image, embeddings.text, target=target, form=self.form, impl=self.impl)
-        facts = partial(guide_facts, bound, batch) if isinstance(bound, SoftenedBy) else dict
+        facts = partial(guide_facts, bound, batch, scoring.gather()) if isinstance(bound, SoftenedBy) else dict
         return Loss(contrastive, {"contrastive": contrastive}, facts)

@@ -106,7 +106,7 @@ class SoftCLIP(Objective):
             terms["contrastive"] = losses[-1]
             total = total + self.clip_weight * terms["contrastive"]
         assert isinstance(first, SoftenedBy)
-        return Loss(total, terms, partial(guide_facts, first, batch))
+        return Loss(total, terms, partial(guide_facts, first, batch, scoring.gather()))
 
     def _warming(self, plain: Loss, embeddings: Embeddings) -> Loss:
         """The loss of plain CLIP, in which guides have a part of zero: several processes wait for every gradient."""

@@ -138,6 +138,10 @@ class GuideSimilarity:
         known = gather(all_known if self.known is None else self.known)
         return replace(self, known=None if bool(known.all()) else known)
 
+    def gathered(self, gather: Gather) -> GuideSimilarity:
+        """The scores of all samples without gradients, from the points of one shard."""
+        return replace(self.whole(gather), left=gather(self.left), right=gather(self.right))
+
     def block(self, rows: range, cols: range) -> Tensor:
         first_row, first_col = self.origin
         left = self.left[rows.start - first_row : rows.stop - first_row]

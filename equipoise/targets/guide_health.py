@@ -24,6 +24,7 @@ from torch import Tensor
 
 from equipoise.data.side_data import THINGS
 from equipoise.targets.guide_scale import ROWS
+from equipoise.targets.target import Gather
 from equipoise.types import Batch
 
 if TYPE_CHECKING:
@@ -36,17 +37,23 @@ AFTER = 0.1  # share of a run in which a guide that is trained with the model ma
 
 
 @torch.no_grad()
-def guide_facts(target: SoftenedBy, batch: Batch | None) -> dict[str, float]:
-    """The numbers of both sides by the names they are logged under; warns where a guide knows nothing."""
-    alike = _truth(batch)
+def guide_facts(target: SoftenedBy, batch: Batch | None, gather: Gather | None = None) -> dict[str, float]:
+    """The numbers of both sides by the names they are logged under; warns where a guide knows nothing.
+
+    Where `target` and `batch` are one rank's shard, `gather` makes them the whole batch's, the same on all ranks.
+    """
+    alike, rows, cols = _truth(batch), target.rows, target.cols
+    if gather is not None:
+        rows, cols = (tuple((weight, guide.gathered(gather)) for weight, guide in side) for side in (rows, cols))
+        alike = None if alike is None else gather(alike)
     found = {
         f"guide/{name}_{side}": value
-        for side, guides, by_col in (("image", target.rows, False), ("text", target.cols, True))
+        for side, guides, by_col in (("image", rows, False), ("text", cols, True))
         for name, value in _health(guides, target.beta, alike, by_col).items()
     }
     progress = 1.0 if batch is None else batch.moment.progress
     if found and (progress >= AFTER or not _is_trained(target)):
-        _warn(found, len(target.rows[0][1].left))
+        _warn(found, len(rows[0][1].left))
     return found
 
 
