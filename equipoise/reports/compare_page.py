@@ -9,6 +9,7 @@ from typing import Any
 from equipoise.io.atomic import write_text
 from equipoise.io.figures import svg
 from equipoise.reports import plots
+from equipoise.reports.charts import Chart
 from equipoise.reports.page import page
 
 PAGE = "compare.html"
@@ -41,7 +42,7 @@ def _curves(runs: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[dict[str, A
     from markupsafe import Markup
 
     charts = (
-        (title, plots.draw_together(plots.Chart(title, {"": key}, percent=share), runs))
+        (title, plots.draw_together(Chart(title, {"": key}, percent=share), runs))
         for title, (key, share) in CURVES.items()
     )
     return [{"title": title, "svg": Markup(svg(figure, f"Curves: {title}"))} for title, figure in charts if figure]

@@ -22,6 +22,7 @@ from equipoise.finetuning.comparison import Comparison
 from equipoise.io.atomic import write_text
 from equipoise.io.figures import svg
 from equipoise.reports import plots
+from equipoise.reports.charts import charts
 from equipoise.reports.page import page
 from equipoise.reports.tuning import numbers_before, section, tuned_title, tuned_verdict
 
@@ -210,7 +211,7 @@ def curves(records: Sequence[Mapping[str, Any]], clamp: float | None, course: st
     """The charts these records can fill, as SVG."""
     from markupsafe import Markup
 
-    drawn = ((chart, plots.draw(chart, records)) for chart in plots.charts(clamp, course))
+    drawn = ((chart, plots.draw(chart, records)) for chart in charts(clamp, course))
     return [
         {"title": chart.title, "note": chart.note, "svg": Markup(svg(figure, f"Curve: {chart.title}"))}
         for chart, figure in drawn

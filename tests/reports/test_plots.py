@@ -8,7 +8,8 @@ import pytest
 from PIL import Image
 
 from equipoise.io.figures import CSS_VARIABLES, png, svg
-from equipoise.reports.plots import BINS, Chart, binned, charts, draw, series
+from equipoise.reports.charts import Chart, charts
+from equipoise.reports.plots import BINS, binned, draw, series
 
 RECORDS = [{"step": step, "loss": 5 / step, "logit_scale": 14.0 + step} for step in range(1, 1001)]
 RECORDS += [{"step": step, "validation/text_to_image_R@1": step / 1000} for step in range(100, 1001, 100)]
