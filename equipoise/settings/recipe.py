@@ -75,7 +75,8 @@ def find_recipe(name_or_path: PathLike) -> Path:
         return path
     elif name in known:
         return known[name]
-    raise UserError(f'there is no recipe "{name}"; give the path of a .toml file, or one of: {_nearest_first(name)}')
+    nothing = "" if path.exists() else ", and no such file or folder"
+    raise UserError(f'there is no recipe "{name}"{nothing}; give a path, or one of: {_nearest_first(name)}')
 
 
 def two_meanings(name: str, kind: str) -> UserError:

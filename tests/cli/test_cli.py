@@ -58,7 +58,7 @@ def equipoise(capsys: pytest.CaptureFixture[str]) -> Call:
         (("trian", "demo"), 'there is no command "trian"; did you mean train?'),
         (("train",), "nothing to train: give a recipe or files, or --resume FOLDER"),
         (("train", "demo", "--steps", "3"), "--steps is not understood; did you mean --set?"),
-        (("train", "dmeo"), 'there is no recipe "dmeo"; give the path of a .toml file, or one of: demo, '),
+        (("train", "dmeo"), 'there is no recipe "dmeo", and no such file or folder; give a path, or one of: demo, '),
         (("train", "my/recipe.toml"), "my/recipe.toml: there is no such file; check the path"),
         (("show", "demo", "--set", "seed"), "--set seed: this is not of the form key=value"),
         (("show", "demo", "--set", "trainig.steps=3"), '--set trainig.steps: unknown key "trainig"; did you mean '),

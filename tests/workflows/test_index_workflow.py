@@ -194,6 +194,7 @@ def test_mistakes_are_one_sentence_each(model, index_folder, tmp_path, capsys):
         (("index", "delete", index_folder, "nobody"), "nobody"),
         (("index", "delete", index_folder, "--where", "colour = 3"), "colour"),
         (("search", index_folder, model), "a text, or a picture"),
+        (("search", index_folder, "a red circle"), "is no model folder"),
         (("search", index_folder, model, "red", "--top", "0"), "k is 0"),
         (("search", tmp_path, model, "red"), "no index"),
     ):

@@ -56,7 +56,7 @@ def test_a_bare_name_that_is_both_raises_with_the_two_spellings() -> None:
 
 
 def test_a_recipe_that_is_not_built_in_is_named_without_its_prefix() -> None:
-    with pytest.raises(UserError, match='there is no recipe "dmeo"; '):
+    with pytest.raises(UserError, match='there is no recipe "dmeo", and no such file or folder; '):
         find_recipe("recipe:dmeo")
 
 

@@ -17,6 +17,8 @@ SHOWN = 60  # characters of a caption
 def search(where_index: str, model_path: Path, text: str, image: Path | None, top: int, where: str) -> None:
     """Print the rows closest to a text or a picture."""
     if bool(text.strip()) == (image is not None):
+        if not text and not image and not model_path.exists():
+            raise UserError(f"{model_path} is no model folder; it comes between the index and the text")
         raise UserError("say what to look for: a text, or a picture with --image, and not both")
     index = open_index(where_index)
     require_same_model(index, fingerprint(model_path), str(model_path))
