@@ -27,6 +27,9 @@ def add_data(parser: argparse.ArgumentParser, help: str, name: str = "data", **m
     parser.add_argument(name, metavar="DATA", help=help, **more)
 
 
+JUDGES = "how to train the judges of files (default: files, with sizes that follow the data)"
+
+
 def add_recipe(
     parser: argparse.ArgumentParser,
     help: str = "a built-in recipe's name or a TOML file",

@@ -5,16 +5,14 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from equipoise.cli.arguments import add_data, add_out, add_recipe, add_set
+from equipoise.cli.arguments import JUDGES, add_data, add_out, add_recipe, add_set
 
 EXAMPLE = "'photos/{00000..00099}.tar' --out cleaned/photos"
 
 
 def add(parser: argparse.ArgumentParser) -> None:
     add_data(parser, "shards, a table, a folder, or a recipe whose training data to judge")
-    add_recipe(
-        parser, "how to train the judges, where DATA is no recipe (default: flickr8k)", "--recipe", default="flickr8k"
-    )
+    add_recipe(parser, JUDGES, "--recipe", default="")
     add_set(parser)
     parser.add_argument(
         "--model", type=Path, metavar="MODEL", help="a model to judge with, that was NOT trained on these pairs"

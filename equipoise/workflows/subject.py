@@ -26,7 +26,7 @@ from equipoise.models.model import Model
 from equipoise.settings.recipe import PREFIX, built_in_files, read_recipe, two_meanings
 from equipoise.types import UserError
 from equipoise.workflows.load import load
-from equipoise.workflows.own_files import own_run, own_settings, recipe_run
+from equipoise.workflows.own_files import RECIPE, own_run, own_settings, recipe_run
 
 FilePart = tuple[FileSettings, tuple[str, ...]]  # how files are read, and the patterns that name them
 
@@ -115,7 +115,9 @@ def find_tokens(data: str, overrides: Sequence[str] = ()) -> CaptionTokenizer.Co
 
 
 def find_run(data: str, recipe: str, overrides: Sequence[str], use: str = "judged", *, trains: bool = True) -> Loaded:
-    """The run of a recipe; for files, the run of `recipe` with these files as its data (`own_files.py`)."""
+    """The run of a recipe; for files, the run of `recipe` with these files as its data, or where that is empty of one
+    whose sizes follow the data (`own_files.py`)."""
     if not names_files(data):
         return recipe_run(read_recipe(data, overrides).layers) if use == "judged" else load_run(data, overrides)
-    return own_run(data, recipe, overrides, use, trains=trains and use == "judged")
+    trained = trains and use == "judged"
+    return own_run(data, recipe or RECIPE, overrides, use, sized=trained and not recipe, trains=trained)

@@ -68,6 +68,8 @@ def test_each_resolver_reads_files_and_recipes() -> None:
     assert (len(source), about["split"]) == (3, "validation")
     assert find_parts("./demo") == {"": (Folders(test="./demo"), ("./demo",))}
     assert list(find_parts("flickr8k", ["data.root=photos"], "train")) == ["train"]
+    followed = find_run("./demo", "", ["seed=3"]).run  # sizes follow the data where no recipe is named
+    assert (followed.name, followed.training.steps) == ("demo", 30)
     run = find_run("./demo", "flickr8k", ["seed=3"]).run
     assert (run.data.train, run.data.validation, run.data.test, run.seed) == ("./demo", "./demo", "", 3)
     assert isinstance(run.data, Folders)
