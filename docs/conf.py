@@ -1,0 +1,20 @@
+"""The site: docs/*.md by Sphinx with MyST and furo. `make site` builds it; a warning, a dead link or anchor is an error."""
+
+from equipoise import __version__
+
+project = "Equipoise"
+release = version = __version__
+copyright = "the authors of Equipoise"
+
+extensions = ["myst_parser", "sphinx_copybutton"]
+source_suffix = {".md": "markdown"}
+exclude_patterns = ["claims/*"]
+myst_heading_anchors = 4  # as GitHub makes them, for links such as data.md#files-without-a-recipe
+myst_enable_extensions = ["attrs_inline", "dollarmath"]
+
+html_theme = "furo"
+html_title = "Equipoise"
+html_theme_options = {"source_view_link": "", "navigation_with_keys": True}
+html_show_sourcelink = False
+copybutton_prompt_text = "$ "  # a command is copied without it, and without what it printed
+copybutton_only_copy_prompt_lines = False
