@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Unpack
 
+from equipoise.losses.base import objective_of
 from equipoise.losses.pair_loss import PairLoss, Settings
 from equipoise.objectives import M3Mix, Objective
 from equipoise.objectives.mixup.m2mix import READINGS
@@ -18,7 +19,7 @@ class M3MixLoss(PairLoss):
     def __init__(
         self,
         *,
-        of: str | Objective = "clip",
+        of: str | Objective | PairLoss = "clip",
         m2_weight: float = 0.02,
         v_weight: float = 0.05,
         l_weight: float = 0.05,
@@ -42,7 +43,7 @@ class M3MixLoss(PairLoss):
             m2_scale=m2_scale,
             m2_scale_learned=False,
             impl=impl,
-            of=of,  # type: ignore[arg-type]
+            of=objective_of(of),  # type: ignore[arg-type]
             reading=reading,
             original_negatives=original_negatives,
         )
@@ -56,7 +57,7 @@ class M2MixLoss(M3MixLoss):
         self,
         weight: float = 0.1,
         *,
-        of: str | Objective = "clip",
+        of: str | Objective | PairLoss = "clip",
         m2_alpha: float = 0.5,
         m2_scale: float = 1 / 0.07,
         reading: str = READINGS[0],

@@ -188,6 +188,16 @@ def test_any_objective_is_a_loss():
     torch.testing.assert_close(loss, known.total)
 
 
+def test_a_loss_stands_beside_another():
+    u, v = points()
+    soft = sum(by_hand.softclip(u, v, scale(), (u, v)).values())
+    for of in ("softclip", SoftCLIPLoss(), objectives.SoftCLIP(guide="image_text")):
+        for loss in (CyCLIPLoss(of=of), M2MixLoss(of=of)):
+            terms = loss(u, v, scale(), output_dict=True)
+            found = sum(terms[f"{name}_loss"] for name in ("soft", "relation", "contrastive"))
+            torch.testing.assert_close(found, soft)
+
+
 def test_schedules_know_the_length_of_the_run():
     u, v = points()
     loss = SoftCLIPLoss(warmup=0.5, steps=5)
