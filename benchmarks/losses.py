@@ -1,7 +1,7 @@
 """Our losses beside those of other libraries on the same tensors: `python benchmarks/losses.py [--pairs 1024 8192]`.
 
-    value, gradient   largest differences of the loss and of the gradients, relative to theirs, in float32
-    memory            most bytes held at once during forward and backward, above the features: ours / theirs
+    value, gradient   differences of the loss and of the gradients of vectors and scale, relative to theirs, in float32
+    memory            most bytes held at once during forward and backward, above the vectors: ours / theirs
     time              of forward and backward, the median of `--repeats` turns that each takes: ours / theirs
 
 On the CPU, and on a GPU where there is one. Peers: open_clip's ClipLoss and SigLipLoss, the pseudo-code of SigLIP's
@@ -69,16 +69,17 @@ def rows() -> dict[tuple[str, str], tuple[Callable[[], Loss], Callable[[], nn.Mo
     }
 
 
-def features(pairs: int, dim: int, device: str) -> list[Tensor]:
+def vectors(pairs: int, dim: int, device: str) -> list[Tensor]:
     make = torch.Generator().manual_seed(0)
-    u = F.normalize(torch.randn(pairs, dim, generator=make), dim=-1)
-    v = F.normalize(u + 0.1 * torch.randn(pairs, dim, generator=make), dim=-1)
+    u = torch.randn(pairs, dim, generator=make)
+    v = u + 2 * torch.randn(pairs, dim, generator=make)
     return [x.to(device) for x in (u, v, torch.tensor(SCALE), torch.tensor(BIAS))]
 
 
 def once(loss: Loss, given: list[Tensor]) -> list[Tensor]:
     leaves = [x.clone().requires_grad_() for x in given]
-    value = loss(*leaves)
+    u, v = (F.normalize(x, dim=-1) for x in leaves[:2])  # sentence-transformers would, and change gradients by it
+    value = loss(u, v, *leaves[2:])
     value.backward()
     return [value.detach(), *(x.grad for x in leaves[:3] if x.grad is not None)]
 
@@ -130,7 +131,7 @@ def main() -> None:
     print("|---|---:|---|---|---:|---:|---:|---:|---:|")
     for device in ("cpu", *(("cuda",) if torch.cuda.is_available() else ())):
         for pairs in options.pairs:
-            given = features(pairs, options.dim, device)
+            given = vectors(pairs, options.dim, device)
             for (ours, peer), (make_theirs, make_ours) in rows().items():
                 try:
                     theirs = make_theirs()

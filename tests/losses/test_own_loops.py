@@ -80,8 +80,13 @@ def test_open_clips_own_main_with_one_changed_line(open_clip, tmp_path: Path) ->
     beside = os.pathsep.join(map(str, (ROOT, ROOT / "benchmarks")))
     done = subprocess.run(
         [sys.executable, "main.py", *words.split(), "--name", "run"],
-        cwd=tmp_path, capture_output=True, text=True, check=False, timeout=300, env={**os.environ, "PYTHONPATH": beside},
-    )  # fmt: skip
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+        env={**os.environ, "PYTHONPATH": beside},
+    )
     assert done.returncode == 0, done.stderr[-3000:]
     log = (tmp_path / "logs" / "run" / "out.log").read_text()
     assert len(re.findall(r" Loss: ([\d.]+)", log)) == 2
