@@ -12,10 +12,11 @@ from __future__ import annotations
 
 from importlib import import_module
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 TYPE_CHECKING = False  # as typing has it, which takes time to import: until then Ctrl-C finds no answer
 if TYPE_CHECKING:  # the same names as in _HOME, for type checkers; `X as X` is how they are told that X is public
+    from equipoise import losses as losses
     from equipoise import objectives as objectives
     from equipoise.analysis.explain import explain as explain
     from equipoise.data.scenes import Scenes as Scenes
@@ -68,6 +69,7 @@ _HOME = {
     "explain": "equipoise.analysis.explain",
     "geodesic_mix": "equipoise.spaces",
     "load": "equipoise.workflows",
+    "losses": "equipoise",
     "matches": "equipoise.data.scenes",
     "objectives": "equipoise",
     "sparsemax": "equipoise.ops.sparsemax",

@@ -121,3 +121,8 @@ class Loss:
     total: Tensor
     terms: Mapping[str, Tensor]
     facts: Callable[[], Mapping[str, float]] = dict  # further numbers for the log, computed only when it is written
+    weights: Mapping[str, float] = field(default_factory=dict)  # of terms in the total; 1 where none is named
+
+    def weighted(self) -> dict[str, Tensor]:
+        """Terms times their weights, whose sum is the total."""
+        return {name: self.weights.get(name, 1.0) * term for name, term in self.terms.items()}

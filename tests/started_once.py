@@ -43,7 +43,7 @@ def once(factory: pytest.TempPathFactory, name: str, work: Callable[[Path], None
 def run_ranks(count: int, script: Path, arguments: Sequence[str | Path]) -> None:
     """A script of the tests on several ranks."""
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={count}"]
-    beside = os.pathsep.join(map(str, (ROOT, ROOT / "tests", script.parent)))
+    beside = os.pathsep.join(map(str, (ROOT, ROOT / "tests", ROOT / "benchmarks", script.parent)))
     done = subprocess.run(
         [*command, str(script), *map(str, arguments)],
         capture_output=True,

@@ -29,6 +29,7 @@ ORDER = (
     "forms",
     "kernels",
     "objectives",
+    "losses",
     "training",
     "detection",
     "evaluation",
@@ -55,6 +56,7 @@ CORE = (
     "heads",
     "models",
     "interop",
+    "losses",
     "training",
 )
 ABSENT = (

@@ -36,7 +36,7 @@ def require_plausible(points: Mapping[str, Tensor], scorer: Scorer, log_scale: T
         _require_log(float(log_scale.detach()))
     if isinstance(scorer, Space):
         for name, tensor in points.items():
-            _require_points(name, tensor.detach(), scorer)
+            require_points(name, tensor, scorer)
 
 
 def _is_cheap(points: Tensor, space: type) -> bool:
@@ -59,7 +59,8 @@ def _require_log(log_scale: float) -> None:
 
 
 @torch.no_grad()
-def _require_points(name: str, points: Tensor, space: Space) -> None:
+def require_points(name: str, points: Tensor, space: Space, projector: str = "space.project") -> None:
+    """Raises UserError for points that are not of the space; `projector` is what would make points of them."""
     if points.ndim != 2 or points.shape[1] != space.dim or not len(points):
         return  # said elsewhere
     points = points.float() if points.dtype.itemsize < 4 else points
@@ -70,5 +71,5 @@ def _require_points(name: str, points: Tensor, space: Space) -> None:
         row = int(off.nonzero()[0])
         raise UserError(
             f"{name} are not points of the {type(space).__name__}: row {row} is {float(away[row]):.3g} away from the "
-            f"nearest one; project them first, as space.project({name}) does"
+            f"nearest one; project them first, as {projector}({name}) does"
         )

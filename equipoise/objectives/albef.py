@@ -122,7 +122,7 @@ class ALBEF(Objective):
             costs = torch.lerp(further["words_cost"], further["words_soft_cost"], alpha)
             terms["words"] = _words(costs, batch.side[HIDDEN].sum(1), of_pairs)
         total = torch.stack([weights[name] * term for name, term in terms.items()]).sum()
-        return Loss(total, terms, partial(_facts, alpha, further))
+        return Loss(total, terms, partial(_facts, alpha, further), weights)
 
     def _contrasts(
         self, embeddings: Embeddings, alpha: float, scoring: Scoring, of_pairs: Tensor | None

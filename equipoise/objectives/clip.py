@@ -17,7 +17,7 @@ from typing import ClassVar
 from equipoise.forms import FORMS, Form
 from equipoise.kernels import Scoring
 from equipoise.objectives.objective import Objective
-from equipoise.settings.choice import choice
+from equipoise.settings.choice import choice, choose_by_name
 from equipoise.targets import TARGETS, Target
 from equipoise.targets.guide_health import guide_facts
 from equipoise.targets.softened import SoftenedBy
@@ -34,6 +34,7 @@ class CLIP(Objective):
     impl: str = "auto"
 
     def __post_init__(self) -> None:
+        choose_by_name(self)
         self.form.check(self.target)
 
     @property

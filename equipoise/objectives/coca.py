@@ -28,7 +28,7 @@ from equipoise.objectives.cyclip import CyCLIP
 from equipoise.objectives.objective import Objective
 from equipoise.objectives.slip import SLIP
 from equipoise.objectives.softclip import SoftCLIP
-from equipoise.settings.choice import choice
+from equipoise.settings.choice import choice, choose_by_name
 from equipoise.targets.weighted import pair_weights_of
 from equipoise.types import Batch, Embeddings, Loss, UserError
 
@@ -46,6 +46,7 @@ class CoCa(Objective):
     decoder: CaptionHead.Config = field(default_factory=CaptionHead.Config)
 
     def __post_init__(self) -> None:
+        choose_by_name(self)
         for name in ("contrastive_weight", "caption_weight"):
             if not getattr(self, name) >= 0:
                 raise UserError(f"{name} must be at least 0, not {getattr(self, name)}")
@@ -94,4 +95,6 @@ class CoCa(Objective):
         written = cost if weights is None else cost * weights.to(cost)
         caption = written.sum() / mass.sum().clamp(min=1e-6)
         total = self.contrastive_weight * plain.total + self.caption_weight * caption
-        return Loss(total, {**plain.terms, "caption": caption}, plain.facts)
+        shares = {name: self.contrastive_weight * plain.weights.get(name, 1.0) for name in plain.terms}
+        shares["caption"] = self.caption_weight
+        return Loss(total, {**plain.terms, "caption": caption}, plain.facts, shares)

@@ -18,7 +18,7 @@ from equipoise.data.keep.weights import PAIR_WEIGHT
 from equipoise.forms import ActiveComplementary
 from equipoise.kernels import Scoring
 from equipoise.objectives.objective import Objective
-from equipoise.settings.choice import choice
+from equipoise.settings.choice import choice, choose_by_name
 from equipoise.targets import HARD_TARGETS, HardTarget
 from equipoise.targets.pair_labels import PairLabels
 from equipoise.targets.target import Target
@@ -34,6 +34,7 @@ class CRCL(Objective):
     impl: str = "auto"
 
     def __post_init__(self) -> None:
+        choose_by_name(self)
         ActiveComplementary(self.weight)
 
     @property

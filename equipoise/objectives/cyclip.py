@@ -25,7 +25,7 @@ from equipoise.objectives.declip import DeCLIP
 from equipoise.objectives.objective import Objective
 from equipoise.objectives.slip import SLIP
 from equipoise.objectives.softclip import SoftCLIP
-from equipoise.settings.choice import choice
+from equipoise.settings.choice import choice, choose_by_name
 from equipoise.targets.weighted import pair_weights_of
 from equipoise.types import Batch, Embeddings, Loss, UserError
 
@@ -42,6 +42,7 @@ class CyCLIP(Objective):
     impl: str = "auto"  # of the two terms
 
     def __post_init__(self) -> None:
+        choose_by_name(self)
         for name in ("in_modal_weight", "cross_modal_weight"):
             if not getattr(self, name) >= 0:
                 raise UserError(f"{name} must be at least 0, not {getattr(self, name)}")
@@ -92,4 +93,4 @@ class CyCLIP(Objective):
         total = plain.total
         for term, value in terms.items():
             total = total + weights[term] * value
-        return Loss(total, {**plain.terms, **terms}, plain.facts)
+        return Loss(total, {**plain.terms, **terms}, plain.facts, {**plain.weights, **weights})

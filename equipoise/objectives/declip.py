@@ -37,7 +37,7 @@ from equipoise.objectives.clip import CLIP
 from equipoise.objectives.objective import Objective
 from equipoise.objectives.self_supervised import simsiam
 from equipoise.settings.bounds import bounded
-from equipoise.settings.choice import choice
+from equipoise.settings.choice import choice, choose_by_name
 from equipoise.targets import TARGETS, OneHot, Target
 from equipoise.targets.weighted import pair_weights_of, weighted_pairs
 from equipoise.types import Batch, Embeddings, Loss, UserError
@@ -66,6 +66,7 @@ class DeCLIP(Objective):
     impl: str = "auto"
 
     def __post_init__(self) -> None:
+        choose_by_name(self)
         for name in ("clip_weight", *(f"{term}_weight" for term in TERMS)):
             if getattr(self, name) < 0:
                 raise UserError(f"{name} must be at least 0, not {getattr(self, name)}")
@@ -144,7 +145,7 @@ class DeCLIP(Objective):
         if self.words_ramp and batch is not None:
             weights["words"] *= min(1.0, batch.moment.progress / self.words_ramp)
         total = torch.stack([weights[name] * term for name, term in terms.items()]).sum()
-        return Loss(total, terms, partial(dict, {f"weight/{name}": weights[name] for name in terms}))
+        return Loss(total, terms, partial(dict, {f"weight/{name}": weights[name] for name in terms}), weights)
 
     def _roles(self, term: str) -> tuple[str, ...]:
         """The roles of a term's head; of the queue, as many as there are texts."""

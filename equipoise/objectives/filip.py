@@ -20,7 +20,7 @@ from equipoise.forms import CrossEntropy
 from equipoise.kernels import Scoring
 from equipoise.objectives.clip import CLIP
 from equipoise.objectives.objective import Objective
-from equipoise.settings.choice import choice
+from equipoise.settings.choice import choice, choose_by_name
 from equipoise.spaces import TokenSets
 from equipoise.targets import TARGETS, Target
 from equipoise.types import Batch, Embeddings, Loss, UserError
@@ -34,6 +34,7 @@ class FILIP(Objective):
     impl: str = "auto"
 
     def __post_init__(self) -> None:
+        choose_by_name(self)
         self._one_way("rows")
 
     @property
@@ -62,7 +63,8 @@ class FILIP(Objective):
             self._one_way(way).loss(embeddings, batch, replace(scoring, space=replace(sets, toward=way))).total
             for way in ("rows", "cols")
         )
-        return Loss((by_image + by_text) / 2, {"image_to_text": by_image, "text_to_image": by_text})
+        terms = {"image_to_text": by_image, "text_to_image": by_text}
+        return Loss((by_image + by_text) / 2, terms, weights=dict.fromkeys(terms, 0.5))
 
     def _one_way(self, direction: str) -> CLIP:
         return CLIP(self.target, CrossEntropy(direction), self.impl)

@@ -23,7 +23,7 @@ from equipoise.objectives.clip import CLIP
 from equipoise.objectives.objective import Objective
 from equipoise.objectives.self_supervised import simclr
 from equipoise.settings.bounds import bounded
-from equipoise.settings.choice import choice
+from equipoise.settings.choice import choice, choose_by_name
 from equipoise.targets import TARGETS, Target
 from equipoise.types import Batch, Embeddings, Loss, UserError
 
@@ -41,6 +41,7 @@ class SLIP(Objective):
     impl: str = "auto"
 
     def __post_init__(self) -> None:
+        choose_by_name(self)
         if self.self_weight < 0 or not self.self_temperature > 0 or min(self.hidden, self.width) < 1:
             raise UserError("self_weight must be at least 0; self_temperature, hidden and width above 0")
         self._clip()
@@ -76,4 +77,5 @@ class SLIP(Objective):
         clip = self._clip().loss(embeddings, batch, scoring).total
         first, second = (embeddings.further[role] for role in SimCLRHead.roles)
         self_supervised = simclr(first, second, self.self_temperature)
-        return Loss(clip + self.self_weight * self_supervised, {"contrastive": clip, "simclr": self_supervised})
+        terms = {"contrastive": clip, "simclr": self_supervised}
+        return Loss(clip + self.self_weight * self_supervised, terms, weights={"simclr": self.self_weight})

@@ -29,7 +29,7 @@ from equipoise.forms import CrossEntropy, Divergence, Form, OnHardTarget, Stacke
 from equipoise.kernels import Scoring
 from equipoise.objectives.clip import CLIP
 from equipoise.objectives.objective import Objective
-from equipoise.settings.choice import choice
+from equipoise.settings.choice import choice, choose_by_name
 from equipoise.targets import GUIDES, HARD_TARGETS, Guide, HardTarget, Softened, Target
 from equipoise.targets.guide_health import guide_facts
 from equipoise.targets.softened import SoftenedBy, ramped
@@ -54,6 +54,7 @@ class SoftCLIP(Objective):
     impl: str = "auto"
 
     def __post_init__(self) -> None:
+        choose_by_name(self)
         for name in ("warmup", "ramp"):
             if not 0 <= getattr(self, name) <= 1:
                 raise UserError(f"{name} must be a share of the run, from 0 to 1, not {getattr(self, name)}")
@@ -106,7 +107,8 @@ class SoftCLIP(Objective):
             terms["contrastive"] = losses[-1]
             total = total + self.clip_weight * terms["contrastive"]
         assert isinstance(first, SoftenedBy)
-        return Loss(total, terms, partial(guide_facts, first, batch, scoring.gather()))
+        weights = {"relation": self.relation_weight, "contrastive": self.clip_weight}
+        return Loss(total, terms, partial(guide_facts, first, batch, scoring.gather()), weights)
 
     def _warming(self, plain: Loss, embeddings: Embeddings) -> Loss:
         """The loss of plain CLIP, in which guides have a part of zero: several processes wait for every gradient."""

@@ -17,7 +17,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from equipoise.settings.choice import choice
+from equipoise.settings.choice import choice, choose_by_name
 from equipoise.spaces import Space
 from equipoise.targets.duplicates import HARD_TARGETS
 from equipoise.targets.target import Gather, HardTarget, Scores, Target, TargetBlock
@@ -33,6 +33,7 @@ class Smoothed(Target):
     of: HardTarget = choice(HARD_TARGETS, "one_hot")
 
     def __post_init__(self) -> None:
+        choose_by_name(self)
         if not 0 < self.alpha < 1:
             raise UserError(f"alpha must be between 0 and 1, not {self.alpha}")
 

@@ -21,7 +21,7 @@ from typing import ClassVar, NoReturn
 import torch
 from torch import Tensor
 
-from equipoise.settings.choice import choice
+from equipoise.settings.choice import choice, choose_by_name
 from equipoise.spaces import Space
 from equipoise.targets.duplicates import HARD_TARGETS
 from equipoise.targets.guide import GUIDES, Guide, GuideSimilarity
@@ -46,6 +46,7 @@ class Softened(Target):
     ramp: float = 0.0  # share of the run in which β rises from 0, linearly
 
     def __post_init__(self) -> None:
+        choose_by_name(self)
         if not 0 <= self.ramp <= 1:
             raise UserError(f"ramp must be a share of the run, from 0 to 1, not {self.ramp}")
         if not 0 < self.beta <= 1:

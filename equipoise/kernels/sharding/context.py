@@ -15,12 +15,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-import torch
 import torch.distributed as dist
 from torch import Tensor
 
 from equipoise.forms import Form
 from equipoise.kernels.sharding.all_gather import AllGather
+from equipoise.kernels.sharding.host_numbers import gather_numbers
 from equipoise.kernels.sharding.ring import Ring
 from equipoise.kernels.sharding.shards import ShardedColumns
 from equipoise.targets import Target
@@ -34,9 +34,8 @@ _shards: ContextVar[ShardedColumns | None] = ContextVar("shards", default=None)
 @contextmanager
 def sharded_batch(strategy: str, samples: int) -> Iterator[ShardedColumns]:
     """Make `contrast` take this rank's `samples` rows and columns as a shard of the batch. All ranks enter together."""
-    sizes = [torch.zeros(1, dtype=torch.long) for _ in range(dist.get_world_size())]
-    dist.all_gather(sizes, torch.tensor([samples]))  # on the CPU: no GPU waits for it
-    shards = STRATEGIES[strategy](dist.get_rank(), tuple(int(size) for size in sizes))
+    sizes = tuple(size for (size,) in gather_numbers(samples))
+    shards = STRATEGIES[strategy](dist.get_rank(), sizes)
     before = _shards.set(shards)
     try:
         yield shards

@@ -26,6 +26,15 @@ def is_distributed() -> bool:
     return dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1
 
 
+def own_rank() -> int:
+    """The number of this rank; 0 where there is one."""
+    return dist.get_rank() if is_distributed() else 0
+
+
+def world_size() -> int:
+    return dist.get_world_size() if is_distributed() else 1
+
+
 def gather_points(points: Tensor) -> Tensor:
     """[N/world, d] on each rank -> [N, d], in the order of ranks; differentiable in this rank's shard."""
     return _Gather.apply(points) if is_distributed() else points  # type: ignore[no-untyped-call]

@@ -91,7 +91,8 @@ class Mixing(Objective):
         shares = {term: self.share(moment, term) for term in TERMS if self.weight(term)}
         mixed = {term: mix(term, share, scorings[term]) for term, share in shares.items()}
         now = weight_at(moment, self.per_epoch)
-        weighted = [now * self.weight(term) * value for term, value in mixed.items()]
+        weights = {term: now * self.weight(term) for term in mixed}
+        weighted = [weights[term] * value for term, value in mixed.items()]
 
         def facts() -> dict[str, float]:
             found = {f"mix/share_{term}": share for term, share in shares.items()}
@@ -100,7 +101,8 @@ class Mixing(Objective):
                 found |= {f"mix/above_{side}": value for side, value in hard(shares["m2"]).items()}
             return {**plain.facts(), "mix/weight": now, **found}
 
-        return Loss(torch.stack([plain.total, *weighted]).sum(), {**plain.terms, **mixed}, facts)
+        total = torch.stack([plain.total, *weighted]).sum()
+        return Loss(total, {**plain.terms, **mixed}, facts, {**plain.weights, **weights})
 
     def _m2_log_scale(self, embeddings: Embeddings, log_scale: Tensor | float) -> Tensor | float:
         if not self.m2_scale:

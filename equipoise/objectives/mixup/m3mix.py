@@ -29,7 +29,7 @@ from equipoise.objectives.mixup.unimodal import v_mix, vl_mix
 from equipoise.objectives.objective import Objective
 from equipoise.objectives.slip import SLIP
 from equipoise.objectives.softclip import SoftCLIP
-from equipoise.settings.choice import choice
+from equipoise.settings.choice import choice, choose_by_name
 from equipoise.targets.weighted import pair_weights_of
 from equipoise.types import Batch, Embeddings, Loss, UserError
 
@@ -52,6 +52,7 @@ class M3Mix(Mixing):
     original_negatives: bool = True  # in V, L and VL
 
     def __post_init__(self) -> None:
+        choose_by_name(self)
         super().__post_init__()
         if self.reading not in READINGS:
             raise UserError(f"reading must be one of {', '.join(READINGS)}, not {self.reading!r}")

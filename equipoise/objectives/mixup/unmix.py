@@ -22,7 +22,7 @@ from equipoise.kernels import Scoring
 from equipoise.objectives.mixup.m3mix import BASES
 from equipoise.objectives.mixup.pixels import check_alpha, mixed_loss, mixed_pictures, share_of
 from equipoise.objectives.objective import Objective
-from equipoise.settings.choice import choice
+from equipoise.settings.choice import choice, choose_by_name
 from equipoise.targets.weighted import pair_weights_of
 from equipoise.types import Batch, Embeddings, Loss, UserError
 
@@ -37,6 +37,7 @@ class UnMix(Objective):
     impl: str = "auto"
 
     def __post_init__(self) -> None:
+        choose_by_name(self)
         check_alpha(self.alpha)
         if not self.mix_weight > 0:
             raise UserError(f"mix_weight must be above 0, not {self.mix_weight}")
@@ -73,4 +74,5 @@ class UnMix(Objective):
         lam, points, weights = share_of(batch, self.alpha), embeddings.further[IMAGE_MIXED], pair_weights_of(batch)
         mixed = mixed_loss(points, embeddings.text, lam, scoring.without_bias(), weights=weights, impl=self.impl)
         total = plain.total + self.mix_weight * mixed
-        return Loss(total, {**plain.terms, "mixed": mixed}, lambda: {**plain.facts(), "mix/share_pixels": lam})
+        terms, shares = {**plain.terms, "mixed": mixed}, {**plain.weights, "mixed": self.mix_weight}
+        return Loss(total, terms, lambda: {**plain.facts(), "mix/share_pixels": lam}, shares)

@@ -4,19 +4,18 @@ everything   every rank gathers all points and computes the whole loss: any obje
 gathered     every rank gathers all columns and compares its own rows with them (`kernels/sharding/all_gather.py`)
 ring         the columns of the others pass by, two parts at a time (`kernels/sharding/ring.py`)
 auto         everything where it must be or the batch is small; gathered while the columns are few bytes; else ring
+             (`kernels/sharding/strategy.py`)
 
 What auto chooses depends on the settings alone, so that a resumed run chooses the same.
 """
 
 from __future__ import annotations
 
+from equipoise.kernels.sharding.strategy import strategy_for
 from equipoise.objectives import Objective
 from equipoise.training.distributed.ranks import Ranks
 from equipoise.training.settings import DIVIDED, EVERYTHING, Training
 from equipoise.types import UserError
-
-SMALL_BATCH = 1024  # pairs, below which the whole loss costs less than the messages of a divided one
-GATHERED_BYTES = 2**28  # of columns that every rank would hold beside its own
 
 
 def choose_loss_sharding(settings: Training, objective: Objective, ranks: Ranks, dim: int) -> str:
@@ -26,10 +25,7 @@ def choose_loss_sharding(settings: Training, objective: Objective, ranks: Ranks,
         return EVERYTHING
     if settings.exchange != "auto":
         return settings.exchange
-    if settings.batch_size < SMALL_BATCH:
-        return EVERYTHING
-    columns = settings.batch_size * dim * 4 * (len(objective.needs) - 1)  # bytes of texts, and of guides beside them
-    return "gathered" if columns <= GATHERED_BYTES else "ring"
+    return strategy_for(settings.batch_size, dim, len(objective.needs) - 1)
 
 
 def require_possible(settings: Training, objective: Objective) -> None:

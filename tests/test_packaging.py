@@ -1,0 +1,80 @@
+"""The package that people install: what a wheel holds, and that its version is one everywhere."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pytest
+
+import equipoise
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Built from a copy, for setuptools writes beside the source."""
+    folder = tmp_path_factory.mktemp("wheel")
+    source = folder / "source"
+    shutil.copytree(ROOT / "equipoise", source / "equipoise", ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("pyproject.toml", "README.md", "LICENSE", "MANIFEST.in"):
+        shutil.copy(ROOT / name, source)
+    build = "from setuptools import build_meta; print(build_meta.build_wheel('..'))"
+    done = subprocess.run([sys.executable, "-c", build], cwd=source, capture_output=True, text=True, check=False)
+    if "SetuptoolsDeprecation" in done.stderr or "must be valid exactly by one definition" in done.stderr:
+        pytest.skip("setuptools is older than pyproject.toml asks for: the wheel is NOT tested")
+    assert done.returncode == 0, done.stderr[-2000:]
+    (made,) = folder.glob("*.whl")
+    return made
+
+
+@pytest.mark.slow
+def test_a_wheel_holds_all_modules_and_what_they_read(wheel: Path) -> None:
+    held = set(zipfile.ZipFile(wheel).namelist())
+    files = (path for path in (ROOT / "equipoise").rglob("*") if path.is_file() and "__pycache__" not in path.parts)
+    assert {str(path.relative_to(ROOT)) for path in files} <= held
+    assert not [name for name in held if name.startswith(("tests/", "benchmarks/"))]
+
+
+@pytest.mark.slow
+def test_losses_work_from_a_wheel_without_extras(wheel: Path, tmp_path: Path) -> None:
+    zipfile.ZipFile(wheel).extractall(tmp_path)
+    absent = ("transformers", "open_clip", "timm", "onnx", "faiss", "fastapi", "sklearn", "webdataset", "pyarrow")
+    script = f"""
+import sys
+for name in {absent}:
+    sys.modules[name] = None  # importing it now fails, as if it were not installed
+import equipoise, torch
+assert equipoise.__file__.startswith({str(tmp_path)!r}), equipoise.__file__
+points = torch.eye(4, 64)
+print(float(equipoise.losses.SoftCLIPLoss()(points, points, 10.0)))
+"""
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert float(done.stdout) > 0
+
+
+def test_one_version_everywhere() -> None:
+    version = equipoise.__version__
+    assert re.search(rf"^version: {re.escape(version)}$", (ROOT / "CITATION.cff").read_text(), re.M)
+    newest = re.search(r"^## \[(.+?)\]", (ROOT / "CHANGELOG.md").read_text(), re.M)
+    assert newest is not None
+    assert newest[1] == version
+
+
+def test_a_release_is_tried_on_the_oldest_python_that_is_supported() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    oldest = project["requires-python"].removeprefix(">=")
+    workflow = (ROOT / ".github" / "workflows" / "release.yml").read_text()
+    assert f'python: ["{oldest}"' in workflow
+    assert "password" not in workflow.replace("no password is stored", "")
