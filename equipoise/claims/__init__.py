@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from equipoise.claims import cleaning, fdt, mixup, photos, softclip, topology
+from equipoise.claims import cleaning, explanations, fdt, mixup, photos, softclip, topology
 from equipoise.claims.claim import Claim
 from equipoise.settings.nearby import nearest
 from equipoise.types import UserError
@@ -12,6 +12,7 @@ CLAIMS: dict[str, Claim] = {
     **softclip.CLAIMS,
     **fdt.CLAIMS,
     **mixup.CLAIMS,
+    **explanations.CLAIMS,
     **cleaning.CLAIMS,
     **photos.CLAIMS,
 }

@@ -38,7 +38,9 @@ class Row:
     settings: Settings = ()
     small: Settings = ()  # further ones at the scale small
     sweep: tuple[Settings, ...] = ONE_TRIAL
-    kind: str = "train"  # how its cells are made: train, right_pairs (train on captions that are truly right), finetune
+    # how its cells are made: train, explained (and say where the model looks), finetune, or right_pairs (train on
+    # captions that are truly right)
+    kind: str = "train"
     seeded: Settings = ("seed", "data.seed")  # keys that get the seed
     method: str = ""  # of fine-tuning
     start: Start | None = None

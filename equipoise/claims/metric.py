@@ -62,5 +62,13 @@ METRICS: dict[str, Metric] = {
     "effective β": Metric(
         ("log/guide/beta_image", "log/guide/beta_text"), "share of the target that others get", 1.0, 3
     ),
+    "pointing": Metric(("explain/pointing",), "most relevant place on the named thing, by the default method, %"),
+    "Grad-CAM pointing": Metric(("explain/cam_pointing",), "the same by Grad-CAM, %"),
+    "Grad-CAM wrong name": Metric(("explain/cam_pointing_other",), "the same, asked with another thing's name, %"),
+    "Grad-CAM by name": Metric(("explain/cam_by_name",), "pointing by the right name minus by a wrong one, %"),
+    "pointing above Grad-CAM": Metric(("explain/pointing_above_cam",), "pointing minus that of Grad-CAM, %"),
+    "decoupling": Metric(("explain/decoupling",), "one minus the mean cosine of class tokens' maps, %"),
+    "decoupling above random": Metric(("explain/decoupling_above_random",), "minus that of random maps, %"),
+    "decoupling above untrained": Metric(("explain/decoupling_above_untrained",), "minus that before training, %"),
     "kept wrong": Metric(("judged/wrong_among_kept",), "kept captions that are wrong, %"),
 }

@@ -19,6 +19,10 @@ def add(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument("--data", dest="root", type=Path, metavar="ROOT", help="the folder that the sets lie in")
     parser.add_argument("--only", action="append", default=[], metavar="SET", help="this set of the suite; repeatable")
+    parser.add_argument(
+        "--baseline", action="append", default=[], metavar="MODEL",
+        help="one of the models, or a CSV of accuracies (model,set,accuracy), that effective robustness goes by",
+    )  # fmt: skip
     parser.add_argument("--list", action="store_true", help="say what each set needs and where it must lie")
     parser.add_argument("--skip-missing", action="store_true", help="leave out sets that are not below ROOT")
     parser.add_argument("--download", action="store_true", help="fetch sets and weights that are missing from the hub")
@@ -40,6 +44,6 @@ def run(options: argparse.Namespace) -> None:
     run_benchmark(
         BenchmarkRequest(
             tuple(options.models), options.suite, options.root, options.out, tuple(options.only),
-            options.skip_missing, options.download, options.device,
+            options.skip_missing, options.download, options.device, tuple(options.baseline),
         )
     )  # fmt: skip

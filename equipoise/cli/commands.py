@@ -40,6 +40,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     ),
     "index add": ("equipoise.cli.index.add", "add data to an index, or replace records that are in it"),
     "index delete": ("equipoise.cli.index.delete", "delete records from an index, by their keys or by a filter"),
+    "index merge": ("equipoise.cli.index.merge", "make one segment of an index's many, without what was deleted"),
     "search": ("equipoise.cli.search", "find what is closest to a text or a picture in an index"),
     "import": (
         "equipoise.cli.import_model",

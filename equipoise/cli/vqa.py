@@ -18,9 +18,11 @@ def add(parser: argparse.ArgumentParser) -> None:
         ("--annotations", "the answers to them"),
         ("--val-questions", "to test on"),
         ("--val-annotations", "the answers to them"),
+        ("--test-questions", "without answers: those of a probe trained on all others go to submission.json"),
     ):
         parser.add_argument(name, type=Path, metavar="FILE", help=about)
     add_data(parser, "pictures to test on (default: the same data)", "--val-data", default="")
+    add_data(parser, "pictures of --test-questions (default: the same data)", "--test-data", default="")
     add_split(parser, "test", "of a recipe's data, to test on", ("validation", "test"))
     parser.add_argument("--answers", type=up_to(2**20), default=3129, help="to choose from, the most frequent")
     parser.add_argument("--hidden", type=up_to(2**16), default=1024, help="width of the head")
@@ -36,8 +38,12 @@ def run(options: argparse.Namespace) -> None:
     from equipoise.evaluation.vqa.probe import VqaProbeSettings
     from equipoise.workflows.vqa import probe_questions
 
-    files = VqaFiles(options.questions, options.annotations, options.val_questions, options.val_annotations)
+    files = VqaFiles(
+        options.questions, options.annotations, options.val_questions, options.val_annotations, options.test_questions
+    )
     settings = VqaProbeSettings(
         options.answers, options.hidden, options.epochs, options.batch_size, options.learning_rate, seed=options.seed
     )
-    probe_questions(subject_of(options), files, options.val_data, settings, options.out, options.command)
+    probe_questions(
+        subject_of(options), files, options.val_data, settings, options.out, options.command, options.test_data
+    )

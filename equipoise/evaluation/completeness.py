@@ -9,6 +9,11 @@ of sentences a picture. The number is the share of pairs whose matched sentence 
 A tie counts against the model. A picture needs two objects, for a sentence without any says nothing. Objects are what
 is present, each kind once, as the number of the paper's pairs (305,723 of MSCOCO's training images) suggests; it does
 not say so, nor how two objects are joined: here by " and ".
+
+The control is ours. The matched sentence of a pair is always the longer one, so a model that likes long sentences, or
+many names, has 100% without a look at the picture. "Object added" asks the other way round: as many pairs for each
+picture, in which the second sentence names, at a place that is drawn, one object more, which is not there. The model
+that goes by length has 0% of these, and 50% of both together (`balanced`).
 """
 
 from __future__ import annotations
@@ -16,6 +21,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from random import Random
 
 import torch
 
@@ -26,6 +32,7 @@ from equipoise.models.model import Model
 from equipoise.types import UserError
 
 TEMPLATE = "An photo contains {}"  # the paper's words
+LEFT_OUT, ADDED = "object left out", "object added"
 IMAGES = 256  # at once
 
 
@@ -69,10 +76,24 @@ def left_out(image: int, names: Sequence[str], template: str = TEMPLATE) -> list
         return []
     matched = template.replace("{}", listed(names))
     rests = [names[:number] + names[number + 1 :] for number in range(len(names))]
-    return [
-        SentencePair(image, "object left out", matched, template.replace("{}", listed(rest)), len(names))
-        for rest in rests
-    ]
+    return [SentencePair(image, LEFT_OUT, matched, template.replace("{}", listed(rest)), len(names)) for rest in rests]
+
+
+def added(
+    image: int, names: Sequence[str], others: Sequence[str], rng: Random, template: str = TEMPLATE
+) -> list[SentencePair]:
+    """The control: pairs of sentences of a picture whose second names one of `others`, which is not there; as many as
+    `left_out` has, or as there are others."""
+    names = list(dict.fromkeys(names))
+    absent = [name for name in dict.fromkeys(others) if name not in names]
+    if len(names) < 2:
+        return []
+    matched, pairs = template.replace("{}", listed(names)), []
+    for other in rng.sample(absent, min(len(names), len(absent))):
+        place = rng.randrange(len(names) + 1)
+        longer = [*names[:place], other, *names[place:]]
+        pairs.append(SentencePair(image, ADDED, matched, template.replace("{}", listed(longer)), len(names)))
+    return pairs
 
 
 def judged(model: Model, source: Source, contrasts: Sequence[SentencePair]) -> list[bool]:
@@ -107,3 +128,9 @@ def completeness(contrasts: Sequence[SentencePair], right: Sequence[bool]) -> li
             chosen = [correct for count, correct in own if objects in (0, count)]
             results.append(Completeness(kind, objects, sum(chosen) / len(chosen), len(chosen)))
     return results
+
+
+def balanced(found: Sequence[Completeness]) -> float | None:
+    """The mean over sentences that say too little and too much; None where one kind is missing."""
+    shares = {one.kind: one.right for one in found if not one.objects}
+    return (shares[LEFT_OUT] + shares[ADDED]) / 2 if {LEFT_OUT, ADDED} <= shares.keys() else None

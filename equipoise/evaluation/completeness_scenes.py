@@ -1,12 +1,13 @@
 """Sentences about scenes that leave something out or get it wrong, each beside the one that is complete and true.
 
     object left out      a red fish and a blue star  |  a blue star
+    object added         a red fish and a blue star  |  a red fish, a green tree, and a blue star
     attribute left out   a red fish and a blue star  |  a fish and a blue star
     object swapped       a red fish and a blue star  |  a red tree and a blue star
     attribute swapped    a red fish and a blue star  |  a green fish and a blue star
 
-The first is the protocol of FDT (`completeness.py`) in the words that scenes are described with. What is swapped in is
-drawn from what no thing of the scene is, so that the sentence is false.
+The first is the protocol of FDT (`completeness.py`) in the words that scenes are described with, the second its
+control. What is swapped in or added is drawn from what no thing of the scene is, so that the sentence is false.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from equipoise.data.rng import python_random
 from equipoise.data.scenes.language.naming import with_article
 from equipoise.data.scenes.language.vocabulary import COLOURS, SHAPES, TEXTURES
 from equipoise.data.source import Pair
-from equipoise.evaluation.completeness import SentencePair, left_out, listed
+from equipoise.evaluation.completeness import SentencePair, added, left_out, listed
 
 TEMPLATE = "a picture of {}"
 Thing = Mapping[str, Any]
@@ -31,6 +32,9 @@ def scene_contrasts(image: int, pair: Pair, seed: int = 0) -> list[SentencePair]
     names = list(dict.fromkeys(map(named, things)))
     rng = python_random(seed, "completeness", image, "swap")
     contrasts = left_out(image, names, TEMPLATE)
+    # of a generator of its own: what is swapped stays what it was
+    extra = python_random(seed, "completeness", image, "add")
+    contrasts += added(image, names, _absent(things, extra), extra, TEMPLATE)
     matched = TEMPLATE.replace("{}", listed(names))
     for thing in things:
         for kind, other in _others(thing, things, rng).items():
@@ -44,6 +48,12 @@ def named(thing: Thing) -> str:
     texture = [thing["texture"]] if thing["texture"] in TEXTURES and thing["texture"] != "solid" else []
     colour = [thing["colour"]] if thing["colour"] else []
     return with_article(" ".join([*colour, *texture, thing["shape"]]))
+
+
+def _absent(things: Sequence[Thing], rng: Random) -> list[str]:
+    """A thing of every shape that is not in the scene, in any colour."""
+    shapes = [shape for shape in SHAPES if all(shape != one["shape"] for one in things)]
+    return [with_article(f"{rng.choice(list(COLOURS))} {shape}") for shape in shapes]
 
 
 def _others(thing: Thing, things: Sequence[Thing], rng: Random) -> dict[str, str]:

@@ -1,27 +1,22 @@
 """Linear probe: how well do a frozen encoder's features tell classes apart, with nothing but a linear map on top?
 
-Two protocols, both on features before the projection: the class tokens of the image tower, one after the other, or the
-mean over its tokens, where the readout reads no class token (`code_book`, `token_set`: their class token is never
-trained). Chen et al. 2023 (FDT), §4.1, probe "the FDT-based features", which are the points (`--points`).
+On features before the projection: the class tokens of the image tower, one after the other, or the mean over its
+tokens, where the readout reads no class token (`code_book`, `token_set`: their class token is never trained). Chen et
+al. 2023 (FDT), §4.1, probe "the FDT-based features", which are the points (`--points`).
 
-- L-BFGS. Radford et al. 2021, App. A.3: logistic regression, at most 1,000 iterations, the L2 strength chosen on a
-  validation split by a parametric search over 10^-6 ... 10^6 in steps of two decades, halved around the best until
-  there are eight steps to a decade; then trained on training and validation data together.
+Radford et al. 2021, App. A.3: logistic regression by L-BFGS, at most 1,000 iterations, the L2 strength chosen on a
+validation split by a parametric search over 10^-6 ... 10^6 in steps of two decades, halved around the best until
+there are eight steps to a decade; then trained on training and validation data together.
 
-      min_W  ½‖W‖² + C Σ_i CE(W x_i + b, y_i)          C is the inverse of the strength, as in scikit-learn
-
-- SGD. Chen et al. 2021, "An Empirical Study of Training Self-Supervised Vision Transformers" (MoCo v3), as Sun and Li
-  2024, App. A, use it: SGD without momentum or weight decay, learning rate 1.0 under a cosine with 5 epochs of warm-up,
-  100 epochs, weights from N(0, 0.01²). Batches of 1,024 as in MoCo v3. We train on features computed once, so there is
-  no augmentation of pictures (the paper crops and uses RandAugment); its numbers are therefore a lower bound.
+    min_W  ½‖W‖² + C Σ_i CE(W x_i + b, y_i)          C is the inverse of the strength, as in scikit-learn
 
 x [N, w] features, y [N] classes. The sweep never sees test data. `lp_acc1`, `lp_acc5` and `lp_mean_per_class_recall`
-are CLIP_benchmark's names.
+are CLIP_benchmark's names. Siblings: `sgd_probe.py` trains the map by SGD, `knn_probe.py` has no map, and
+`few_shot_curve.py` gives this one a few pictures of each class.
 """
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -29,10 +24,8 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from torch import Tensor, nn
-from torch.nn import functional as F
+from torch import Tensor
 
-from equipoise.data.rng import generator
 from equipoise.evaluation.metrics import Metric
 from equipoise.evaluation.zeroshot import zero_shot_chance
 from equipoise.types import UserError
@@ -54,37 +47,34 @@ class Labelled(NamedTuple):
 @dataclass(frozen=True)
 class LinearProbe:
     metrics: dict[str, float]
-    chosen: float | None = None  # C, where it was swept
-    sweep: tuple[tuple[float, float], ...] = ()  # C and accuracy on validation, by C
-
-
-@dataclass(frozen=True)
-class SGD:
-    epochs: int = 100
-    warmup_epochs: int = 5
-    learning_rate: float = 1.0
-    batch_size: int = 1024
-    seed: int = 0
+    chosen: float | None = None  # what was swept: C, a learning rate, a number of neighbours
+    sweep: tuple[tuple[float, float], ...] = ()  # each that was tried and its accuracy on validation data
 
 
 def probe_lbfgs(
     train: Labelled, validation: Labelled, test: Labelled, on_fit: Callable[[], object] = lambda: None
 ) -> LinearProbe:
     """The regression whose C does best on validation, on test data; calls `on_fit` after every fit."""
-    _check(train, validation, test)
+    require_labelled(train, validation, test)
+    chosen, sweep = choose_penalty(train, validation, on_fit)
+    scores = regression(joined(train, validation), chosen)(test.features)
+    on_fit()
+    return LinearProbe(measured(scores, test.classes), chosen, sweep)
+
+
+def choose_penalty(
+    train: Labelled, validation: Labelled, on_fit: Callable[[], object] = lambda: None
+) -> tuple[float, tuple[tuple[float, float], ...]]:
+    """C of the sweep that does best on validation data, and the whole sweep: C and accuracy."""
 
     def accuracy(exponent: float) -> float:
-        scores = _regression(train, 10**exponent)(validation.features)
+        scores = regression(train, 10**exponent)(validation.features)
         on_fit()
         return float((scores.argmax(dim=1) == validation.classes).double().mean())
 
     found = search(accuracy)
     best = max(found, key=lambda exponent: (found[exponent], -exponent))  # of equals, the strongest penalty
-    both = Labelled(*(torch.cat(parts) for parts in zip(train, validation, strict=True)))
-    scores = _regression(both, 10**best)(test.features)
-    on_fit()
-    sweep = tuple((10**exponent, found[exponent]) for exponent in sorted(found))
-    return LinearProbe(measured(scores, test.classes), 10**best, sweep)
+    return 10**best, tuple((10**exponent, found[exponent]) for exponent in sorted(found))
 
 
 def search(accuracy: Callable[[float], float]) -> dict[float, float]:
@@ -98,36 +88,6 @@ def search(accuracy: Callable[[float], float]) -> dict[float, float]:
             if LOWEST <= exponent <= HIGHEST and exponent not in tried:
                 tried[exponent] = accuracy(exponent)
     return tried
-
-
-def probe_sgd(train: Labelled, test: Labelled, settings: SGD = SGD()) -> LinearProbe:  # noqa: B008 (frozen)
-    """A linear layer trained by SGD on the training features."""
-    _check(train, test)
-    chance, size = generator(settings.seed, "probe"), min(settings.batch_size, len(train.classes))
-    layer = nn.Linear(train.features.shape[1], _count(train, test))
-    nn.init.normal_(layer.weight, std=0.01, generator=chance)
-    nn.init.zeros_(layer.bias)
-    optimizer = torch.optim.SGD(layer.parameters(), lr=settings.learning_rate)
-    batches = len(train.classes) // size
-    for epoch in range(settings.epochs):
-        order = torch.randperm(len(train.classes), generator=chance)
-        for number in range(batches):
-            optimizer.param_groups[0]["lr"] = rate(epoch + number / batches, settings)
-            chosen = order[number * size : (number + 1) * size]
-            loss = F.cross_entropy(layer(train.features[chosen].float()), train.classes[chosen])
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
-    with torch.no_grad():
-        return LinearProbe(measured(layer(test.features.float()), test.classes))
-
-
-def rate(epoch: float, settings: SGD) -> float:
-    """MoCo v3's schedule: up in a straight line, then half a cosine."""
-    if epoch < settings.warmup_epochs:
-        return settings.learning_rate * epoch / settings.warmup_epochs
-    done = (epoch - settings.warmup_epochs) / (settings.epochs - settings.warmup_epochs)
-    return settings.learning_rate * 0.5 * (1 + math.cos(math.pi * done))
 
 
 def measured(scores: Tensor, classes: Tensor) -> dict[str, float]:
@@ -146,13 +106,15 @@ def probe_chance(classes: int) -> dict[str, float]:
     return {f"lp_{name}": value for name, value in zero_shot_chance(classes).items()}
 
 
-def _regression(train: Labelled, inverse_strength: float) -> Callable[[Tensor], Tensor]:
+def regression(train: Labelled, inverse_strength: float) -> Callable[[Tensor], Tensor]:
     """Scikit-learn's logistic regression; gives scores [N, C], for classes it never saw -inf."""
     try:
         from sklearn.exceptions import ConvergenceWarning
         from sklearn.linear_model import LogisticRegression
     except ImportError as error:
-        raise UserError("a linear probe needs scikit-learn; pip install 'equipoise[probe]', or use --sgd") from error
+        raise UserError(
+            "a linear probe needs scikit-learn; pip install 'equipoise[probe]', or use --protocol sgd"
+        ) from error
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # the protocol stops after 1,000 iterations, settled or not
         fitted = LogisticRegression(C=inverse_strength, max_iter=ITERATIONS).fit(
@@ -169,11 +131,17 @@ def _regression(train: Labelled, inverse_strength: float) -> Callable[[Tensor], 
     return scores
 
 
-def _count(*parts: Labelled) -> int:
+def joined(*parts: Labelled) -> Labelled:
+    """Records of several parts, one after the other."""
+    return Labelled(*(torch.cat(some) for some in zip(*parts, strict=True)))
+
+
+def class_count(*parts: Labelled) -> int:
     return 1 + max(int(part.classes.max()) for part in parts)
 
 
-def _check(*parts: Labelled) -> None:
+def require_labelled(*parts: Labelled) -> None:
+    """Raises UserError where a part is empty or not finite, or the first has a single class."""
     for part in parts:
         if not len(part.classes):
             raise UserError("a linear probe needs labelled records to train, to validate and to test on; some lack all")

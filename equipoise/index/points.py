@@ -50,6 +50,14 @@ class PointWriter:
         self.file.write(numbers.tobytes())
         self.count += len(points)
 
+    def copy(self, points: Points, places: np.ndarray) -> None:
+        """Add stored points of the same dtype, bit for bit."""
+        assert points.values.dtype == DTYPES[self.dtype]
+        self.file.write(points.values[places].tobytes())
+        if self.scales is not None and points.scales is not None:
+            self.scales.write(points.scales[places].tobytes())
+        self.count += len(places)
+
     def close(self) -> None:
         for file in (self.file, self.scales):
             if file is not None:

@@ -50,6 +50,16 @@ class SegmentWriter:
         self.width = points.shape[1]
         self.rows.append(np.array(rows, ROW))
         self.points.add(points)
+        self._describe(records, thumbs)
+
+    def copy(self, segment: Segment, places: np.ndarray) -> None:
+        """Add rows of another segment, with their numbers and points as they are stored."""
+        self.width = segment.points.width
+        self.rows.append(np.array(segment.rows[places], ROW))
+        self.points.copy(segment.points, places)
+        self._describe([segment.record(int(n)) for n in places], [segment.thumbnail(int(n)) for n in places])
+
+    def _describe(self, records: Sequence[Record], thumbs: Sequence[bytes | None]) -> None:
         for record, thumb in zip(records, thumbs, strict=True):
             self.records.add(dumped(record_table(record)).encode())
             self.thumbs.add(thumb or b"")

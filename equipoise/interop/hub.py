@@ -29,10 +29,14 @@ def fetch(model: str, patterns: Sequence[str]) -> Path:
 
 
 def fetch_data(name: str, folder: Path) -> Path:
-    """The test split of a data set in CLIP_benchmark's layout, downloaded into a folder."""
+    """The test split of a data set in CLIP_benchmark's layout, downloaded into a folder, which is there when it is
+    whole: a download that was stopped goes on in FOLDER.part."""
+    part = folder.with_name(f"{folder.name}.part")
     with _errors_of_the_hub(name, "fetched from") as hub:
         patterns = ["test/*", "*.txt"]
-        return Path(hub.snapshot_download(name, repo_type="dataset", local_dir=folder, allow_patterns=patterns))
+        hub.snapshot_download(name, repo_type="dataset", local_dir=part, allow_patterns=patterns)
+        part.rename(folder)
+    return folder
 
 
 def upload(folder: Path, model: str, private: bool) -> str:

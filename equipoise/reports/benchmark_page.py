@@ -46,16 +46,32 @@ class Cell:
         return f"{percent(self.value)} ({100 * low:.1f} to {100 * high:.1f})"
 
 
+@dataclass(frozen=True)
+class ShiftTable:
+    """Accuracy on a set and its shifts, as it is printed."""
+
+    of: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    fits: str  # how well the lines through baselines fit; empty where there are none
+
+
 Cells = Mapping[tuple[str, str], Cell]  # by set and model
 
 
 def write_benchmark(
-    path: Path, models: Sequence[str], sets: Mapping[str, str], cells: Cells, averages: Mapping[str, Sequence[float]]
+    path: Path,
+    models: Sequence[str],
+    sets: Mapping[str, str],
+    cells: Cells,
+    averages: Mapping[str, Sequence[float]],
+    shifted: Sequence[ShiftTable] = (),
 ) -> Path:
     """Write the page; `sets` has the task of each set by its name."""
     filled: dict[str, Any] = {
         "models": list(models),
         "main": _main_table(models, sets, cells, averages),
+        "shifted": list(shifted),
         "bars": _bars(models, sets, cells),
         "details": {name: _details(name, models, cells) for name in sets},
     }

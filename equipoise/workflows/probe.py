@@ -1,4 +1,4 @@
-"""`equipoise probe`: a linear classifier on the features of a frozen image encoder.
+"""`equipoise probe`: a linear classifier, or neighbours, on the features of a frozen image encoder.
 
 A recipe brings its own splits. Files are the training data; a tenth of each class is held out to choose C, and the test
 data is named with --test.
@@ -7,7 +7,7 @@ data is named with --test.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,16 +17,11 @@ from torch import Tensor
 from equipoise.data.rng import generator
 from equipoise.data.source import LabelledSource, Source, is_labelled
 from equipoise.evaluation.encoding import labels
-from equipoise.evaluation.linear_probe import (
-    Labelled,
-    LinearProbe,
-    probe_chance,
-    probe_lbfgs,
-    probe_sgd,
-    require_classes,
-)
+from equipoise.evaluation.knn_probe import knn_chance, probe_knn
+from equipoise.evaluation.linear_probe import Labelled, LinearProbe, joined, probe_chance, probe_lbfgs, require_classes
 from equipoise.evaluation.metrics import percent
 from equipoise.evaluation.results import table, write_results
+from equipoise.evaluation.sgd_probe import MOCO_V3, RATES, SGD, probe_sgd, probe_sgd_sweep
 from equipoise.io.numbers import hand_over
 from equipoise.io.progress import Progress
 from equipoise.io.tables import print_tables
@@ -41,6 +36,8 @@ from equipoise.workflows.subject import find_source, names_files
 HELD_OUT = 0.1
 BATCH = 256
 FITS = 16  # of the sweep, with the last one; one or two fewer where the best C lies at an end
+LBFGS, SGD_ONCE, SGD_SWEEP, KNN = PROTOCOLS = ("lbfgs", "sgd", "sgd-sweep", "knn")
+SWEPT = {LBFGS: "C", SGD_SWEEP: "learning rate", KNN: "neighbours"}
 
 
 @dataclass(frozen=True)
@@ -49,27 +46,49 @@ class ProbeRequest:
     data: str
     overrides: Sequence[str] = ()
     test: str = ""  # further files, where `data` is files
-    sgd: bool = False
+    protocol: str = LBFGS  # one of PROTOCOLS
     seed: int = 0
     points: bool = False  # what the readout gives, instead of what it reads
 
 
 def probe_folder(request: ProbeRequest, out: Path | None) -> LinearProbe:
     """Probe a model on data; print, and write JSON to `out` if there is one."""
+    model, classes, parts = probed_features(request)
+    found = _probe(request, parts)
+    read = what_was_read(request, model)
+    chance = (knn_chance if request.protocol == KNN else probe_chance)(len(classes))
+    _print(found, request, chance, parts, read)
+    if out is not None:
+        _write(found, request, chance, parts, read, out)
+    return found
+
+
+def probed_features(request: ProbeRequest) -> tuple[Model, Sequence[str], tuple[Labelled, Labelled, Labelled]]:
+    """The model, the names of the classes, and features to train, validate and test on."""
     files = _is_files(request)
     model = load(request.model, "auto")
-    classes, parts = _features(model, request, files)
-    if request.sgd:
-        found = probe_sgd(_joined(parts[0], parts[1]), parts[2])
-    else:
-        with Progress(FITS, "fitting") as progress:
-            done = iter(range(1, FITS + 1))
-            found = probe_lbfgs(*parts, on_fit=lambda: progress.update(next(done, FITS)))
-    read = "points" if request.points else what_is_read(model)
-    _print(found, len(classes), parts, read)
-    if out is not None:
-        _write(found, request, classes, parts, read, out)
-    return found
+    return model, *_features(model, request, files)
+
+
+def what_was_read(request: ProbeRequest, model: Model) -> str:
+    return "points" if request.points else what_is_read(model)
+
+
+def _probe(request: ProbeRequest, parts: tuple[Labelled, Labelled, Labelled]) -> LinearProbe:
+    if request.protocol == KNN:
+        return probe_knn(*parts)
+    if request.protocol == SGD_ONCE:
+        return probe_sgd(joined(parts[0], parts[1]), parts[2], SGD(seed=request.seed))
+    fits = FITS if request.protocol == LBFGS else len(RATES) + 1
+    with Progress(fits, "fitting") as progress:
+        done = iter(range(1, fits + 1))
+
+        def on_fit() -> None:
+            progress.update(next(done, fits))
+
+        if request.protocol == LBFGS:
+            return probe_lbfgs(*parts, on_fit=on_fit)
+        return probe_sgd_sweep(*parts, settings=replace(MOCO_V3, seed=request.seed), on_fit=on_fit)
 
 
 def _is_files(request: ProbeRequest) -> bool:
@@ -86,8 +105,8 @@ def _features(
     model: Model, request: ProbeRequest, files: bool
 ) -> tuple[Sequence[str], tuple[Labelled, Labelled, Labelled]]:
     """Names of the classes; features to train, validate and test on."""
-    train = _labelled_source(request.data, request.overrides, "train")
-    test = _labelled_source(request.test or request.data, request.overrides, "test")
+    train = labelled_source(request.data, request.overrides, "train")
+    test = labelled_source(request.test or request.data, request.overrides, "test")
     if train.class_names != test.class_names:
         raise UserError(f"the classes to train on ({_some(train)}) and to test on ({_some(test)}) are not the same")
     require_classes(labels(train)[1])  # before the features are computed
@@ -95,12 +114,12 @@ def _features(
     if files:
         known, validation = hold_out(known, HELD_OUT, request.seed)
     else:
-        held_out = _labelled_source(request.data, request.overrides, "validation")
+        held_out = labelled_source(request.data, request.overrides, "validation")
         validation = labelled_features(model, held_out, "validation data", request.points)
     return train.class_names, (known, validation, labelled_features(model, test, "test data", request.points))
 
 
-def _labelled_source(data: str, overrides: Sequence[str], split: str) -> LabelledSource:
+def labelled_source(data: str, overrides: Sequence[str], split: str) -> LabelledSource:
     source: Source = find_source(data, overrides, split)[0]
     if not is_labelled(source) or all(source.pair(i).label is None for i in range(len(source))):
         raise UserError(f"the data of {data} has no classes; give class folders, classification shards or labels")
@@ -137,38 +156,45 @@ def hold_out(known: Labelled, share: float, seed: int) -> tuple[Labelled, Labell
     return Labelled(*(part[~away] for part in known)), Labelled(*(part[away] for part in known))
 
 
-def _joined(*parts: Labelled) -> Labelled:
-    return Labelled(*(torch.cat(some) for some in zip(*parts, strict=True)))
-
-
-def _print(found: LinearProbe, classes: int, parts: Sequence[Labelled], read: str) -> None:
-    print_tables(table(found.metrics, probe_chance(classes), "linear probe"))
-    hand_over({"metrics": found.metrics, "chance": probe_chance(classes), "C": found.chosen, "sweep": found.sweep})
-    sizes = [f"{len(part.classes):,}" for part in parts]
-    print(
-        f"{parts[0].features.shape[1]} features ({read}); {sizes[0]} records to train, {sizes[1]} to choose, "
-        f"{sizes[2]} to test"
-    )
+def _print(
+    found: LinearProbe, request: ProbeRequest, chance: dict[str, float], parts: Sequence[Labelled], read: str
+) -> None:
+    print_tables(table(found.metrics, chance, "nearest neighbours" if request.protocol == KNN else "linear probe"))
+    hand_over({"metrics": found.metrics, "chance": chance, **_swept(found, request)})
+    print(sizes_of(parts, read))
     if found.chosen is not None:
-        curve = "  ".join(f"{c:.3g}: {percent(accuracy)}" for c, accuracy in found.sweep)
-        print(f"C = {found.chosen:.3g} was chosen on validation; the sweep, accuracy by C:\n{curve}")
+        curve = "  ".join(f"{value:.3g}: {percent(accuracy)}" for value, accuracy in found.sweep)
+        what = SWEPT[request.protocol]
+        print(f"{what} = {found.chosen:.3g} was chosen on validation; the sweep, accuracy by {what}:\n{curve}")
+
+
+def sizes_of(parts: Sequence[Labelled], read: str) -> str:
+    """The line that says what was probed."""
+    sizes = [f"{len(part.classes):,}" for part in parts]
+    width = parts[0].features.shape[1]
+    return f"{width} features ({read}); {sizes[0]} records to train, {sizes[1]} to choose, {sizes[2]} to test"
+
+
+def _swept(found: LinearProbe, request: ProbeRequest) -> dict[str, Any]:
+    """What was chosen under its name (C of L-BFGS, None elsewhere), and the sweep."""
+    named = {SWEPT[request.protocol].replace(" ", "_"): found.chosen} if found.chosen is not None else {}
+    return {"C": None, **named, "sweep": [list(pair) for pair in found.sweep]}
 
 
 def _write(
     found: LinearProbe,
     request: ProbeRequest,
-    classes: Sequence[str],
+    chance: dict[str, float],
     parts: Sequence[Labelled],
     read: str,
     out: Path,
 ) -> None:
     extras: dict[str, Any] = {
-        "chance": probe_chance(len(classes)), "protocol": "sgd" if request.sgd else "lbfgs", "seed": request.seed,
-        "C": found.chosen, "sweep": [list(pair) for pair in found.sweep], "records": [len(p.classes) for p in parts],
-        "features": read,
+        "chance": chance, "protocol": request.protocol, "seed": request.seed, **_swept(found, request),
+        "records": [len(p.classes) for p in parts], "features": read,
     }  # fmt: skip
     path = write_results(
-        out / f"linear_probe_{extras['protocol']}.json", dataset=request.data, model=str(request.model), pretrained="",
+        out / f"linear_probe_{request.protocol}.json", dataset=request.data, model=str(request.model), pretrained="",
         task="linear_probe", metrics=found.metrics, extras=extras,
     )  # fmt: skip
     print(f"\nThe results are in {path}")

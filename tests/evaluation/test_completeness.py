@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from random import Random
 
 import pytest
 import torch
@@ -11,7 +12,15 @@ from equipoise.cli import main
 from equipoise.data.files.coco import read_objects
 from equipoise.data.scenes.language.parser import parse
 from equipoise.data.scenes.relevance import relevance
-from equipoise.evaluation.completeness import SentencePair, completeness, judged, left_out, listed
+from equipoise.evaluation.completeness import (
+    SentencePair,
+    added,
+    balanced,
+    completeness,
+    judged,
+    left_out,
+    listed,
+)
 from equipoise.evaluation.completeness_scenes import scene_contrasts
 from equipoise.types import UserError
 from equipoise.workflows.completeness import contrasts_of
@@ -42,6 +51,30 @@ def test_sentences_are_those_of_the_paper():
         left_out(0, ["a", "b"], "see")
 
 
+def test_the_control_names_one_object_that_is_not_there():
+    names, known = ["cat", "dog", "car"], ["cat", "bus", "dog", "cow", "car", "pig", "hen"]
+    found = added(7, names, known, Random(0))
+    assert len(found) == len(left_out(7, names))
+    assert {one.matched for one in found} == {one.matched for one in left_out(7, names)}
+    for one in found:
+        said = one.partial.removeprefix("An photo contains ").replace(" and ", " ").split(", ")
+        assert [name for name in said if name in names] == names  # the others, in their order
+        assert len(said) == 4
+        assert set(said) - set(names) <= {"bus", "cow", "pig", "hen"}
+    assert len({one.partial for one in found}) == 3
+    assert len(added(7, names, [*names, "bus"], Random(0))) == 1
+    assert added(7, names, names, Random(0)) == added(7, ["cat"], known, Random(0)) == []
+
+
+def test_who_goes_by_length_has_half_of_both_kinds():
+    contrasts = left_out(0, ["cat", "dog"]) + added(0, ["cat", "dog"], ["bus", "cow"], Random(0))
+    longer = [len(one.matched) > len(one.partial) for one in contrasts]
+    found = completeness(contrasts, longer)
+    assert {one.kind: one.right for one in found if not one.objects} == {"object left out": 1, "object added": 0}
+    assert balanced(found) == 0.5
+    assert balanced(found[:1]) is None
+
+
 def test_objects_of_a_file_in_cocos_form(tmp_path, scenes):
     path = tmp_path / "instances.json"
     path.write_text(json.dumps(COCO))
@@ -66,7 +99,7 @@ def test_sentences_about_scenes_are_true_or_false_as_they_should_be(scenes):
             assert truth.all()
             assert said.all() == one.kind.endswith("left out")
             assert one.matched != one.partial
-    assert kinds == {"object left out", "attribute left out", "object swapped", "attribute swapped"}
+    assert kinds == {"object left out", "object added", "attribute left out", "object swapped", "attribute swapped"}
     assert scene_contrasts(3, scenes.pair(3)) == scene_contrasts(3, scenes.pair(3))
 
 
@@ -110,3 +143,11 @@ def test_the_command(finished_run, tmp_path, capsys):
     assert main(words) == 0
     (whole, two) = json.loads((tmp_path / "completeness.json").read_text())["found"]
     assert (whole["pairs"], two["pairs"], two["objects"]) == (32, 32, 2)
+    coco["categories"].append({"id": 2, "name": "bus"})
+    coco["annotations"].append({"image_id": 0, "category_id": 2})
+    (tmp_path / "made.json").write_text(json.dumps(coco))
+    assert main(words) == 0
+    record = json.loads((tmp_path / "completeness.json").read_text())
+    shares = {one["kind"]: one for one in record["found"] if not one["objects"]}
+    assert shares["object added"]["pairs"] == 15  # a bus, to pictures without one
+    assert record["balanced"] == (shares["object added"]["right"] + shares["object left out"]["right"]) / 2

@@ -11,7 +11,8 @@ import pytest
 import torch
 
 from equipoise.data.rng import generator
-from equipoise.evaluation.linear_probe import SGD, Labelled, measured, probe_lbfgs, probe_sgd, rate, search
+from equipoise.evaluation.linear_probe import Labelled, measured, probe_lbfgs, search
+from equipoise.evaluation.sgd_probe import MOCO_V3, SGD, probe_sgd, probe_sgd_sweep, rate
 from equipoise.types import UserError
 
 sklearn = pytest.importorskip("sklearn.linear_model", reason="scikit-learn is not installed: L-BFGS is NOT tested")
@@ -81,7 +82,43 @@ def test_sgd_equals_its_recipe_by_hand():
     assert 0.4 < found.metrics["lp_acc1"] < 0.99
 
 
+def test_mocos_sweep_chooses_on_validation_data_and_trains_anew_with_them():
+    train, validation, test = clouds(60, 1, spread=2.0), clouds(45, 2, spread=2.0), clouds(300, 3, spread=2.0)
+    rates = (1e-4, 0.1, 3.0)
+    found = probe_sgd_sweep(train, validation, test, rates=rates)
+
+    def by_hand(known: Labelled, asked: Labelled, base: float) -> float:
+        """Momentum, rate and cosine written out, on whole batches."""
+        weight = torch.empty(3, 6)
+        torch.nn.init.normal_(weight, std=0.01, generator=generator(0, "probe"))
+        w = np.hstack([weight.double().numpy(), np.zeros((3, 1))])
+        x, y = np.hstack([known.features.double().numpy(), np.ones((len(known.classes), 1))]), np.eye(3)[known.classes]
+        speed = np.zeros_like(w)
+        for epoch in range(90):
+            logits = x @ w.T
+            p = np.exp(logits - logits.max(1, keepdims=True))
+            speed = 0.9 * speed + ((p / p.sum(1, keepdims=True) - y) / len(x)).T @ x
+            w = w - base * len(x) / 256 * 0.5 * (1 + math.cos(math.pi * epoch / 90)) * speed
+        x = np.hstack([asked.features.double().numpy(), np.ones((len(asked.classes), 1))])
+        return float(((x @ w.T).argmax(1) == asked.classes.numpy()).mean())
+
+    expected = {base: by_hand(train, validation, base) for base in rates}
+    assert dict(found.sweep) == pytest.approx(expected)
+    assert len(set(expected.values())) > 1
+    assert found.chosen == max(rates, key=lambda base: (expected[base], -base))
+    both = Labelled(*(torch.cat(parts) for parts in zip(train, validation, strict=True)))
+    assert found.metrics["lp_acc1"] == pytest.approx(by_hand(both, test, found.chosen))
+
+
+def test_a_rate_that_diverges_is_not_chosen_and_never_a_number():
+    large = [Labelled(1e30 * part.features, part.classes) for part in (clouds(30, 1), clouds(30, 2), clouds(30, 3))]
+    assert dict(probe_sgd_sweep(*large, rates=(1e-38, 1e9)).sweep)[1e9] == 0
+    with pytest.raises(UserError, match="diverged"):
+        probe_sgd(large[0], large[2], SGD(learning_rate=1e9))
+
+
 def test_rate_rises_and_falls():
+    assert [rate(epoch, MOCO_V3) for epoch in (0, 45, 89.999)] == pytest.approx([1, 0.5, 0], abs=1e-6)
     settings = SGD()
     assert [rate(epoch, settings) for epoch in (0, 2.5, 5, 52.5)] == pytest.approx([0, 0.5, 1, 0.5])
     assert rate(99.99, settings) < 1e-4

@@ -122,6 +122,18 @@ def test_a_cell_is_a_real_run_with_its_facts(tmp_path: Path) -> None:
     assert right.read(tmp_path)["found"] != found, "it trains on other pairs"  # type: ignore[index]
 
 
+def test_a_cell_that_is_explained_says_where_the_model_looks(tmp_path: Path) -> None:
+    plain, explained = (cell_of(dataclasses.replace(BASE, kind=kind), (), 1, GPU) for kind in ("train", "explained"))
+    for cell in (plain, explained):
+        assert make_cell(cell, tmp_path, "cpu", "abc") == ""
+    own, further = (cell.read(tmp_path)["found"] for cell in (plain, explained))  # type: ignore[index]
+    assert {key: value for key, value in further.items() if not key.startswith("explain/")} == own
+    assert further["explain/cam_by_name"] == further["explain/cam_pointing"] - further["explain/cam_pointing_other"]
+    assert further["explain/pointing_above_cam"] == further["explain/pointing"] - further["explain/cam_pointing"]
+    assert 0 < further["explain/pointing"] < 1
+    assert "explain/decoupling" not in further  # of several class tokens alone
+
+
 def test_a_mistake_in_a_cell_is_a_sentence_and_leaves_no_file(tmp_path: Path) -> None:
     cell = cell_of(BASE.plus("wrong", "space.dim=-3"), (), 0, GPU)
     assert "dim" in make_cell(cell, tmp_path, "cpu", "")

@@ -11,9 +11,10 @@ import pytest
 from equipoise.config import load_run
 from equipoise.workflows import run_recipe
 
-REAL = Path(os.environ.get("EQUIPOISE_TEST_DATA", Path(__file__).parents[2] / "shared" / "data"))
+REAL = Path(os.environ.get("EQUIPOISE_TEST_DATA", Path(__file__).parents[3] / "shared" / "data"))
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     not (REAL / "cifar10_train5k").is_dir(), reason=f"{REAL} is not there: few shots of CIFAR-10 NOT tested"
 )

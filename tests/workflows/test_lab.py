@@ -125,14 +125,16 @@ def test_mistakes_of_the_laboratory_are_one_sentence(finished_run, tmp_path, cap
 @pytest.mark.slow
 def test_probe_of_scenes(finished_run, tmp_path, capsys, tiny_settings):
     data = ("demo", *(word for one in (*tiny_settings, "data.train_size=200") for word in ("--set", one)))
-    for further, name in (((), "lbfgs"), (("--sgd",), "sgd")):
+    protocols = (((), "lbfgs"), (("--sgd",), "sgd"), (("--protocol", "sgd-sweep"), "sgd-sweep"))
+    for further, name in protocols:
         assert main(["probe", str(finished_run), *data, *further, "--out", str(tmp_path)]) == 0
         assert "16 features (class tokens); " in capsys.readouterr().out
         record = json.loads((tmp_path / f"linear_probe_{name}.json").read_text())
         assert record["task"] == "linear_probe"
         assert 0 <= record["metrics"]["lp_acc1"] <= 1
         assert record["equipoise"]["chance"]["lp_acc1"] == 1 / 8
-        assert (record["equipoise"]["C"] is None) == (name == "sgd")
+        assert (record["equipoise"]["C"] is None) == (name != "lbfgs")
+        assert ("learning_rate" in record["equipoise"]) == (name == "sgd-sweep")
         assert record["equipoise"]["records"][0] > 50
 
 
@@ -150,6 +152,20 @@ def test_probe_reads_class_folders(finished_run, tmp_path, capsys):
     train, test = tmp_path / "train", tmp_path / "test"
     assert main(["probe", str(finished_run), str(train), "--test", str(test)]) == 0
     assert "accuracy              │ 100.0%" in capsys.readouterr().out
+    words = ("probe", str(finished_run), str(train), "--test", str(test))
+    assert main([*words, "--protocol", "knn", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["metrics"]["knn_acc1"] == 1
+    assert found["neighbours"] <= 14
+    assert main([*words, "--shots", "1", "4", "--draws", "2", "--out", str(tmp_path / "shots")]) == 0
+    record = json.loads((tmp_path / "shots" / "few_shot.json").read_text())
+    assert [one["shots"] for one in record["curve"]] == [1, 4]
+    assert record["curve"][1]["mean"] == 1
+    assert 0 <= record["zero_shot"] <= 1
+    assert (tmp_path / "shots" / "few_shot.png").stat().st_size > 1000
+    assert '"blue" has 7' in mistake(capsys, *words, "--shots", 8, lines=3)
+    assert "leave out --protocol" in mistake(capsys, *words, "--shots", 8, "--protocol", "knn")
+    assert "two protocols" in mistake(capsys, *words, "--sgd", "--protocol", "knn")
     assert "name the files to test on with --test" in mistake(capsys, "probe", finished_run, train)
     assert "--test belongs to files" in mistake(capsys, "probe", finished_run, "demo", "--test", test)
     assert "no model in" in mistake(capsys, "probe", tmp_path, train, "--test", test)

@@ -96,6 +96,46 @@ def test_vqa_files_beside_cocos_pictures(finished_run, coco, tmp_path, capsys):
     assert not (out / "test_questions.json").exists()
 
 
+def test_answers_to_hand_in_are_of_a_probe_trained_on_both(finished_run, coco, tmp_path, capsys):
+    """Green is asked for in validation alone: only who learns from both can say it."""
+    pixels = np.full((40, 50, 3), (30, 200, 30), dtype=np.uint8)
+    questions, annotations = (json.loads((tmp_path / f"val2014_{name}.json").read_text()) for name in
+                              ("questions", "annotations"))  # fmt: skip
+    for number in range(2000, 2012):
+        Image.fromarray(pixels).save(tmp_path / "COCO" / "val2014" / f"COCO_val2014_{number:012d}.jpg")
+        common = {"question_id": 10 * number, "image_id": number}
+        questions["questions"].append({**common, "question": "What color is this?"})
+        green = {"answer_type": "other", "answers": [{"answer": "green"}] * 10}
+        annotations["annotations"].append({**common, **green})
+    (tmp_path / "val2014_questions.json").write_text(json.dumps(questions))
+    (tmp_path / "val2014_annotations.json").write_text(json.dumps(annotations))
+    hidden = [(1, "red"), (2, "blue"), (2000, "green"), (2001, "green")]
+    asked = [{"question_id": 7 * n, "image_id": n, "question": "What color is this?"} for n, _ in hidden]
+    (tmp_path / "test.json").write_text(json.dumps({"questions": asked}))
+    out = tmp_path / "out"
+    words = ["vqa", str(finished_run), *coco, "--test-questions", str(tmp_path / "test.json")]
+    words += ["--epochs", "80", "--hidden", "32", "--out", str(out)]
+    assert main(words) == 0
+    handed = json.loads((out / "submission.json").read_text())
+    assert handed == [{"question_id": 7 * n, "answer": colour} for n, colour in hidden]
+    measured = json.loads((out / "answers.json").read_text())
+    assert all(one["answer"] in ("red", "blue") for one in measured)  # of the probe that never saw green
+    assert len(measured) == 22
+
+
+def test_mistakes_of_what_is_handed_in(finished_run, coco, tmp_path, capsys):
+    call = ("vqa", finished_run)
+    test = tmp_path / "test.json"
+    asked = {"question_id": 1, "image_id": 77, "question": "What?"}
+    test.write_text(json.dumps({"questions": [asked]}))
+    sentence = mistake(capsys, *call, *coco, "--test-questions", test)
+    assert f"{test}: question 1 is about picture 77, which is none of" in sentence
+    test.write_text(json.dumps({"questions": [{**asked, "image_id": 1}] * 2}))
+    assert "is there twice" in mistake(capsys, *call, *coco, "--test-questions", test)
+    assert "--questions is missing" in mistake(capsys, *call, coco[0], "--test-questions", test)
+    assert "--test-data belongs to --test-questions" in mistake(capsys, *call, *coco, "--test-data", "x")
+
+
 def test_mistakes(finished_run, coco, tmp_path, capsys):
     call = ("vqa", finished_run)
     assert mistake(capsys, *call, *coco[:3]).startswith("--annotations is missing; questions need all of")

@@ -26,7 +26,10 @@ def _classes(name: str, hub: str = "", more: str = "", main: str = "", needs: st
 
 
 def _imagenet(name: str, words: str = "imagenet1k") -> SetSpec:
-    return SetSpec(ZERO_SHOT, (name, f"wds_{name}"), IMAGENET, classes=words, hub=f"{HUB}{name}")
+    shift_of = "" if name == "imagenet1k" else "imagenet1k"
+    return SetSpec(
+        ZERO_SHOT, (name, f"wds_{name}"), IMAGENET, classes=words, shift_of=shift_of, hub=f"{HUB}{name}"
+    )  # fmt: skip
 
 
 SETS: dict[str, SetSpec] = {

@@ -21,6 +21,7 @@ class SetSpec:
     annotations: str = ""  # retrieval: a file with ids, below ROOT; empty: those of the data
     relevance: Mapping[str, str] = field(default_factory=dict)  # retrieval: files below ROOT, by names of metrics
     grades: Mapping[str, str] = field(default_factory=dict)  # retrieval: CxC's files below ROOT, by kind
+    shift_of: str = ""  # zero-shot: the set of which this one is a shift, for the table of robustness
     hub: str = ""  # a data set on the Hugging Face hub that --download fetches
 
     @property

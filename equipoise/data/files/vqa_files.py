@@ -24,12 +24,27 @@ FORM = "in VQA's form (docs/vqa.md)"
 
 
 def read_questions(questions: Path, annotations: Path) -> list[Question]:
-    """All questions, in their order."""
+    """All questions with their answers, in their order."""
+    listed, answered = _listed(questions), _by_question(annotations)
+    return [_question(one, answered, questions, annotations) for one in listed]
+
+
+def read_unanswered(questions: Path) -> list[Question]:
+    """Questions whose answers nobody here knows (VQA's test and test-dev), in their order."""
+    return [Question(*_asked(one, questions), "", ()) for one in _listed(questions)]
+
+
+def write_submission(asked: Sequence[Question], answers: Sequence[str], path: Path) -> None:
+    """What VQA's server takes: a list of question_id and answer, each question once."""
+    given = [{"question_id": one.number, "answer": answer} for one, answer in zip(asked, answers, strict=True)]
+    write_text(path, json.dumps(given, ensure_ascii=False) + "\n")
+
+
+def _listed(questions: Path) -> list[dict[str, Any]]:
     wanted = f"a file of questions {FORM}"
     listed = entries(
         read_json(questions, wanted), "questions", ("question_id", "image_id", "question"), questions, wanted
     )
-    answered = _by_question(annotations)
     if not listed:
         raise UserError(f"{questions} has no questions; give {wanted}")
     seen: set[int | str] = set()
@@ -38,7 +53,7 @@ def read_questions(questions: Path, annotations: Path) -> list[Question]:
         if not isinstance(number, (int, str)) or number in seen:
             raise UserError(f"{questions}: the question_id {number} is there twice or is no number; give each its own")
         seen.add(number)
-    return [_question(one, answered, questions, annotations) for one in listed]
+    return listed
 
 
 def _by_question(path: Path) -> dict[Any, dict[str, Any]]:
@@ -50,11 +65,7 @@ def _by_question(path: Path) -> dict[Any, dict[str, Any]]:
 
 
 def _question(one: dict[str, Any], answered: dict[Any, dict[str, Any]], questions: Path, annotations: Path) -> Question:
-    number, text, image = one["question_id"], one["question"], one["image_id"]
-    if not isinstance(text, str) or not text.strip():
-        raise UserError(f"{questions}: question {number} is empty; write one or leave it out")
-    if not isinstance(image, (int, str)):
-        raise UserError(f"{questions}: question {number} has the image_id {image}; give a number or a record's key")
+    number, image, text = _asked(one, questions)
     annotation = answered.get(str(number))
     if annotation is None:
         raise UserError(f"{annotations} has no annotation of question {number} of {questions}; give both of one split")
@@ -64,7 +75,17 @@ def _question(one: dict[str, Any], answered: dict[Any, dict[str, Any]], question
     if annotation["answer_type"] not in KINDS:
         raise UserError(f"{place} has the answer_type {annotation['answer_type']!r}; give one of {', '.join(KINDS)}")
     answers, topic = _answers(annotation["answers"], place), str(annotation.get("question_type", ""))
-    return Question(number, image, text.strip(), annotation["answer_type"], answers, topic)
+    return Question(number, image, text, annotation["answer_type"], answers, topic)
+
+
+def _asked(one: dict[str, Any], questions: Path) -> tuple[int | str, int | str, str]:
+    """Its number, its picture and its text."""
+    number, text, image = one["question_id"], one["question"], one["image_id"]
+    if not isinstance(text, str) or not text.strip():
+        raise UserError(f"{questions}: question {number} is empty; write one or leave it out")
+    if not isinstance(image, (int, str)):
+        raise UserError(f"{questions}: question {number} has the image_id {image}; give a number or a record's key")
+    return number, image, text.strip()
 
 
 def _answers(given: Any, place: str) -> tuple[str, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
 
 import torch
@@ -32,11 +32,13 @@ class VqaFiles:
     annotations: Path | None = None
     val_questions: Path | None = None
     val_annotations: Path | None = None
+    test_questions: Path | None = None  # without annotations: answers to hand in
 
     def __post_init__(self) -> None:
-        given = [getattr(self, name) is not None for name in self.__dataclass_fields__]
-        if any(given) and not all(given):
-            missing = OPTIONS[given.index(False)]
+        given = [one is not None for one in astuple(self)]
+        answered = given[: len(OPTIONS)]
+        if any(given) and not all(answered):
+            missing = OPTIONS[answered.index(False)]
             raise UserError(f"{missing} is missing; questions need all of {', '.join(OPTIONS)}, or none for scenes")
 
     def pairs(self) -> list[tuple[Path, Path]]:

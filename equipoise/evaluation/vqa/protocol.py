@@ -3,6 +3,9 @@
 - `probe`: image and question (`probe.py`).
 - `question alone`: the same head, trained the same way, that never sees a picture.
 - `always "yes"`: the most frequent answer of the training questions, whatever is asked.
+
+`answer_unseen` answers questions whose answers are known to VQA's server alone, as papers do for test-dev: the probe is
+trained once more, with the same settings, on training and validation questions together.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
 from equipoise.data.vqa_questions import KINDS, Question
@@ -62,6 +66,64 @@ class VqaResult:
     reach: float  # the accuracy of whoever chose the best of these answers
 
 
+Parts = Callable[[QuestionSet], tuple[tuple[Tensor, Tensor], ...]]  # the features that a head sees
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """What a head learns from: questions, the answers it chooses among, and how right each is."""
+
+    train: QuestionSet
+    answers: list[str]
+    kept: Tensor  # numbers of the questions that one of the answers is right for
+    targets: Targets
+
+    @classmethod
+    def of(cls, train: QuestionSet, settings: VqaProbeSettings) -> Lesson:
+        known = [accuracies(one.answers) for one in train.questions]
+        answers = frequent_answers(known, settings.answers)
+        kept = answerable(known, answers)
+        targets = Targets([known[number] for number in kept.tolist()], answers, train.images[0].device)
+        return cls(train, answers, kept, targets)
+
+    def learn_and_answer(
+        self, name: str, test: QuestionSet, parts: Parts, settings: VqaProbeSettings, bar: Bar
+    ) -> list[str]:
+        inputs = Inputs(parts(self.train)).select(self.kept.to(self.train.images[0].device))
+        with bar(name, settings.steps(len(inputs))) as on_step:
+            head = train_head(inputs, self.targets, settings, on_step)
+        return predict(head, Inputs(parts(test)), self.answers)
+
+
+def _seeing(part: QuestionSet) -> tuple[tuple[Tensor, Tensor], ...]:
+    return part.images, part.texts
+
+
+def answer_unseen(
+    known: Sequence[QuestionSet],
+    asked: QuestionSet,
+    settings: VqaProbeSettings,
+    bar: Bar = lambda *_: nullcontext(_quiet),
+) -> list[str]:
+    """The answers of a probe that was trained on all known questions."""
+    return Lesson.of(joined_questions(known), settings).learn_and_answer(PROBE, asked, _seeing, settings, bar)
+
+
+def joined_questions(parts: Sequence[QuestionSet]) -> QuestionSet:
+    """Sets of questions as one; features are held once, in the order of the sets."""
+    questions = [one for part in parts for one in part.questions]
+    return QuestionSet(questions, _stacked([part.images for part in parts]), _stacked([part.texts for part in parts]))
+
+
+def _stacked(parts: Sequence[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
+    features, places, before = [], [], 0
+    for rows, which in parts:
+        features.append(rows)
+        places.append(which + before)
+        before += len(rows)
+    return torch.cat(features), torch.cat(places)
+
+
 def answer_questions(
     train: QuestionSet, test: QuestionSet, settings: VqaProbeSettings, bar: Bar = lambda *_: nullcontext(_quiet)
 ) -> VqaResult:
@@ -69,26 +131,16 @@ def answer_questions(
     for part in (train, test):
         if not part.questions:
             raise UserError("there are no questions to train on, or none to test on; give some of both")
-    known, scores = ([accuracies(one.answers) for one in part.questions] for part in (train, test))
-    answers = frequent_answers(known, settings.answers)
-    kept = answerable(known, answers)
-    device = train.images[0].device
-    targets = Targets([known[number] for number in kept.tolist()], answers, device)
-
-    def by(name: str, parts: Callable[[QuestionSet], tuple[tuple[Tensor, Tensor], ...]]) -> list[str]:
-        inputs = Inputs(parts(train)).select(kept.to(device))
-        with bar(name, settings.steps(len(inputs))) as on_step:
-            head = train_head(inputs, targets, settings, on_step)
-        return predict(head, Inputs(parts(test)), answers)
-
-    seeing = by(PROBE, lambda part: (part.images, part.texts))
-    blind = by(BLIND, lambda part: (part.texts,))
+    lesson, scores = Lesson.of(train, settings), [accuracies(one.answers) for one in test.questions]
+    answers = lesson.answers
+    seeing = lesson.learn_and_answer(PROBE, test, _seeing, settings, bar)
+    blind = lesson.learn_and_answer(BLIND, test, lambda part: (part.texts,), settings, bar)
     given = {PROBE: seeing, BLIND: blind, f'always "{answers[0]}"': [answers[0]] * len(scores)}
     found = {name: by_kind(test.questions, replies, scores) for name, replies in given.items()}
     topics = {name: by_topic(test.questions, replies, scores) for name, replies in given.items()}
     known_answers = set(answers)
     best = [max((right for answer, right in one.items() if answer in known_answers), default=0.0) for one in scores]
-    return VqaResult(found, topics, seeing, len(answers), len(kept), sum(best) / len(best))
+    return VqaResult(found, topics, seeing, len(answers), len(lesson.kept), sum(best) / len(best))
 
 
 def by_kind(questions: Sequence[Question], given: Sequence[str], scores: Sequence[Scores]) -> ByKind:

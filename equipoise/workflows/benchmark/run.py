@@ -21,7 +21,7 @@ from equipoise.io.atomic import write_text
 from equipoise.io.json_files import read_json_table
 from equipoise.io.numbers import hand_over
 from equipoise.io.tables import make_table, print_tables
-from equipoise.reports.benchmark_page import Cell, write_benchmark
+from equipoise.reports.benchmark_page import Cell, ShiftTable, write_benchmark
 from equipoise.training.device import torch_device
 from equipoise.training.distributed.process_group import process_group
 from equipoise.training.distributed.ranks import Ranks
@@ -30,10 +30,12 @@ from equipoise.types import UserError
 from equipoise.workflows.benchmark.embedder import Embedder, find_embedder
 from equipoise.workflows.benchmark.features import CachedFeatures, digest
 from equipoise.workflows.benchmark.protocols import CellResult, content_of, evaluate_set
+from equipoise.workflows.benchmark.robustness import Robustness, read_baselines, robustness
 from equipoise.workflows.benchmark.suite import read_suite
 
 PROTOCOL = "1"  # of the numbers: a change of it computes all cells anew
 CELLS, FEATURES, PAGE, ALL = "cells", "features", "benchmark.html", "benchmark.json"
+ROBUSTNESS = "robustness.json"
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,7 @@ class BenchmarkRequest:
     skip_missing: bool = False
     download: bool = False
     device: str = "auto"
+    baselines: tuple[str, ...] = ()  # of the models, or CSV files: what effective robustness is measured above
 
 
 def run_benchmark(request: BenchmarkRequest) -> list[dict[str, Any]]:
@@ -54,9 +57,13 @@ def run_benchmark(request: BenchmarkRequest) -> list[dict[str, Any]]:
         raise UserError("name a model to benchmark, or --list to see the sets")
     if twice := next((model for model in request.models if request.models.count(model) > 1), None):
         raise UserError(f"{twice} is named twice; name different models")
+    baselines, published = read_baselines(request.baselines, request.models)
     with process_group() as ranks:
         specs = _chosen(request)
         sets = ranks.on_main(lambda: _available(request, specs)) and _available(request, specs)
+        specs = {name: spec for name, (spec, _) in sets.items()}
+        if request.baselines and not any(spec.shift_of in specs for spec in specs.values()):
+            raise UserError("--baseline needs a set and a shift of it (shift_of); no two such are here: leave it out")
         labels = _labels(request.models)
         cells: list[dict[str, Any]] = []
         for model in request.models:
@@ -64,8 +71,10 @@ def run_benchmark(request: BenchmarkRequest) -> list[dict[str, Any]]:
                 model, device_of_rank(torch_device(request.device), ranks), ranks, request.download
             )
             cells += _row(embedder, labels[model], sets, request, ranks)
+        # by every rank, so that none waits for one that found a mistake
+        shifted = robustness(cells, specs, list(labels.values()), [labels[word] for word in baselines], published)
         if ranks.is_main:
-            _report(cells, sets, list(labels.values()), request.out)
+            _report(cells, sets, list(labels.values()), shifted, request.out)
         ranks.barrier()
     return cells
 
@@ -137,7 +146,11 @@ def _as_json(found: CellResult, name: str, spec: SetSpec, embedder: Embedder, la
 
 
 def _report(
-    cells: Sequence[dict[str, Any]], sets: Mapping[str, tuple[SetSpec, Found]], labels: Sequence[str], out: Path
+    cells: Sequence[dict[str, Any]],
+    sets: Mapping[str, tuple[SetSpec, Found]],
+    labels: Sequence[str],
+    shifted: Sequence[Robustness],
+    out: Path,
 ) -> None:
     write_text(out / ALL, json.dumps(list(cells), indent=2, ensure_ascii=False, allow_nan=False) + "\n")
     table = {(cell["dataset"], cell["equipoise"]["label"]): _cell(cell) for cell in cells}
@@ -145,9 +158,20 @@ def _report(
     averages = _averages(table, sets, labels)
     rows += [(f"mean of {task}", "", *(percent(value) for value in values)) for task, values in averages.items()]
     print_tables(make_table(("set", "metric", *labels), rows, title="benchmark", text_columns=2))
-    page = write_benchmark(out / PAGE, labels, {name: spec.task for name, (spec, _) in sets.items()}, table, averages)
-    hand_over({"cells": list(cells), "averages": averages, "page": str(page)})
+    for one in shifted:
+        print_tables(make_table(one.columns(), one.rows(), title=f"accuracy on {one.of} and its shifts"))
+    tasks = {name: spec.task for name, (spec, _) in sets.items()}
+    page = write_benchmark(out / PAGE, labels, tasks, table, averages, [_shown(one) for one in shifted])
+    found = [one.as_json() for one in shifted]
+    if found:
+        write_text(out / ROBUSTNESS, json.dumps(found, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+    hand_over({"cells": list(cells), "averages": averages, "robustness": found, "page": str(page)})
     print(f"\nThe page is {page}; the numbers are in {out / ALL}, a file for each cell in {out / CELLS}")
+
+
+def _shown(one: Robustness) -> ShiftTable:
+    fits = [f"{name}: R² = {line.fit:.2f} of {line.models} baselines" for name, line in one.lines.items()]
+    return ShiftTable(one.of, one.columns(), one.rows(), "; ".join(fits))
 
 
 def _cell(cell: dict[str, Any]) -> Cell:

@@ -10,7 +10,7 @@
     data = "cifar10_test2k"
     classes = "cifar10"                                            # whose names and prompts; else those of the data
 
-Other keys are those of `data/benchmark_sets/set_spec.py`: main, folds, captions, annotations, grades.
+Other keys are those of `data/benchmark_sets/set_spec.py`: main, folds, captions, annotations, grades, shift_of.
 """
 
 from __future__ import annotations
@@ -21,11 +21,15 @@ from pathlib import Path
 from typing import Any
 
 from equipoise.data.benchmark_sets import SETS, SUITES, SetSpec
-from equipoise.data.benchmark_sets.set_spec import TASKS
+from equipoise.data.benchmark_sets.set_spec import TASKS, ZERO_SHOT
 from equipoise.settings.nearby import nearest
 from equipoise.types import UserError
 
-TEXTS, NUMBERS, TABLES = ("data", "main", "classes", "annotations"), ("folds", "captions"), ("relevance", "grades")
+TEXTS, NUMBERS, TABLES = (
+    ("data", "main", "classes", "annotations", "shift_of"),
+    ("folds", "captions"),
+    ("relevance", "grades"),
+)
 KEYS = ("task", *TEXTS, *NUMBERS, *TABLES)
 
 
@@ -51,7 +55,15 @@ def _read(file: Path) -> dict[str, SetSpec]:
         raise UserError(f"{file} is no TOML: {error}") from None
     if not content:
         raise UserError(f"{file} names no set; write a table [NAME] with task and data")
-    return {name: _spec(name, fields, file) for name, fields in content.items()}
+    specs = {name: _spec(name, fields, file) for name, fields in content.items()}
+    for name, spec in specs.items():
+        of = specs.get(spec.shift_of)
+        if spec.shift_of and (of is None or of is spec or {of.task, spec.task} != {ZERO_SHOT}):
+            raise UserError(
+                f'{file}, [{name}]: shift_of = "{spec.shift_of}" must name another set of this file; both of the task '
+                f"{ZERO_SHOT}"
+            )
+    return specs
 
 
 def _spec(name: str, fields: Any, file: Path) -> SetSpec:

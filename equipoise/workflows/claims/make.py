@@ -16,6 +16,7 @@ from typing import Any
 import torch
 
 from equipoise import __version__
+from equipoise.claims.explanations import KIND as EXPLAINED
 from equipoise.config import load_run
 from equipoise.data.keep.file import NOTE
 from equipoise.finetuning.comparison import DidNotHelp
@@ -27,6 +28,7 @@ from equipoise.training.distributed.ranks import Ranks
 from equipoise.training.logging.metrics import METRICS_FILE, read_metrics
 from equipoise.types import UserError
 from equipoise.workflows.claims.cell import START, Cell, as_text
+from equipoise.workflows.claims.explained import explanations
 from equipoise.workflows.claims.measure import measured, of_log
 from equipoise.workflows.claims.right_pairs import with_right_pairs
 from equipoise.workflows.clean.training import FOLDER, with_clean_pairs
@@ -88,7 +90,8 @@ def _trained(cell: Cell, place: Path) -> dict[str, float]:
         raise Stopped("it was stopped by a signal")
     note = place / FOLDER / NOTE
     truth = json.loads(note.read_text(encoding="utf-8")).get("truth", {}) if note.exists() else {}
-    return measured(model, loaded.run, outcome) | {f"judged/{key}": value for key, value in truth.items()}
+    found = measured(model, loaded.run, outcome) | {f"judged/{key}": value for key, value in truth.items()}
+    return found | (explanations(model, loaded.run, cell.seed) if cell.kind == EXPLAINED else {})
 
 
 def _start(cell: Cell, folder: Path) -> dict[str, float]:

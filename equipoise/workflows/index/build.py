@@ -1,4 +1,4 @@
-"""`equipoise index`: make an index of data, add to it, delete from it."""
+"""`equipoise index`: make an index of data, add to it, delete from it, merge what was added."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ from torch import Tensor
 from equipoise.data.source import Source, has_features
 from equipoise.evaluation.encoding import encode_image_subset
 from equipoise.index import ModelNote, open_index, require_same_model
+from equipoise.index.folder import FolderIndex
 from equipoise.index.making import Making
+from equipoise.index.merge import merge
 from equipoise.index.open import is_address, store_at
 from equipoise.io.folder_lock import only_writer
 from equipoise.io.numbers import hand_over
@@ -27,6 +29,7 @@ from equipoise.workflows.index.embedding import Wanted, embed
 from equipoise.workflows.load import load
 
 TRIED = 200  # queries by which recall is measured
+MANY = 8  # segments, from which on merging is advised
 
 
 def build_index(wanted: Wanted, out: Path | None, to: str, making: Making) -> None:
@@ -72,6 +75,18 @@ def delete_from_index(where: str, keys: Sequence[str], chosen: str) -> None:
     _tell(where, f"lost {deleted:,} rows")
 
 
+def merge_index(folder: Path, recall: float) -> None:
+    """Make one segment of all those of an index in a folder."""
+    Making(recall=recall)  # raises UserError for what is no share
+    merged = merge(folder, recall)
+    hand_over({"segments": merged.segments, "dropped": merged.dropped})
+    if merged.segments < 2 and not merged.dropped:
+        print(f"The index {folder} has {merged.segments} segment and no deleted rows: there is nothing to merge")
+        return
+    _tell(str(folder), f"was merged, of {merged.segments} segments, without {merged.dropped:,} deleted rows")
+    _tell_recall(merged.recall, Making(recall=recall))
+
+
 def _queries(model: Model, source: Source) -> Tensor | None:
     """Points of captions from all over the data, as people will search with; of pictures where there are none."""
     numbers = range(0, len(source), max(1, len(source) // TRIED))
@@ -109,6 +124,8 @@ def _tell(where: str, what: str) -> None:
     counts = ", ".join(f"{count:,} {of}s" for of, count in index.modality.items()) or "nothing"
     shown = "The index in the database" if is_address(where) else f"The index {where}"
     print(f"{shown} {what}: {counts}, searched by {index.kind}")
+    if isinstance(index, FolderIndex) and len(index.segments) >= MANY:
+        print(f"Each of its {len(index.segments)} segments is searched by itself; `equipoise index merge` makes one")
     hand_over({"rows": len(index), "kind": index.kind, **index.modality})
     index.close()
 
