@@ -37,8 +37,8 @@ def gmc(
     check_codes(codes, joint)
     terms = {}
     for name, code in codes.items():
-        both = rows_with(present, (name,), joint, code)
-        terms[f"gmc/{name}"] = nt_xent(*both, scoring, impl=impl) if len(both[0]) else nothing_of(*both)
+        z, own = rows_with(present, (name,), joint, code)
+        terms[f"gmc/{name}"] = nt_xent(z, own, scoring, impl=impl) if len(z) else nothing_of(z, own)
     return Loss(torch.stack(list(terms.values())).sum(), terms)
 
 
@@ -68,8 +68,12 @@ class GMCLoss:
         if not self.m2_weight:
             return plain
         names, lam = drawn_modalities(moment, list(codes)), drawn_share(moment, "m2", (self.m2_alpha, self.m2_alpha))
-        rows = rows_with(present, names, joint, *(codes[name] for name in names))
-        enough = len(rows[0]) >= (2 if self.reading == "literal" else 1)
-        mixed = gmc_mix(*rows, lam, scoring, reading=self.reading, impl=self.impl) if enough else nothing_of(*rows)
+        mixed = self._mixed(rows_with(present, names, joint, *(codes[name] for name in names)), lam, scoring)
         facts = {"mix/share_m2": lam, **{f"mix/of_{name}": 1.0 for name in names}}
         return Loss(plain.total + self.m2_weight * mixed, {**plain.terms, "m2": mixed}, lambda: facts)
+
+    def _mixed(self, rows: tuple[Tensor, ...], lam: float, scoring: Scoring) -> Tensor:
+        joint, first, second = rows
+        if len(joint) < (2 if self.reading == "literal" else 1):  # too few samples have both modalities
+            return nothing_of(*rows)
+        return gmc_mix(joint, first, second, lam, scoring, reading=self.reading, impl=self.impl)
