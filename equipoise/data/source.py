@@ -163,6 +163,11 @@ class ModalSource(BatchSource, Protocol):
         ...
 
     @property
+    def lengths(self) -> Mapping[str, int]:
+        """Steps of their longest sequences, 1 of vectors."""
+        ...
+
+    @property
     def outputs(self) -> int:
         """Numbers that tell a sample's label: as many as there are classes, 1 for a number, 0 without labels."""
         ...

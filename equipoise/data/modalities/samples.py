@@ -16,10 +16,10 @@ from equipoise.data.modalities.modality import Modality
 from equipoise.data.side_data import names
 from equipoise.data.source import CLASS, HAS_MODALITY, MODALITY, MODALITY_MASK, VALUE, Pair
 from equipoise.data.tokenizer import CaptionTokenizer
-from equipoise.types import Batch, Embeddings, UserError
+from equipoise.types import COMMON, EVERY_MODALITY, JOINT, MOMENTUM, RECALLED, SCORES, Batch, Embeddings, UserError
 
-JOINT, SCORES = "joint", "scores"  # roles that a model of modalities makes of all of them
-RESERVED = frozenset({*Embeddings.__dataclass_fields__, JOINT, SCORES, "all", "modalities"} - {"image", "text"})
+ROLES = {*Embeddings.__dataclass_fields__, JOINT, SCORES, EVERY_MODALITY, *RECALLED, *COMMON}
+RESERVED = frozenset({*ROLES, "all"} - {"image", "text"})
 
 
 @dataclass(frozen=True)
@@ -54,6 +54,10 @@ class ModalSamples:
     @property
     def modalities(self) -> dict[str, int]:
         return {name: part.width for name, part in self.parts.items()}
+
+    @property
+    def lengths(self) -> dict[str, int]:
+        return {name: 1 if part.mask is None else part.values.shape[1] for name, part in self.parts.items()}
 
     @property
     def outputs(self) -> int:
@@ -94,5 +98,5 @@ def require_names(names: Mapping[str, object], place: str) -> None:
     if not names:
         raise UserError(f"{place} holds no modality; give arrays [N, w] or [N, L, w] of floating-point numbers")
     for name in names:
-        if name in RESERVED or name.startswith("momentum_") or not name.replace("-", "_").isidentifier():
+        if name in RESERVED or name.startswith(MOMENTUM) or not name.replace("-", "_").isidentifier():
             raise UserError(f"{place}: a modality cannot be called {name!r}; give it a plain name of its own")
