@@ -10,6 +10,7 @@ dropout (Srivastava et al. 2014) follows every activation. The order of steps do
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 from torch import Tensor, nn
 
@@ -37,7 +38,7 @@ class MLP(SequenceEncoder):
         super().__init__(shape, dim)
         widths = [shape.width, *[config.hidden] * (config.layers - 1), dim]
         self.norm = nn.LayerNorm(shape.width, elementwise_affine=False) if config.normalise else nn.Identity()
-        self.maps = nn.ModuleList(nn.Linear(a, b) for a, b in zip(widths, widths[1:], strict=False))
+        self.maps = nn.ModuleList(nn.Linear(a, b) for a, b in pairwise(widths))
         self.act, self.dropout = activation(config.activation), nn.Dropout(config.dropout)
 
     def encode(self, values: Tensor, mask: Tensor) -> Tensor:

@@ -61,7 +61,8 @@ def real_steps(values: Tensor, mask: Tensor | None, shape: SequenceShape, dtype:
         values = values[:, None]
     if values.ndim != 3 or values.shape[2] != shape.width or not values.is_floating_point():
         raise UserError(
-            f"values must be floats [N, L, {shape.width}] or [N, {shape.width}], not {values.dtype} {list(values.shape)}"
+            f"values must be floats [N, L, {shape.width}] or [N, {shape.width}], not {values.dtype} "
+            f"{list(values.shape)}"
         )
     if values.shape[1] > shape.length:
         raise UserError(
@@ -73,7 +74,8 @@ def real_steps(values: Tensor, mask: Tensor | None, shape: SequenceShape, dtype:
     mask = mask[:, None] if mask.ndim == 1 else mask
     if mask.shape != values.shape[:2] or mask.dtype != torch.bool:
         raise UserError(
-            f"mask must be bool {list(values.shape[:2])}, True where a step is real, not {mask.dtype} {list(mask.shape)}"
+            f"mask must be bool {list(values.shape[:2])}, True where a step is real, not {mask.dtype} "
+            f"{list(mask.shape)}"
         )
     if not values.shape[1]:  # a sequence of nothing is one of a single step that is not real
         values, mask = F.pad(values, (0, 0, 0, 1)), F.pad(mask, (0, 1))

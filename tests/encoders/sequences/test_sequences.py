@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 import torch
 
@@ -44,8 +46,8 @@ def test_every_name_builds_with_its_defaults():
 def test_what_stands_in_the_padding_changes_neither_code_nor_gradient(config, rubbish):
     encoder, (values, mask) = built(config), batch()
     found = []
-    for x in (values, values.masked_fill(~mask[..., None], rubbish)):
-        x = x.clone().requires_grad_()
+    for given in (values, values.masked_fill(~mask[..., None], rubbish)):
+        x = given.clone().requires_grad_()
         encoder.zero_grad()
         codes = encoder(x, mask)
         codes.square().sum().backward()
@@ -157,8 +159,6 @@ def test_mlp_read_aloud():
 
 @pytest.mark.parametrize("width", [2, 6, 7])
 def test_positions_read_aloud(width):
-    import math
-
     found = sinusoidal_positions(4, width, torch.zeros((), dtype=torch.float64))
     half = width // 2
     for place in range(4):
