@@ -172,6 +172,10 @@ class ModalSource(BatchSource, Protocol):
         """Numbers that tell a sample's label: as many as there are classes, 1 for a number, 0 without labels."""
         ...
 
+    def present(self, name: str) -> Tensor:
+        """Which samples have a modality, bool [N]."""
+        ...
+
     @property
     def labels(self) -> Tensor:
         """Numbers of classes [N], or numbers [N]."""

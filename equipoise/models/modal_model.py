@@ -23,7 +23,7 @@ from equipoise.data.preprocess import Preprocess
 from equipoise.data.source import HAS_MODALITY, MODALITY, MODALITY_MASK, ModalSource
 from equipoise.data.tokenizer import CaptionTokenizer, NoTokenizer
 from equipoise.encoders.encoder import Encoder
-from equipoise.heads.label_head import LabelHead
+from equipoise.encoders.sequences import ResidualHead
 from equipoise.models.logit_scale import LogitScale
 from equipoise.models.modalities import NamedModalities
 from equipoise.models.model import Model, evaluating
@@ -32,7 +32,9 @@ from equipoise.models.tower import widened
 from equipoise.spaces import Space
 from equipoise.types import EVERY_MODALITY, JOINT, SCORES, Batch, Embeddings, UserError
 
-WAYS = ("codes", "zeroed")  # of reading a subset: by the modalities' own codes, or all together with zeros for the rest
+# of reading a subset of modalities: by the mean of their codes (the joint code where they are all); by the joint encoder,
+# to which the others are not there; or by the joint encoder with zeros for the others
+WAYS = ("codes", "joint", "zeroed")
 PAIR_PARTS = frozenset({"image_encoder", "text_encoder", "image_readout", "text_readout"})
 MEASURED = 100_000  # samples that means and deviations are taken from, at most
 
@@ -55,13 +57,14 @@ class ModalModel(Model):
         self.preprocess, self.tokenizer = preprocess, tokens
         self.settings = modalities
         shapes = {name: one.shape for name, one in modalities.inputs.items()}
-        self.standard = nn.ModuleDict({name: Standardise(shape.width) for name, shape in shapes.items()})
+        self.standard = nn.ModuleDict({f"of_{name}": Standardise(shape.width) for name, shape in shapes.items()})
+        # prefixed: a module may not be called as a method of ModuleDict is
         self.encoders_by_name = nn.ModuleDict(
-            {name: one.encoder.build(one.shape, modalities.code) for name, one in modalities.inputs.items()}
+            {f"of_{name}": one.encoder.build(one.shape, modalities.code) for name, one in modalities.inputs.items()}
         )
         self.joint = modalities.joint.build(shapes, modalities.code)
         self.to_space = nn.Linear(modalities.code, space.dim)
-        self.label_head = LabelHead(space.dim, modalities.outputs, modalities.dropout) if modalities.outputs else None
+        self.label_head = ResidualHead(space.dim, modalities.outputs, modalities.dropout) if modalities.outputs else None
         self.shared = self.regions = self.shift = self.prompts = None
         self.logit_scale = self.temperature.parameter()
         self.logit_bias = None if bias is None else nn.Parameter(torch.tensor(bias))
@@ -80,7 +83,7 @@ class ModalModel(Model):
         return self.settings.names
 
     def encoders(self) -> list[Encoder]:
-        return [encoder for encoder in self.encoders_by_name.values() if isinstance(encoder, Encoder)]
+        return [one for one in (*self.encoders_by_name.values(), self.joint) if isinstance(one, Encoder)]
 
     @property
     def leaves_unused(self) -> bool:
@@ -110,11 +113,11 @@ class ModalModel(Model):
         return {name: self._standard(name, *raw_input(batch, name)) for name in self.modalities}
 
     def _standard(self, name: str, values: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-        module = self.standard[name]
+        module = self.standard[f"of_{name}"]
         return module(values, mask), mask
 
     def _code(self, name: str, inputs: Inputs) -> Tensor:
-        return self._point(self.encoders_by_name[name](*inputs[name]))
+        return self._point(self.encoders_by_name[f"of_{name}"](*inputs[name]))
 
     def _joint(self, inputs: Inputs) -> Tensor:
         return self._point(self.joint(inputs))
@@ -128,8 +131,8 @@ class ModalModel(Model):
         if not self.settings.standardise:
             return
         batch = source.batch(range(min(MEASURED, len(source))), (), NoTokenizer())
-        for name, module in self.standard.items():
-            values, mask = raw_input(batch, name)
+        for name in self.modalities:
+            (values, mask), module = raw_input(batch, name), self.standard[f"of_{name}"]
             assert isinstance(module, Standardise)
             module.measure(values[mask])
 
@@ -137,7 +140,8 @@ class ModalModel(Model):
     def encode(self, inputs: Mapping[str, Any], batch_size: int = 1024, way: str = "codes") -> Tensor:
         """Points [N, d] of some or all modalities, {"audio": values, "video": (values, mask)}: arrays [N, w] or
         [N, L, w], a mask bool [N] or [N, L] where not all is real. One modality: its own point; several: the mean of
-        theirs, back on the space; all: the joint point. `way` "zeroed" reads all together with zeros for the rest."""
+        theirs, back on the space; all: the joint point. `way` "joint" reads the subset by the joint encoder, "zeroed" by
+        the joint encoder with zeros for the rest."""
         return self.space.project(self.codes(inputs, batch_size, way))
 
     @torch.no_grad()
@@ -145,10 +149,14 @@ class ModalModel(Model):
         """As `encode`, but a mean of several points as it is: that is what the label is told from."""
         given = self._given(inputs, way)
         count = len(next(iter(given.values()))[0])
-        with evaluating(self):
-            parts = [self._encode_modalities(_rows(given, slice(i, i + batch_size)), way)
-                     for i in range(0, count, batch_size)]  # fmt: skip
+        parts = [self.subset(_rows(given, slice(i, i + batch_size)), way) for i in range(0, count, batch_size)]
         return torch.cat(parts) if parts else torch.empty(0, self.space.dim, device=self.device)
+
+    @torch.no_grad()
+    def subset(self, inputs: Inputs, way: str) -> Tensor:
+        """As `codes`, of inputs that need no checks; a sample that has none of them gets a row that means nothing."""
+        with evaluating(self):
+            return self._encode_modalities(inputs, way)
 
     @torch.no_grad()
     def predict(self, codes: Tensor) -> Tensor:
@@ -167,16 +175,18 @@ class ModalModel(Model):
         """Codes [N, d]; a method, so that a sharded model gathers its weights for it."""
         moved = {name: tuple(part.to(self.device) for part in one) for name, one in inputs.items()}
         read = {name: self._standard(name, *one) for name, one in moved.items()}
-        if way == "zeroed" or set(read) == set(self.modalities):
-            return self._joint({name: read[name] if name in read else self._zeros(name, read) for name in self.modalities})
+        if way == "zeroed":
+            read = {name: read[name] if name in read else self._zeros(name, read) for name in self.modalities}
+        if way != "codes" or set(read) == set(self.modalities):
+            return self._joint(read)
         points = torch.stack([self._code(name, read) for name in read])  # [k, N, d]
         there = torch.stack([_present(mask) for _, mask in read.values()]).to(points.dtype)[..., None]
-        return (points * there).sum(0) / there.sum(0)
+        return (points * there).sum(0) / there.sum(0).clamp(min=1)
 
     def _zeros(self, name: str, read: Inputs) -> tuple[Tensor, Tensor]:
-        """A modality of zeros, which is its mean: one step that is there."""
-        values, _ = next(iter(read.values()))
-        zeros = values.new_zeros(len(values), 1, self.settings.inputs[name].width)
+        """A modality of zeros, which is its mean, in all its steps."""
+        values, shape = next(iter(read.values()))[0], self.settings.inputs[name].shape
+        zeros = values.new_zeros(len(values), shape.length, shape.width)
         return zeros, torch.ones(zeros.shape[:2], dtype=torch.bool, device=zeros.device)
 
     def _given(self, inputs: Mapping[str, Any], way: str) -> dict[str, tuple[Tensor, Tensor]]:

@@ -20,13 +20,10 @@ from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
 from equipoise.data.modalities.samples import require_names
-from equipoise.encoders.sequences import SEQUENCE_ENCODERS, SequenceConfig, SequenceShape
-from equipoise.encoders.sequences.concat import Concat, JointConfig
+from equipoise.encoders.sequences import JOINT_ENCODERS, SEQUENCE_ENCODERS, JointConfig, SequenceConfig, SequenceShape
 from equipoise.settings.bounds import bounded
 from equipoise.settings.choice import choice, choices
 from equipoise.types import UserError
-
-JOINT_ENCODERS: dict[str, JointConfig | type[JointConfig]] = {"concat": Concat.Config}
 
 
 @dataclass(frozen=True)

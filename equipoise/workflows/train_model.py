@@ -14,7 +14,7 @@ from equipoise.data.keep.readable import readable
 from equipoise.data.keep.record import record_captions
 from equipoise.data.source import Source, has_features, has_modalities
 from equipoise.data.tokenizer import CaptionTokenizer
-from equipoise.evaluation.evaluate import QUICK, QUICK_OF_CLASSES, validate, validation_metrics
+from equipoise.evaluation.evaluate import ALL_QUICK, validate, validation_metrics
 from equipoise.io.atomic import write_text
 from equipoise.io.digests import renew_digest
 from equipoise.models.code_scale import SAMPLES, set_code_scale
@@ -43,7 +43,7 @@ def train_run(
     ranks: Ranks | None = None,
     start: Start | None = None,
     until: int | None = None,
-    measured: Sequence[str] = (*QUICK, *QUICK_OF_CLASSES),
+    measured: Sequence[str] = ALL_QUICK,
 ) -> tuple[Model, TrainResult]:
     """Train the model of a recipe, from scratch, from `start` or from the newest checkpoint in `folder`, which receives
     metrics and checkpoints; as far as step `until` where it is given. `measured` names the evaluations on the way."""

@@ -21,7 +21,7 @@ from torch import Tensor
 from equipoise.data.features.arrays import Arrays, array_names, read_arrays
 from equipoise.data.features.feature_file import not_finite_rows
 from equipoise.data.modalities.modality import Modality
-from equipoise.types import UserError
+from equipoise.types import JOINT, UserError
 
 SPLIT = "split"
 SPLITS = ("train", "validation", "test")
@@ -103,7 +103,7 @@ def _modalities(arrays: Arrays, label: str) -> list[str]:
     return [
         name
         for name, tensor in sorted(arrays.tensors.items())
-        if tensor.is_floating_point() and tensor.ndim in (2, 3) and name not in sides | {label}
+        if tensor.is_floating_point() and tensor.ndim in (2, 3) and name not in sides | {label, JOINT}
     ]
 
 

@@ -73,6 +73,9 @@ class ModalSamples:
             raise UserError(f"{self.place} holds no labels, so there is nothing to tell; add an array of them")
         return self._labels.values
 
+    def present(self, name: str) -> Tensor:
+        return self.parts[name].has
+
     def pair(self, index: int) -> Pair:
         if not 0 <= index < len(self):
             raise IndexError(f"there are {len(self)} samples, but no number {index}")

@@ -23,7 +23,7 @@ def means(source, names):  # noqa: ANN001, ANN201
 
 @pytest.mark.parametrize("subset", SUBSETS)
 def test_least_squares_reaches_the_best_correlation_and_does_not_pass_it(subset: tuple[str, ...]) -> None:
-    settings = ModalWorlds.Config(train_size=20_000, test_size=20_000, classes=0, length=0)
+    settings = ModalWorlds.Config(train_size=100_000, test_size=100_000, classes=0, length=0)
     train, test = settings.build("train"), settings.build("test")
     x, y = (torch.cat([source.parts[name].values for name in subset], 1).double() for source in (train, test))
     weights = torch.linalg.lstsq(x, train.labels.double()[:, None]).solution

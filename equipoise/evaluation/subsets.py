@@ -1,0 +1,125 @@
+"""Subsets of modalities at test time: what is told of a label when some are missing.
+
+Poklukar et al. 2022 (GMC), §5; Oh et al. 2023, "Geodesic Multi-Modal Mixup for Robust Fine-Tuning", Table 7 and App. A.3.
+
+    codes     one modality: its own code; several: the mean of their codes, as it is; all: the joint code
+    joint     the joint encoder, to which the others are not there
+    zeroed    the joint encoder, with zeros for the others: how a model without codes of modalities is read
+
+`SUBSET_METRIC`, where SUBSET joins the names by + (`text+audio`); `SUBSET_joint_METRIC` and `SUBSET_zeroed_METRIC` of the
+other ways. Accuracy and
+weighted F1 of classes, of numbers by their sign where they are not 0 (MOSI, MOSEI), then also their mean absolute error
+and correlation. Alignment is the mean distance of partial and joint codes, uniformity how evenly both are spread.
+`mean_accuracy` (`mean_joint_accuracy`, ...) is the mean over all 2^k - 1 subsets. A sample that lacks all of a subset is left out of it. *Do not*
+compare alignment and uniformity between spaces.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from equipoise.data.source import ModalSource, Source, has_modalities
+from equipoise.data.tokenizer import NoTokenizer
+from equipoise.evaluation.encoding import Encoded
+from equipoise.evaluation.evaluator import EvalResult, Evaluator
+from equipoise.evaluation.metrics import Metric
+from equipoise.evaluation.modalities import label_metrics, partial_geometry, subsets_of
+from equipoise.models.compatibility import require_compatible
+from equipoise.models.modal_model import WAYS, ModalModel, subset_inputs
+from equipoise.models.model import Model
+
+KINDS: Mapping[str, Metric] = {
+    "accuracy": Metric("accuracy", "Share of samples whose class, or sign, is told right."),
+    "f1": Metric("weighted F1", "F1 of each class, weighted by how many samples are of it.", "plain"),
+    "mae": Metric("mean absolute error", "Mean distance of what is told from the number.", "plain"),
+    "correlation": Metric("correlation", "Pearson's, of what is told with the number.", "plain"),
+    "alignment": Metric("alignment", "How near the codes of the subset are to the joint codes.", "plain"),
+    "uniformity": Metric("uniformity", "How evenly codes of the subset and joint codes are spread.", "plain"),
+}
+ENDINGS = {"codes": "", "joint": "_joint", "zeroed": "_zeroed"}
+TOLD = {"": "", "_joint": ", by the joint encoder", "_zeroed": ", with zeros for the rest"}
+MEANS = {way: f"mean{ending}_accuracy" for way, ending in ENDINGS.items()}
+NAME = re.compile(rf"(?P<subset>.+?)(?P<way>_joint|_zeroed)?_(?P<kind>{'|'.join(KINDS)})")
+
+
+class Subsets(Evaluator):
+    task = "zeroshot_classification"
+    metrics: ClassVar[Mapping[str, Metric]] = {
+        name: Metric(f"mean over subsets: accuracy{TOLD[ENDINGS[way]]}", "Accuracy, averaged over all subsets.")
+        for way, name in MEANS.items()
+    }
+    cites = ("poklukar2022gmc", "oh2023geodesic")
+
+    def describe(self, name: str) -> Metric | None:
+        if name in self.metrics:
+            return self.metrics[name]
+        found = NAME.fullmatch(name)
+        if not found:
+            return None
+        kind, way = KINDS[found["kind"]], TOLD[found["way"] or ""]
+        return Metric(f"{found['subset'].replace('+', ' + ')}: {kind.short}{way}", kind.meaning, kind.kind)
+
+    def applies(self, source: Source) -> bool:
+        return has_modalities(source) and source.outputs > 0
+
+    def suits(self, model: Model) -> bool:
+        return isinstance(model, ModalModel) and model.label_head is not None
+
+    def __call__(self, encoded: Encoded) -> EvalResult:
+        model, source = encoded.model, encoded.source
+        assert isinstance(model, ModalModel)
+        assert has_modalities(source)
+        require_compatible(model, source)
+        found: dict[str, float] = {}
+        size, whole = encoded.settings.batch_size, tuple(model.modalities)
+        joint = subset_codes(model, source, whole, "codes", size)
+        for names in subsets_of(whole):
+            rows = present_rows(source, names)
+            for way in WAYS if names != whole else WAYS[:1]:
+                codes = joint if names == whole else subset_codes(model, source, names, way, size)
+                measured = label_metrics(model.predict(codes[rows]).cpu(), source.labels[rows])
+                if way == "codes":
+                    measured |= partial_geometry(codes[rows].cpu(), joint[rows].cpu())
+                found |= {f"{'+'.join(names)}{ENDINGS[way]}_{kind}": value for kind, value in measured.items()}
+        found |= _means(found, "+".join(whole))
+        chance = 1 / max(2, source.outputs)
+        return EvalResult(found, {name: chance for name in found if name.endswith("accuracy")})
+
+
+def subset_metrics(source: ModalSource) -> list[str]:
+    """Names of metrics that can choose the best model."""
+    if not source.outputs:
+        return ["mean_recall"]
+    names = [f"{'+'.join(some)}_accuracy" for some in subsets_of(tuple(source.modalities))]
+    return [*MEANS.values(), *names, "mean_recall"]
+
+
+def subset_codes(model: ModalModel, source: ModalSource, names: tuple[str, ...], way: str, size: int) -> Tensor:
+    """Codes [N, d] of all samples by some of their modalities; rows of samples that lack all of them mean nothing."""
+
+    def encode(rows: range) -> Tensor:
+        batch = source.batch(rows, (), NoTokenizer())
+        return model.subset(subset_inputs(batch, names), way)
+
+    return model.encode_all(len(source), size, encode)
+
+
+def present_rows(source: ModalSource, names: tuple[str, ...]) -> Tensor:
+    """Numbers of the samples that have some of these modalities."""
+    return torch.stack([source.present(name) for name in names]).any(0).nonzero()[:, 0]
+
+
+def _means(found: Mapping[str, float], whole: str) -> dict[str, float]:
+    """Accuracy by each way, averaged over all subsets; all modalities together are read one way alone."""
+    means = {}
+    for way, name in MEANS.items():
+        own = [found[key] for key in found if (said := NAME.fullmatch(key)) and said["kind"] == "accuracy"
+               and (said["way"] or "") == ENDINGS[way] and said["subset"] != whole]  # fmt: skip
+        values = [*own, found[f"{whole}_accuracy"]]
+        means[name] = sum(values) / len(values)
+    return means
