@@ -55,26 +55,30 @@ class SequenceEncoder(Encoder):
         """Do nothing: there is little to recompute."""
 
 
-def real_steps(values: Tensor, mask: Tensor | None, shape: SequenceShape, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    """Values [N, L, w] with zeros for all that is not real, and the mask [N, L]; raises UserError for other shapes."""
+def real_steps(
+    values: Tensor, mask: Tensor | None, shape: SequenceShape, dtype: torch.dtype, what: str = ""
+) -> tuple[Tensor, Tensor]:
+    """Values [N, L, w] with zeros for all that is not real, and the mask [N, L]; raises UserError for other shapes.
+    `what` is the modality's name, for its sentence."""
+    of = f" of {what}" if what else ""
     if values.ndim == 2:
         values = values[:, None]
     if values.ndim != 3 or values.shape[2] != shape.width or not values.is_floating_point():
         raise UserError(
-            f"values must be floats [N, L, {shape.width}] or [N, {shape.width}], not {values.dtype} "
+            f"values{of} must be floats [N, L, {shape.width}] or [N, {shape.width}], not {values.dtype} "
             f"{list(values.shape)}"
         )
     if values.shape[1] > shape.length:
         raise UserError(
-            f"sequences have {values.shape[1]} steps, but the encoder was built for {shape.length} at most; cut them, "
-            "or build it for longer ones"
+            f"sequences{of} have {values.shape[1]} steps, but the encoder was built for {shape.length} at most; cut "
+            "them, or build it for longer ones"
         )
     if mask is None:
         mask = torch.ones(values.shape[:2], dtype=torch.bool, device=values.device)
     mask = mask[:, None] if mask.ndim == 1 else mask
     if mask.shape != values.shape[:2] or mask.dtype != torch.bool:
         raise UserError(
-            f"mask must be bool {list(values.shape[:2])}, True where a step is real, not {mask.dtype} "
+            f"the mask{of} must be bool {list(values.shape[:2])}, True where a step is real, not {mask.dtype} "
             f"{list(mask.shape)}"
         )
     if not values.shape[1]:  # a sequence of nothing is one of a single step that is not real
@@ -92,9 +96,13 @@ def mean_of_steps(steps: Tensor, mask: Tensor) -> Tensor:
     return (steps * real).sum(1) / real.sum(1).clamp(min=1)
 
 
+def real_length(mask: Tensor) -> Tensor:
+    """Steps [N] up to the last real one; 0 where there is none."""
+    return (torch.arange(1, mask.shape[1] + 1, device=mask.device) * mask).amax(1)
+
+
 def last_step(steps: Tensor, mask: Tensor) -> Tensor:
     """The last real step [N, w] of [N, L, w]; zeros where there is none."""
-    places = torch.arange(1, mask.shape[1] + 1, device=mask.device) * mask
-    last = places.amax(1)
-    found = steps.gather(1, (last - 1).clamp(min=0)[:, None, None].expand(-1, -1, steps.shape[2]))[:, 0]
-    return found * (last > 0)[:, None].to(steps.dtype)
+    length = real_length(mask)
+    found = steps.gather(1, (length - 1).clamp(min=0)[:, None, None].expand(-1, -1, steps.shape[2]))[:, 0]
+    return found.masked_fill((length == 0)[:, None], 0.0)

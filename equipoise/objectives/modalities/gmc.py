@@ -54,7 +54,7 @@ class GMCLoss:
     impl: str = "auto"
 
     def __post_init__(self) -> None:
-        check_reading(self.reading)
+        check_reading(self.reading, chosen=self.m2_weight > 0)
 
     def __call__(
         self,

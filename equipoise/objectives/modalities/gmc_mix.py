@@ -33,11 +33,11 @@ from equipoise.types import Notice, StepInfo, UserError
 READINGS = ("per_anchor", "literal")
 
 
-def check_reading(reading: str) -> None:
-    """Raise UserError for an unknown reading; warn of the one that has no least value."""
+def check_reading(reading: str, chosen: bool = True) -> None:
+    """Raise UserError for an unknown reading; warn of the one that has no least value, where it is to be used."""
     if reading not in READINGS:
         raise UserError(f"reading must be one of {', '.join(READINGS)}, not {reading!r}")
-    if reading == "literal":
+    if reading == "literal" and chosen:
         warnings.warn(
             'reading = "literal" of m²-Mix is unbounded below (positives are not in its denominator), so that a lower '
             f'loss need not mean better codes; "{READINGS[0]}" is bounded',

@@ -118,7 +118,7 @@ def test_only_the_literal_reading_falls_for_ever():
 
 def test_the_literal_reading_is_warned_of_and_unknown_ones_are_refused():
     with pytest.warns(Notice, match="unbounded"):
-        GMCLoss(reading="literal")
+        GMCLoss(m2_weight=0.2, reading="literal")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         GMCLoss(m2_weight=0.2)
