@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import ClassVar
 
 import torch
@@ -42,7 +43,7 @@ KINDS: Mapping[str, Metric] = {
     "uniformity": Metric("uniformity", "How evenly codes of the subset and joint codes are spread.", "plain"),
 }
 ENDINGS = {"codes": "", "joint": "_joint", "zeroed": "_zeroed"}
-TOLD = {"": "", "_joint": ", by the joint encoder", "_zeroed": ", with zeros for the rest"}
+TOLD = {"": "", "_joint": " (joint)", "_zeroed": " (zeroed)"}
 MEANS = {way: f"mean{ending}_accuracy" for way, ending in ENDINGS.items()}
 NAME = re.compile(rf"(?P<subset>.+?)(?P<way>_joint|_zeroed)?_(?P<kind>{'|'.join(KINDS)})")
 
@@ -62,7 +63,18 @@ class Subsets(Evaluator):
         if not found:
             return None
         kind, way = KINDS[found["kind"]], TOLD[found["way"] or ""]
-        return Metric(f"{found['subset'].replace('+', ' + ')}: {kind.short}{way}", kind.meaning, kind.kind)
+        return replace(kind, short=f"{kind.short}{way}", direction=found["subset"].replace("+", " + "))
+
+    def table(self, numbers: Mapping[str, float]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+        """A row for each subset, a column for each metric."""
+        rows: dict[str, dict[str, str]] = {}
+        for name, value in numbers.items():
+            if (said := self.describe(name)) is not None and name not in self.metrics:
+                rows.setdefault(said.direction, {})[said.short] = said.show(value)
+        columns = list(dict.fromkeys(column for row in rows.values() for column in row))
+        means = {TOLD[ENDINGS[way]]: numbers[name] for way, name in MEANS.items() if name in numbers}
+        rows["mean"] = {f"accuracy{way}": self.metrics[MEANS["codes"]].show(value) for way, value in means.items()}
+        return ("given", *columns), [(name, *(row.get(column, "") for column in columns)) for name, row in rows.items()]
 
     def applies(self, source: Source) -> bool:
         return has_modalities(source) and source.outputs > 0

@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import torch
 
@@ -38,6 +39,9 @@ from equipoise.training.loop import TrainResult
 from equipoise.workflows.clean.baseline import bought, on_all
 from equipoise.workflows.clean.summary import cleaning_section
 from equipoise.workflows.finetune_select import SelectedWeights, write_comparison
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 
 @dataclass(frozen=True)
@@ -153,11 +157,19 @@ def collect_artifacts(
 
 
 def print_findings(findings: Mapping[str, EvalResult]) -> None:
-    print_tables(*(table(one.metrics, one.chance, name.replace("_", " ")) for name, one in findings.items()))
+    print_tables(*(_shown(name, one) for name, one in findings.items()))
     for name, one in findings.items():
         if said := _said_of(one.notes):
             print(f"{name.replace('_', ' ')}: {said}")
     hand_over({"results": {name: {"metrics": one.metrics, "chance": one.chance} for name, one in findings.items()}})
+
+
+def _shown(name: str, found: EvalResult) -> Table:
+    """The numbers of an evaluation as the terminal shows them."""
+    own = EVALUATIONS[name].table(found.metrics)
+    if own is not None:
+        return make_table(own[0], own[1], title=name.replace("_", " "))
+    return table(found.metrics, found.chance, name.replace("_", " "))
 
 
 def _said_of(notes: Mapping[str, int | str]) -> str:

@@ -15,6 +15,7 @@ import torch
 
 from equipoise.data.features.arrays import READERS
 from equipoise.data.modalities.modal_file import SPLIT, SPLITS, ModalFile, read_modal_file, split_name, splits_of
+from equipoise.data.modalities.history import group_of, with_history
 from equipoise.data.modalities.modality import concatenated, spread_over
 from equipoise.data.modalities.samples import Labels, ModalSamples
 from equipoise.data.rng import keyed_int
@@ -38,6 +39,7 @@ class ModalFiles:
     incomplete: bool = False  # samples whose id is not in all files lack a modality, and raise no UserError
     validation_share: float = bounded(0.1, 0, 0.9)  # of the training samples, where nothing else is for validation
     grouped: bool = False  # hold out whole groups: ids GROUP_NUMBER, such as utterances of a video
+    history: int = bounded(0, 0, 1000)  # samples of the same group before each that it is read with, as a sequence
 
     def __post_init__(self) -> None:
         if self.labels not in LABELS:
@@ -60,7 +62,10 @@ class ModalFiles:
         kept = Labels(labels.values[chosen], labels.classes) if labels else None
         if kept and split == "train":
             _require_several(kept, found.path)
-        return ModalSamples([ids[row] for row in rows], parts, kept, str(files[0].path))
+        keys = [ids[row] for row in rows]
+        if self.history:
+            parts = with_history(keys, parts, self.history, str(files[0].path))
+        return ModalSamples(keys, parts, kept, str(files[0].path))
 
     def _files(self, split: str) -> tuple[list[ModalFile], bool]:
         """The files of a split, and whether a part of the training samples is held out for validation."""
@@ -111,7 +116,7 @@ class ModalFiles:
         if found.ids is None and self.grouped:
             raise UserError(f"{found.path}: data.grouped needs ids, but there is no array {self.id!r}; add it")
         ids = found.ids or [str(row) for row in range(len(found))]
-        units = [one.rpartition("_")[0] or one if self.grouped else one for one in ids]
+        units = [group_of(one) if self.grouped else one for one in ids]
         held = [keyed_int(f"validation {unit}") < self.validation_share * 2**64 for unit in units]
         return [row for row, out in enumerate(held) if out == (split == "validation")]
 
