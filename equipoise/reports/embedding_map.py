@@ -69,12 +69,18 @@ def sample_pairs(data: HeldOut, pairs: int = PAIRS) -> Sample | None:
 
 def make_map(sample: Sample, method: str = "pca") -> Map:
     coordinates, shares = principal_coordinates(sample.points, sample.space)
-    names = [f"component {number} ({100 * share:.0f}% of variance)" for number, share in enumerate(shares, start=1)]
+    names = axis_names(shares)
     if method == "umap":
         flat = sample.points.numpy() if sample.space.has_geodesics else coordinates
-        coordinates, names = _umap(flat), ["UMAP 1", "UMAP 2"]
+        coordinates, names = _umap(flat), ("UMAP 1", "UMAP 2")
     images, texts = np.split(coordinates[:, :2], 2)
-    return Map(images, texts, (names[0], names[1]))
+    return Map(images, texts, names)
+
+
+def axis_names(shares: np.ndarray) -> tuple[str, str]:
+    """What the two axes of principal coordinates are called, by their shares of the variance."""
+    first, second = (f"component {number} ({100 * shares[number - 1]:.0f}% of variance)" for number in (1, 2))
+    return first, second
 
 
 def principal_coordinates(points: Tensor, space: Space) -> tuple[np.ndarray, np.ndarray]:
