@@ -7,9 +7,9 @@ Poklukar et al. 2022 (GMC), §5; Oh et al. 2023, "Geodesic Multi-Modal Mixup for
     zeroed    the joint encoder, with zeros for the others: how a model without codes of modalities is read
 
 `SUBSET_METRIC`, where SUBSET joins the names by + (`text+audio`); `SUBSET_joint_METRIC` and `SUBSET_zeroed_METRIC` of the
-other ways. Accuracy and
-weighted F1 of classes, of numbers by their sign where they are not 0 (MOSI, MOSEI), then also their mean absolute error
-and correlation. Alignment is the mean distance of partial and joint codes, uniformity how evenly both are spread.
+other ways. METRIC is one of
+`modalities.py`: accuracy and weighted F1 of classes; of numbers by their sign, and their error and correlation; alignment
+and uniformity of partial and joint codes.
 `mean_accuracy` (`mean_joint_accuracy`, ...) is the mean over all 2^k - 1 subsets. A sample that lacks all of a subset is left out of it. *Do not*
 compare alignment and uniformity between spaces.
 """
@@ -29,23 +29,16 @@ from equipoise.data.tokenizer import NoTokenizer
 from equipoise.evaluation.encoding import Encoded
 from equipoise.evaluation.evaluator import EvalResult, Evaluator
 from equipoise.evaluation.metrics import Metric
-from equipoise.evaluation.modalities import label_metrics, partial_geometry, subsets_of
+from equipoise.evaluation.modalities import METRICS, label_chance, label_metrics, partial_geometry, subsets_of
 from equipoise.models.compatibility import require_compatible
 from equipoise.models.modal_model import WAYS, ModalModel, subset_inputs
 from equipoise.models.model import Model
 
-KINDS: Mapping[str, Metric] = {
-    "accuracy": Metric("accuracy", "Share of samples whose class, or sign, is told right."),
-    "f1": Metric("weighted F1", "F1 of each class, weighted by how many samples are of it.", "plain"),
-    "mae": Metric("mean absolute error", "Mean distance of what is told from the number.", "plain"),
-    "correlation": Metric("correlation", "Pearson's, of what is told with the number.", "plain"),
-    "alignment": Metric("alignment", "How near the codes of the subset are to the joint codes.", "plain"),
-    "uniformity": Metric("uniformity", "How evenly codes of the subset and joint codes are spread.", "plain"),
-}
 ENDINGS = {"codes": "", "joint": "_joint", "zeroed": "_zeroed"}
+COLUMNS = {"accuracy": "acc.", "accuracy7": "acc. of 7", "f1": "F1", "mae": "MAE", "correlation": "corr."}
 TOLD = {"": "", "_joint": " (joint)", "_zeroed": " (zeroed)"}
 MEANS = {way: f"mean{ending}_accuracy" for way, ending in ENDINGS.items()}
-NAME = re.compile(rf"(?P<subset>.+?)(?P<way>_joint|_zeroed)?_(?P<kind>{'|'.join(KINDS)})")
+NAME = re.compile(rf"(?P<subset>.+?)(?P<way>_joint|_zeroed)?_(?P<kind>{'|'.join(METRICS)})")
 
 
 class Subsets(Evaluator):
@@ -62,18 +55,21 @@ class Subsets(Evaluator):
         found = NAME.fullmatch(name)
         if not found:
             return None
-        kind, way = KINDS[found["kind"]], TOLD[found["way"] or ""]
+        kind, way = METRICS[found["kind"]], TOLD[found["way"] or ""]
         return replace(kind, short=f"{kind.short}{way}", direction=found["subset"].replace("+", " + "))
 
     def table(self, numbers: Mapping[str, float]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
         """A row for each subset, a column for each metric."""
         rows: dict[str, dict[str, str]] = {}
         for name, value in numbers.items():
-            if (said := self.describe(name)) is not None and name not in self.metrics:
-                rows.setdefault(said.direction, {})[said.short] = said.show(value)
+            said = NAME.fullmatch(name)
+            if said and name not in self.metrics and (not said["way"] or said["kind"] == "accuracy"):
+                column = f"{COLUMNS.get(said['kind'], said['kind'])}{TOLD[said['way'] or '']}"
+                rows.setdefault(said["subset"], {})[column] = METRICS[said["kind"]].show(value)
+        for way, name in MEANS.items():
+            if name in numbers:
+                rows.setdefault("mean", {})[f"acc.{TOLD[ENDINGS[way]]}"] = METRICS["accuracy"].show(numbers[name])
         columns = list(dict.fromkeys(column for row in rows.values() for column in row))
-        means = {TOLD[ENDINGS[way]]: numbers[name] for way, name in MEANS.items() if name in numbers}
-        rows["mean"] = {f"accuracy{way}": self.metrics[MEANS["codes"]].show(value) for way, value in means.items()}
         return ("given", *columns), [(name, *(row.get(column, "") for column in columns)) for name, row in rows.items()]
 
     def applies(self, source: Source) -> bool:
@@ -99,8 +95,7 @@ class Subsets(Evaluator):
                     measured |= partial_geometry(codes[rows].cpu(), joint[rows].cpu())
                 found |= {f"{'+'.join(names)}{ENDINGS[way]}_{kind}": value for kind, value in measured.items()}
         found |= _means(found, "+".join(whole))
-        chance = 1 / max(2, source.outputs)
-        return EvalResult(found, {name: chance for name in found if name.endswith("accuracy")})
+        return EvalResult(found, _chance(found, source.outputs))
 
 
 def subset_metrics(source: ModalSource) -> list[str]:
@@ -130,8 +125,19 @@ def _means(found: Mapping[str, float], whole: str) -> dict[str, float]:
     """Accuracy by each way, averaged over all subsets; all modalities together are read one way alone."""
     means = {}
     for way, name in MEANS.items():
-        own = [found[key] for key in found if (said := NAME.fullmatch(key)) and said["kind"] == "accuracy"
-               and (said["way"] or "") == ENDINGS[way] and said["subset"] != whole]  # fmt: skip
-        values = [*own, found[f"{whole}_accuracy"]]
-        means[name] = sum(values) / len(values)
+        said = ((NAME.fullmatch(key), value) for key, value in found.items())
+        own = [(one["subset"], one["way"] or "", value) for one, value in said if one and one["kind"] == "accuracy"]
+        if values := [value for subset, ending, value in own if subset == whole or ending == ENDINGS[way]]:
+            means[name] = sum(values) / len(values)
     return means
+
+
+def _chance(found: Mapping[str, float], outputs: int) -> dict[str, float]:
+    """What guessing scores, of the numbers that it has an expectation of."""
+    by_kind, chance = label_chance(outputs), {}
+    for name in found:
+        said = NAME.fullmatch(name)
+        kind = "accuracy" if name in MEANS.values() or said is None else said["kind"]
+        if kind in by_kind:
+            chance[name] = by_kind[kind]
+    return chance

@@ -13,7 +13,7 @@ import torch
 
 from equipoise.citations import bibliography
 from equipoise.config import Loaded, Run, dump
-from equipoise.data.source import Source
+from equipoise.data.source import Source, has_modalities
 from equipoise.evaluation import EVALUATIONS
 from equipoise.evaluation.evaluate import evaluate_encoded, to_encode
 from equipoise.evaluation.evaluator import EvalResult
@@ -31,7 +31,7 @@ from equipoise.reports.examples import gather_examples
 from equipoise.reports.figures import write_figures
 from equipoise.reports.held_out import held_out
 from equipoise.reports.report import Confusion, ExampleSets, write_report
-from equipoise.reports.space_charts import SpaceData, gather_space
+from equipoise.reports.space_charts import SpaceData, gather_modal_space, gather_space
 from equipoise.training.distributed.dtensors import gather_full
 from equipoise.training.distributed.ranks import Ranks
 from equipoise.training.distributed.sharded_encoding import sharded_encoding
@@ -139,6 +139,8 @@ def collect_artifacts(
         shown = held_out(encoded)
         examples = gather_examples(shown) if shown else ExampleSets()
         space = gather_space(shown, settings.map) if shown else SpaceData()
+        if has_modalities(source):
+            space = gather_modal_space(encoded)
         captions = gather_captions(encoded)
     return RunArtifacts(
         loaded,
