@@ -40,7 +40,9 @@ def main() -> None:
     run = load_run(options.recipe, options.set).run
     found = {}
     for objective in OBJECTIVES:
-        found[objective] = over_seeds([measured(options.recipe, options.set, objective, n) for n in range(options.seeds)])
+        found[objective] = over_seeds(
+            [measured(options.recipe, options.set, objective, n) for n in range(options.seeds)]
+        )
         print(f"{objective}: {found[objective]}", flush=True)
     names = run.modalities.names
     world = run.data if isinstance(run.data, ModalWorlds.Config) else None
@@ -48,7 +50,9 @@ def main() -> None:
     print("| given | " + " | ".join(OBJECTIVES) + (" | possible |" if world else " |"))
     print("|---" * (1 + len(OBJECTIVES) + bool(world)) + "|")
     for some in subsets_of(names):
-        cells = [_cell(found[one], "+".join(some), ending if some != names else "") for one, ending in OBJECTIVES.items()]
+        cells = [
+            _cell(found[one], "+".join(some), ending if some != names else "") for one, ending in OBJECTIVES.items()
+        ]
         cells += [f"{100 * world.best_accuracy(some, test):.1f}"] if world and test else []
         print(f"| {' + '.join(some)} | {' | '.join(cells)} |")
     print("| mean | " + " | ".join(_cell(found[one], "mean", ending) for one, ending in OBJECTIVES.items()) + " |")

@@ -11,7 +11,15 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from equipoise.data.source import LabelledSource, Source, has_features, has_modalities, is_judged, is_labelled, names_classes
+from equipoise.data.source import (
+    LabelledSource,
+    Source,
+    has_features,
+    has_modalities,
+    is_judged,
+    is_labelled,
+    names_classes,
+)
 from equipoise.evaluation.captions.written import source_captions
 from equipoise.evaluation.settings import Evaluation
 from equipoise.io.progress import Progress

@@ -42,9 +42,7 @@ def evaluate_encoded(encoded: Encoded) -> dict[str, EvalResult]:
     return _run(tuple(EVALUATIONS), encoded)
 
 
-def validate(
-    model: Model, source: Source, settings: Evaluation, names: Sequence[str] = ALL_QUICK
-) -> dict[str, float]:
+def validate(model: Model, source: Source, settings: Evaluation, names: Sequence[str] = ALL_QUICK) -> dict[str, float]:
     """Metrics of the quick evaluations, or of some of them, together: how far training has come."""
     encoded = Encoded(model, readable(source, model.tokens), settings)
     quick = QUICK if has_captions(source) else QUICK_OF_MODALITIES if has_modalities(source) else QUICK_OF_CLASSES

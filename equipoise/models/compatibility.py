@@ -56,7 +56,9 @@ def _require_modalities(model: Model, source: Source) -> None:
             )
     if model.settings.outputs and source.outputs != model.settings.outputs:
         labels = {0: "no labels", 1: "labels that are numbers"}.get(source.outputs, f"{source.outputs} classes")
-        raise UserError(f"the data has {labels}, but modalities.outputs is {model.settings.outputs}; set it to {source.outputs}")
+        raise UserError(
+            f"the data has {labels}, but modalities.outputs is {model.settings.outputs}; set it to {source.outputs}"
+        )
 
 
 def _close(expected: tuple[tuple[float, ...], ...], actual: tuple[tuple[float, ...], ...]) -> bool:

@@ -64,7 +64,9 @@ class ModalModel(Model):
         )
         self.joint = modalities.joint.build(shapes, modalities.code)
         self.to_space = nn.Linear(modalities.code, space.dim)
-        self.label_head = ResidualHead(space.dim, modalities.outputs, modalities.dropout) if modalities.outputs else None
+        self.label_head = (
+            ResidualHead(space.dim, modalities.outputs, modalities.dropout) if modalities.outputs else None
+        )
         self.shared = self.regions = self.shift = self.prompts = None
         self.logit_scale = self.temperature.parameter()
         self.logit_bias = None if bias is None else nn.Parameter(torch.tensor(bias))

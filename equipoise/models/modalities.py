@@ -1,16 +1,16 @@
 """The recipe table `[modalities]`: what a model of named modalities reads, and by which encoders.
 
-    [modalities]
-    name = "named"                       # without it the model is one of images and texts
-    outputs = 2                          # classes to tell apart; 1: a number, 0: nothing
+[modalities]
+name = "named"                       # without it the model is one of images and texts
+outputs = 2                          # classes to tell apart; 1: a number, 0: nothing
 
-    [modalities.inputs.audio]
-    width = 74
-    length = 50
-    encoder.name = "gru"
+[modalities.inputs.audio]
+width = 74
+length = 50
+encoder.name = "gru"
 
-    [modalities.joint]
-    name = "concat"
+[modalities.joint]
+name = "concat"
 """
 
 from __future__ import annotations

@@ -98,7 +98,9 @@ class ModalPairs(Objective):
         return _with_label(contrast, self.contrast_weight, self.supervised_weight, embeddings, batch)
 
 
-def _with_label(contrast: Loss, weight: float, label_weight: float, embeddings: Embeddings, batch: Batch | None) -> Loss:
+def _with_label(
+    contrast: Loss, weight: float, label_weight: float, embeddings: Embeddings, batch: Batch | None
+) -> Loss:
     """A contrast beside the loss of the label, each by its weight."""
     if not label_weight:
         return Loss(weight * contrast.total, contrast.terms, contrast.facts)

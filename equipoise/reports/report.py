@@ -166,7 +166,9 @@ def verdict(results: Mapping[str, Numbers], chance: Mapping[str, Numbers]) -> st
 def _subsets_verdict(numbers: Numbers, chance: Numbers) -> str:
     if MEAN not in numbers or MEAN not in chance:
         return ""
-    known = {name: value for name, value in numbers.items() if name.endswith("_accuracy") and name not in MEANS.values()}
+    known = {
+        name: value for name, value in numbers.items() if name.endswith("_accuracy") and name not in MEANS.values()
+    }
     best = max(known, key=known.__getitem__)
     return (
         f"Given any one or more of its modalities, the model tells {percent(numbers[MEAN])} of labels right on average; "

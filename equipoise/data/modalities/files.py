@@ -14,8 +14,8 @@ from pathlib import Path
 import torch
 
 from equipoise.data.features.arrays import READERS
-from equipoise.data.modalities.modal_file import SPLIT, SPLITS, ModalFile, read_modal_file, split_name, splits_of
 from equipoise.data.modalities.history import group_of, with_history
+from equipoise.data.modalities.modal_file import SPLIT, SPLITS, ModalFile, read_modal_file, split_name, splits_of
 from equipoise.data.modalities.modality import concatenated, spread_over
 from equipoise.data.modalities.samples import Labels, ModalSamples
 from equipoise.data.rng import keyed_int
@@ -70,7 +70,9 @@ class ModalFiles:
     def _files(self, split: str) -> tuple[list[ModalFile], bool]:
         """The files of a split, and whether a part of the training samples is held out for validation."""
         if not (self.root or self.train):
-            raise UserError("data.root is empty; give it the file of the modalities, or data.train and data.test theirs")
+            raise UserError(
+                "data.root is empty; give it the file of the modalities, or data.train and data.test theirs"
+            )
         given = self._given(split)
         if split == "test" and not given:
             warnings.warn("no samples are for the test: those for validation are the test samples too", stacklevel=3)
@@ -108,7 +110,9 @@ class ModalFiles:
             if name not in whole.parts:
                 raise UserError(f"{whole.path}: there is no array {name!r}, which data.modalities names; correct one")
         if self.modalities:  # in the order in which they are named
-            return ModalFile(whole.path, whole.ids, {n: whole.parts[n] for n in self.modalities}, whole.labels, whole.numbers)
+            return ModalFile(
+                whole.path, whole.ids, {n: whole.parts[n] for n in self.modalities}, whole.labels, whole.numbers
+            )
         return whole
 
     def _rows(self, found: ModalFile, split: str) -> list[int]:
@@ -135,7 +139,9 @@ class ModalFiles:
             return tuple(sorted(set(map(str, labels))))
         most = max(labels)
         if not 0 <= most < MOST_CLASSES:
-            raise UserError(f"{files[0].path}: classes are numbered from 0 to at most {MOST_CLASSES - 1}, but one is {most}")
+            raise UserError(
+                f"{files[0].path}: classes are numbered from 0 to at most {MOST_CLASSES - 1}, but one is {most}"
+            )
         return tuple(str(number) for number in range(max(2, 1 + int(most))))
 
 
@@ -146,7 +152,9 @@ def join_by_ids(files: Sequence[ModalFile], incomplete: bool) -> ModalFile:
     tables = []
     for file in files:
         if file.ids is None:
-            raise UserError(f"{file.path} and {files[0].path} hold different modalities, joined by ids, but it has none")
+            raise UserError(
+                f"{file.path} and {files[0].path} hold different modalities, joined by ids, but it has none"
+            )
         tables.append({one: row for row, one in enumerate(file.ids)})
     ids = list(dict.fromkeys(one for table in tables for one in table))
     for file, table in zip(files, tables, strict=True):
@@ -202,7 +210,9 @@ def _numbers(found: ModalFile) -> Labels:
 
 def _classes(found: ModalFile, names: tuple[str, ...]) -> Labels:
     numbers = {name: number for number, name in enumerate(names)}
-    found_labels = [str(int(one)) if isinstance(one, float) and one == int(one) else str(one) for one in found.labels or ()]
+    found_labels = [
+        str(int(one)) if isinstance(one, float) and one == int(one) else str(one) for one in found.labels or ()
+    ]
     for row, one in enumerate(found_labels):
         if one not in numbers:
             raise UserError(

@@ -19,9 +19,7 @@ def group_of(key: str) -> str:
     return key.rpartition("_")[0] or key
 
 
-def with_history(
-    keys: Sequence[str], parts: Mapping[str, Modality], history: int, place: str
-) -> dict[str, Modality]:
+def with_history(keys: Sequence[str], parts: Mapping[str, Modality], history: int, place: str) -> dict[str, Modality]:
     """Sequences [N, history + 1, w] of vectors [N, w]."""
     for name, part in parts.items():
         if part.mask is not None:
@@ -32,9 +30,7 @@ def with_history(
             before = group[max(0, place_in_group - history) : place_in_group + 1]
             rows[row, : len(before)] = torch.tensor(before)
     real, chosen = rows >= 0, rows.clamp(min=0)
-    return {
-        name: Modality(part.values[chosen], real & part.has[chosen], part.has) for name, part in parts.items()
-    }
+    return {name: Modality(part.values[chosen], real & part.has[chosen], part.has) for name, part in parts.items()}
 
 
 def _groups(keys: Sequence[str], place: str) -> dict[str, list[int]]:

@@ -174,4 +174,3 @@ def _listed(arrays: Arrays, name: str) -> list[Any]:
     if tensor.ndim > 1 and tensor.numel() != len(tensor):
         raise UserError(f"{arrays.path}: {name!r} has the shape {list(tensor.shape)}; give one value a sample")
     return list(tensor.flatten().tolist())
-

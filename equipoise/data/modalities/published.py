@@ -32,7 +32,9 @@ def convert_pickle(path: Path, folder: Path) -> dict[str, int]:
     splits = {split_name(name): table for name, table in content.items()} if isinstance(content, dict) else {}
     found = {name: splits[name] for name in SPLITS if isinstance(splits.get(name), dict)}
     if "train" not in found:
-        raise UserError(f"{path}: this is no table of train, valid and test with arrays in each; give the published file")
+        raise UserError(
+            f"{path}: this is no table of train, valid and test with arrays in each; give the published file"
+        )
     folder.mkdir(parents=True, exist_ok=True)
     return {name: _write(folder / f"{name}.safetensors", table, f"{path}, {name}") for name, table in found.items()}
 

@@ -84,7 +84,9 @@ class ModalSamples:
     def images(self, indices: Sequence[int], size: int, device: torch.device | str = "cpu") -> NoReturn:
         raise UserError(f"{self.place} holds {', '.join(self.parts)}, which cannot be shown or encoded as pictures")
 
-    def batch(self, indices: Sequence[int], draws: Sequence[float] = (), tokens: CaptionTokenizer | None = None) -> Batch:
+    def batch(
+        self, indices: Sequence[int], draws: Sequence[float] = (), tokens: CaptionTokenizer | None = None
+    ) -> Batch:
         rows = torch.as_tensor(indices, dtype=torch.long)
         side = names([self.keys[index] for index in indices], [self.pair(index).label for index in indices])
         side |= self._labels.side(rows) if self._labels else {}

@@ -58,11 +58,15 @@ class ModalWorlds:
                         f"{', '.join(self.modalities)}; give one for each"
                     )
             if len(set(self.modalities)) < len(self.modalities):
-                raise UserError(f"data.modalities names one twice: {', '.join(self.modalities)}; give each its own name")
+                raise UserError(
+                    f"data.modalities names one twice: {', '.join(self.modalities)}; give each its own name"
+                )
             if self.shared_latents + self.private_latents > self.width:
                 raise UserError("data.width must be at least data.shared_latents + data.private_latents; raise it")
             if self.classes == 1:
-                raise UserError("data.classes is 1, so there is nothing to tell apart; give 2 or more, or 0 for a number")
+                raise UserError(
+                    "data.classes is 1, so there is nothing to tell apart; give 2 or more, or 0 for a number"
+                )
 
         def build(self, split: str) -> ModalSamples:
             if split not in SPLITS:

@@ -45,7 +45,9 @@ def embed_modalities(
         words: dict[str, list[Any]] = {"id": [pair.key for pair in pairs]}
         if source.outputs:
             tensors["label"] = source.labels[rows]
-        write_arrays(path, {name: t.to(dtype) if name in (*model.modalities, JOINT) else t for name, t in tensors.items()}, words)
+        write_arrays(
+            path, {name: t.to(dtype) if name in (*model.modalities, JOINT) else t for name, t in tensors.items()}, words
+        )
 
     files = NumberedFiles(folder, len(source), settings.per_shard)
     return files.write_missing(fill, settings.batch_size, "embedding")

@@ -58,9 +58,7 @@ def test_npz_safetensors_and_parquet_say_the_same(tmp_path: Path) -> None:
     (tmp_path / "b.json").write_text(json.dumps({"id": given["id"].tolist()}))
     parquet.write_table(arrow.table({name: value.tolist() for name, value in given.items()}), tmp_path / "c.parquet")
     files = [tmp_path / name for name in ("a.npz", "b.safetensors", "c.parquet")]
-    sides = [
-        ModalFiles(train=str(path), validation_share=0.0).build("train").batch(range(12)).side for path in files
-    ]
+    sides = [ModalFiles(train=str(path), validation_share=0.0).build("train").batch(range(12)).side for path in files]
     for side in sides[1:]:
         assert {name: value.tolist() for name, value in side.items()} == {
             name: value.tolist() for name, value in sides[0].items()

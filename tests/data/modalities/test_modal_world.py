@@ -11,7 +11,7 @@ from equipoise.types import UserError
 SUBSETS = [("text",), ("audio",), ("video",), ("text", "audio"), ("text", "audio", "video")]
 
 
-def means(source, names):  # noqa: ANN001, ANN201
+def means(source, names):
     """Means over real steps, one after the other [N, k·w], and the numbers of steps."""
     found = [source.parts[name] for name in names]
     lengths = [part.mask.sum(1) for part in found]
