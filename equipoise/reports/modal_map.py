@@ -70,5 +70,5 @@ def draw_modal_map(found: ModalMap) -> Figure:
         axes.set_ylabel(found.axes[1])
         axes.set_aspect("equal", adjustable="datalim")
         axes.tick_params(labelbottom=False, labelleft=False)
-        axes.legend(loc="best")
+        figure.legend(loc="outside upper center", ncols=min(len(found.places), 5))
     return figure

@@ -17,6 +17,7 @@ from equipoise.kernels import Scoring
 from equipoise.objectives import OBJECTIVES
 from equipoise.objectives.mixup.schedule import drawn_share
 from equipoise.objectives.modalities import GMCLoss, contrast_pairs, drawn_modalities, gmc, gmc_mix, nt_xent, supervised
+from equipoise.objectives.self_supervised import simclr
 from equipoise.spaces import Sphere
 from equipoise.types import Embeddings, Notice, StepInfo, UserError
 
@@ -69,6 +70,12 @@ def test_no_scale_lets_a_point_see_itself(log_scale):
     for dtype, error in ((torch.float64, 1e-10), (torch.float32, 1e-4)):
         found = nt_xent(joint.to(dtype), codes["text"].to(dtype), Scoring(Sphere(5), log_scale))
         assert float(found) == pytest.approx(expected, abs=error, rel=error)
+
+
+def test_on_the_sphere_it_is_the_loss_of_simclr():
+    joint, codes = some(40, 6)
+    found = nt_xent(joint, codes["audio"], Scoring(Sphere(6), LOG_SCALE))
+    torch.testing.assert_close(found, simclr(joint, codes["audio"], 0.3), rtol=0, atol=1e-12)
 
 
 def test_bfloat16_codes_stay_near():
