@@ -109,7 +109,8 @@ class Run:
             )
         if {EVERY_MODALITY, JOINT, SCORES} & set(self.objective.needs) and not self.modalities.names:
             raise UserError(
-                'the objective is of named modalities, but the model reads images and texts; set modalities.name to "named"'
+                "the objective is of named modalities, but the model reads images and texts; set modalities.name to "
+                '"named"'
             )
         if self.modalities.names:
             self._check_modalities()
@@ -122,8 +123,8 @@ class Run:
     def _check_modalities(self) -> None:
         if self.shuffle.share or self.keep.folder or self.clean.enabled:
             raise UserError(
-                "shuffle, keep and clean choose among captions, which samples of modalities have not; leave shuffle.share "
-                "at 0, keep.folder empty and clean.enabled false"
+                "shuffle, keep and clean choose among captions, which samples of modalities have not; leave "
+                "shuffle.share at 0, keep.folder empty and clean.enabled false"
             )
         if self.tokens.kind != "none":
             raise UserError('a model of modalities reads no words; set tokens.kind to "none"')

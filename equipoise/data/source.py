@@ -155,7 +155,7 @@ class FeatureSource(BatchSource, Protocol):
 
 
 class ModalSource(BatchSource, Protocol):
-    """A source of samples that were recorded in several ways, by name: audio, video, text, ... A sample may lack some."""
+    """A source of samples that were recorded in several ways, by name: audio, video, ... A sample may lack some."""
 
     @property
     def modalities(self) -> Mapping[str, int]:

@@ -17,6 +17,7 @@ from equipoise.evaluation.settings import Evaluation
 from equipoise.evaluation.subsets import subset_metrics
 from equipoise.evaluation.zeroshot import zero_shot_chance
 from equipoise.models.code_features import with_code_features
+from equipoise.models.compatibility import require_compatible
 from equipoise.models.model import Model
 
 QUICK = ("retrieval", "geometry")  # measured while a run trains
@@ -33,6 +34,8 @@ def evaluate(model: Model, source: Source, settings: Evaluation) -> dict[str, Ev
 
 def to_encode(model: Model, source: Source, settings: Evaluation) -> Encoded:
     """The source as `evaluate` sees it: what a model can read, and the features that are asked for."""
+    if has_modalities(source):
+        require_compatible(model, source)  # for no evaluation of a model of another kind would apply, in silence
     model = with_code_features(model) if settings.features == "weights" else model
     return Encoded(model, readable(source, model.tokens), settings)
 

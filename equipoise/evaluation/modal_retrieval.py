@@ -1,7 +1,7 @@
 """Retrieval among modalities: given a sample in one of them, find it in another, for all pairs.
 
 Formulas are in `ranking.py`; both directions of each pair, `A_to_B_R@k`. Samples that lack one of the two are left out
-of the pair. `mean_recall` is the mean over all pairs and directions.
+of the pair. `modal_mean_recall` is the mean over all pairs and directions.
 """
 
 from __future__ import annotations
@@ -24,18 +24,22 @@ from equipoise.models.modal_model import ModalModel
 from equipoise.models.model import Model
 
 NAME = re.compile(r"(?P<query>.+)_to_(?P<found>.+)_R@(?P<k>\d+)")
-MEAN = "mean_recall"
+MEAN = "modal_mean_recall"
 
 
 class ModalRetrieval(Evaluator):
+    """Ranks the samples of one modality for each of another, among all pairs of named modalities."""
+
     task = "zeroshot_retrieval"
-    metrics: ClassVar[Mapping[str, Metric]] = {}
+    metrics: ClassVar[Mapping[str, Metric]] = {
+        MEAN: Metric("mean recall", "Average of R@1, R@5 and R@10 over all pairs of modalities, both ways.")
+    }
     cites = ("musgrave2020reality",)
 
     def describe(self, name: str) -> Metric | None:
         found = NAME.fullmatch(name)
         if not found:
-            return None
+            return self.metrics.get(name)
         meaning = f"Share of samples that are among the first {found['k']} in one modality, given another."
         return Metric(f"R@{found['k']}", meaning, direction=f"{found['query']} → {found['found']}")
 

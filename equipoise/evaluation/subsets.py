@@ -1,17 +1,16 @@
 """Subsets of modalities at test time: what is told of a label when some are missing.
 
-Poklukar et al. 2022 (GMC), §5; Oh et al. 2023, "Geodesic Multi-Modal Mixup for Robust Fine-Tuning", Table 7 and App. A.3.
+Poklukar et al. 2022 (GMC), §5; Oh et al. 2023, "Geodesic Multi-Modal Mixup for Robust Fine-Tuning", Table 7, App. A.3.
 
     codes     one modality: its own code; several: the mean of their codes, as it is; all: the joint code
     joint     the joint encoder, to which the others are not there
     zeroed    the joint encoder, with zeros for the others: how a model without codes of modalities is read
 
-`SUBSET_METRIC`, where SUBSET joins the names by + (`text+audio`); `SUBSET_joint_METRIC` and `SUBSET_zeroed_METRIC` of the
-other ways. METRIC is one of
-`modalities.py`: accuracy and weighted F1 of classes; of numbers by their sign, and their error and correlation; alignment
-and uniformity of partial and joint codes.
-`mean_accuracy` (`mean_joint_accuracy`, ...) is the mean over all 2^k - 1 subsets. A sample that lacks all of a subset is left out of it. *Do not*
-compare alignment and uniformity between spaces.
+`SUBSET_METRIC`, where SUBSET joins the names by + (`text+audio`); `SUBSET_joint_METRIC` and `SUBSET_zeroed_METRIC` of
+the other ways. METRIC is one of `modalities.py`: accuracy and weighted F1 of classes; of numbers by their sign, and
+their error and correlation; alignment and uniformity of partial and joint codes. `mean_accuracy`, `mean_joint_accuracy`
+and `mean_zeroed_accuracy` are means over all 2^k - 1 subsets. A sample that lacks all of a subset is left out of it.
+*Do not* compare alignment and uniformity between spaces.
 """
 
 from __future__ import annotations
@@ -35,13 +34,24 @@ from equipoise.models.modal_model import WAYS, ModalModel, subset_inputs
 from equipoise.models.model import Model
 
 ENDINGS = {"codes": "", "joint": "_joint", "zeroed": "_zeroed"}
-COLUMNS = {"accuracy": "acc.", "accuracy7": "acc. of 7", "f1": "F1", "mae": "MAE", "correlation": "corr."}
+COLUMNS = {
+    "accuracy": "acc.",
+    "accuracy7": "acc. of 7",
+    "f1": "F1",
+    "mae": "MAE",
+    "correlation": "corr.",
+    "alignment": "align.",
+    "uniformity": "unif.",
+}
 TOLD = {"": "", "_joint": " (joint)", "_zeroed": " (zeroed)"}
 MEANS = {way: f"mean{ending}_accuracy" for way, ending in ENDINGS.items()}
 NAME = re.compile(rf"(?P<subset>.+?)(?P<way>_joint|_zeroed)?_(?P<kind>{'|'.join(METRICS)})")
 
 
 class Subsets(Evaluator):
+    """Tells labels from every subset of named modalities, by their codes, by the joint encoder, and with zeros for the
+    rest."""
+
     task = "zeroshot_classification"
     metrics: ClassVar[Mapping[str, Metric]] = {
         name: Metric(f"mean over subsets: accuracy{TOLD[ENDINGS[way]]}", "Accuracy, averaged over all subsets.")
@@ -101,9 +111,9 @@ class Subsets(Evaluator):
 def subset_metrics(source: ModalSource) -> list[str]:
     """Names of metrics that can choose the best model."""
     if not source.outputs:
-        return ["mean_recall"]
+        return ["modal_mean_recall"]
     names = [f"{'+'.join(some)}_accuracy" for some in subsets_of(tuple(source.modalities))]
-    return [*MEANS.values(), *names, "mean_recall"]
+    return [*MEANS.values(), *names, "modal_mean_recall"]
 
 
 def subset_codes(model: ModalModel, source: ModalSource, names: tuple[str, ...], way: str, size: int) -> Tensor:

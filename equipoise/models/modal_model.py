@@ -32,8 +32,8 @@ from equipoise.models.tower import widened
 from equipoise.spaces import Space
 from equipoise.types import EVERY_MODALITY, JOINT, SCORES, Batch, Embeddings, UserError
 
-# of reading a subset of modalities: by the mean of their codes (the joint code where they are all); by the joint encoder,
-# to which the others are not there; or by the joint encoder with zeros for the others
+# of reading a subset of modalities: by the mean of their codes (the joint code where they are all); by the joint
+# encoder, to which the others are not there; or by the joint encoder with zeros for the others
 WAYS = ("codes", "joint", "zeroed")
 PAIR_PARTS = frozenset({"image_encoder", "text_encoder", "image_readout", "text_readout"})
 MEASURED = 100_000  # samples that means and deviations are taken from, at most
@@ -142,8 +142,8 @@ class ModalModel(Model):
     def encode(self, inputs: Mapping[str, Any], batch_size: int = 1024, way: str = "codes") -> Tensor:
         """Points [N, d] of some or all modalities, {"audio": values, "video": (values, mask)}: arrays [N, w] or
         [N, L, w], a mask bool [N] or [N, L] where not all is real. One modality: its own point; several: the mean of
-        theirs, back on the space; all: the joint point. `way` "joint" reads the subset by the joint encoder, "zeroed" by
-        the joint encoder with zeros for the rest."""
+        theirs, back on the space; all: the joint point. `way` "joint" reads the subset by the joint encoder, "zeroed"
+        by the joint encoder with zeros for the rest."""
         return self.space.project(self.codes(inputs, batch_size, way))
 
     @torch.no_grad()

@@ -2,7 +2,7 @@
 
     gmc           L_sup + L_GMC + β L_m²     each modality against the joint code (Poklukar et al. 2022; Oh et al. 2023)
     modal_pairs   L_sup + L_pairs            each modality against each other, no joint code: CLIP for any number
-    supervised    L_sup                      the label alone, told from the joint code: MulT as it is trained (Tsai 2019)
+    supervised    L_sup                      the label alone, told from the joint code: MulT as it is trained (Tsai)
 
 L_sup is cross-entropy where the data has classes and L1 where it has numbers; the weight of what is not wanted is 0. A
 sample counts in the terms of the modalities that it has.

@@ -171,7 +171,7 @@ def _subsets_verdict(numbers: Numbers, chance: Numbers) -> str:
     }
     best = max(known, key=known.__getitem__)
     return (
-        f"Given any one or more of its modalities, the model tells {percent(numbers[MEAN])} of labels right on average; "
+        f"Given some or all of its modalities, the model tells {percent(numbers[MEAN])} of labels right on average; "
         f"with {metric(best).direction}, {percent(known[best])}. Guessing would manage {percent(chance[MEAN])}."
     )
 

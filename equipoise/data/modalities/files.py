@@ -225,8 +225,8 @@ def _classes(found: ModalFile, names: tuple[str, ...]) -> Labels:
 def _require_several(labels: Labels, path: Path) -> None:
     if len(labels.values.unique()) < 2:
         raise UserError(
-            f"{path}: all training samples have the label {labels.told(0)}, so there is nothing to tell apart; give two "
-            "or more, or leave the labels out"
+            f"{path}: all training samples have the label {labels.told(0)}, so there is nothing to tell apart; give "
+            "two or more, or leave the labels out"
         )
 
 

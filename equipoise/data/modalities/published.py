@@ -1,6 +1,6 @@
 """The pickles in which CMU-MOSI and CMU-MOSEI were published, made into files that the source `modalities` reads.
 
-    {"train": {"text": [N, L, w], "audio": ..., "vision": ..., "labels": [N, 1, 1], "id": ...}, "valid": ..., "test": ...}
+    {"train": {"text": [N, L, w], "audio": ..., "vision": ..., "labels": [N, 1, 1], "id": ...}, "valid": ..., ...}
 
 A pickle may name any function; this reader knows arrays, texts and numbers alone (`io/plain_pickle.py`) and refuses
 every other. Numbers that are not finite (the audio of MOSEI has -inf) become 0, as in the code of MulT.
@@ -49,9 +49,10 @@ def _write(path: Path, table: Mapping[str, Any], where: str) -> int:
         tensors["label"] = torch.from_numpy(np.array(label, dtype=np.float32).reshape(len(label), -1)[:, 0].copy())
     ids = next((table[name] for name in IDS if name in table), None)
     words = {} if ids is None else {"id": _unique(ids)}
-    for name, rows in (*tensors.items(), *words.items()):
-        if len(rows) != count:
-            raise UserError(f"{where}: {name} has {len(rows)} rows and another {count}; give the published file")
+    sizes = {name: len(rows) for name, rows in tensors.items()} | {name: len(rows) for name, rows in words.items()}
+    for name, rows in sizes.items():
+        if rows != count:
+            raise UserError(f"{where}: {name} has {rows} rows and another {count}; give the published file")
     write_arrays(path, tensors, words)
     return count
 

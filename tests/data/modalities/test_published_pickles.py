@@ -65,7 +65,7 @@ def test_a_hostile_pickle_is_refused_and_nothing_runs(tmp_path: Path, place: str
         given["extra"] = Hostile(touched)  # type: ignore[assignment]
     path = tmp_path / "bad.pkl"
     path.write_bytes(pickle.dumps(given))
-    with pytest.raises(UserError, match="bad.pkl is no pickle of plain data"):
+    with pytest.raises(UserError, match=r"bad\.pkl is no pickle of plain data"):
         convert_pickle(path, tmp_path / "out")
     assert not touched.exists()
     assert not (tmp_path / "out").exists()
