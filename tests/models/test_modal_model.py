@@ -107,7 +107,7 @@ def test_a_constant_column_is_left_at_zero(loaded: Loaded, samples: ModalSamples
     made = build_model(loaded.run, NoTokenizer())
     assert isinstance(made, ModalModel)
     made.measure(samples)
-    values, mask = made.inputs_of(samples.batch(range(8)))["text"]
+    values, _ = made.inputs_of(samples.batch(range(8)))["text"]
     assert not values[..., 3].any()
     assert values.isfinite().all()
 
@@ -171,7 +171,7 @@ def test_pictures_and_modalities_are_not_taken_for_each_other(model: ModalModel,
     scenes = load_run("demo", ["data.test_size=4"]).run.data.build("test")
     with pytest.raises(UserError, match="holds images and texts"):
         require_compatible(model, scenes)
-    with pytest.raises(UserError, match="modalities.name"):
+    with pytest.raises(UserError, match=r"modalities\.name"):
         load_run("demo", ["objective.name=gmc"])
     with pytest.raises(UserError, match=r"tokens\.kind"):
         load_run("gmc-world", ["tokens.kind=wordpiece"])
