@@ -28,6 +28,7 @@ from equipoise.finetuning.settings import Finetuning
 from equipoise.models.embedding_shift import EmbeddingShift
 from equipoise.models.logit_scale import LogitScale
 from equipoise.models.lora import Lora
+from equipoise.models.modalities import MODALITIES, ModalitiesConfig
 from equipoise.models.prompts import Prompts
 from equipoise.models.region_branch import RegionBranch
 from equipoise.objectives import OBJECTIVES, Objective
@@ -42,9 +43,10 @@ from equipoise.spaces import SPACES, Space
 from equipoise.training.distributed.loss_sharding import require_possible
 from equipoise.training.length import layers_by_epochs
 from equipoise.training.settings import Training
-from equipoise.types import UserError
+from equipoise.types import EVERY_MODALITY, JOINT, SCORES, UserError
 
 OF_CLASSES = "acc1"  # the metric that chooses the best model of class data
+OF_SUBSETS = "mean_accuracy"  # the same of data of modalities, the mean over all subsets of them
 UNWEIGHTED = (
     "do not count in this objective, or in its form, which does not say what they do to it (docs/clean.md); choose "
     "another, clip for instance, or the rule threshold or share"
@@ -66,6 +68,7 @@ class Run:
     augment: Augment = field(default_factory=Augment)
     image: ImageConfig = choice(IMAGE_ENCODERS, "vit-b32")
     text: TextConfig = choice(TEXT_ENCODERS, "causal-b")
+    modalities: ModalitiesConfig = choice(MODALITIES, "none")
     regions: RegionBranch.Config = field(default_factory=RegionBranch.Config)
     prompts: Prompts.Config = field(default_factory=Prompts.Config)
     readout: ReadoutConfig = choice(READOUTS, "class_token")
@@ -104,11 +107,29 @@ class Run:
                 f"the objective mixes points along geodesics, which the space {type(self.space).__name__} has not; "
                 "choose an objective without mixups, or a space that has them, the sphere for instance"
             )
+        if {EVERY_MODALITY, JOINT, SCORES} & set(self.objective.needs) and not self.modalities.names:
+            raise UserError(
+                "the objective is of named modalities, but the model reads images and texts; set modalities.name to "
+                '"named"'
+            )
+        if self.modalities.names:
+            self._check_modalities()
         self.temperature.within(self.space)  # a start that cannot be matched,
         self.training.teacher_roles(self.objective.needs)  # a missing teacher,
         self.objective.check_batches(self.training.batch_size, self.training.micro_batch)  # batches that do not fit,
         require_possible(self.training, self.objective)  # an objective that cannot be sharded and
         self.caption_tokens()  # too small a context raise UserError before anything is made
+
+    def _check_modalities(self) -> None:
+        if self.shuffle.share or self.keep.folder or self.clean.enabled:
+            raise UserError(
+                "shuffle, keep and clean choose among captions, which samples of modalities have not; leave "
+                "shuffle.share at 0, keep.folder empty and clean.enabled false"
+            )
+        if self.tokens.kind != "none":
+            raise UserError('a model of modalities reads no words; set tokens.kind to "none"')
+        if self.lora.rank or self.prompts.length or self.regions.width:
+            raise UserError("lora, prompts and regions belong to towers of images and texts; leave them out")
 
     def training_pairs(self) -> Source:
         """The training split, with the wrong captions that were asked for and without those that are not kept."""
@@ -150,7 +171,11 @@ def _loaded(table: LayeredTable) -> Loaded:
     loaded = Loaded(*resolve(Run, table))
     if loaded.run.training.epochs and not layers_by_epochs(table.layers):
         loaded = loaded.with_training(epochs=0.0)
-    if "best" in table.child("training") or not getattr(loaded.run.data, "names_classes", False):
+    if "best" in table.child("training"):
+        return loaded
+    if loaded.run.modalities.names:
+        return loaded.with_training(best=OF_SUBSETS)
+    if not getattr(loaded.run.data, "names_classes", False):
         return loaded
     # captions are names of classes, the same for all images of a class, so that there is nothing to retrieve
     return loaded.with_training(best=OF_CLASSES)

@@ -82,7 +82,7 @@ class Features:
 class Embeddings:
     """Points of one batch in the space, by role. An objective names the roles it needs; the model fills just those."""
 
-    image: Tensor  # [N, d]
+    image: Tensor  # [N, d]; [0, d] of modalities with other names, which are in `further`
     text: Tensor  # [N, d]; [0, d] where the objective needs no text per sample
     regions: Tensor | None = None
     tags: Tensor | None = None
@@ -98,7 +98,9 @@ class Embeddings:
         """Make embeddings from roles by name; roles without a field go into `further`."""
         known = {f.name for f in fields(cls)} - {"further"}
         named = {role: tensor for role, tensor in roles.items() if role in known}
-        named.setdefault("text", roles["image"].new_empty(0, roles["image"].shape[-1]))
+        like = roles["image"] if "image" in roles else next(iter(roles.values()))  # of modalities with other names
+        for role in ("image", "text"):
+            named.setdefault(role, like.new_empty(0, like.shape[-1]))
         return cls(**named, further={role: tensor for role, tensor in roles.items() if role not in known})
 
     def roles(self) -> dict[str, Tensor]:
@@ -111,6 +113,9 @@ COMMON = frozenset({"pivots"})  # roles that every process computes for the whol
 RECALLED = frozenset(
     {"image_queue", "text_queue"}
 )  # roles of former batches, [K, d]: no process makes them of this one
+# roles of a model of modalities, beside the names of these: all of them together, and what is told of a sample's label
+JOINT, SCORES = "joint", "scores"
+EVERY_MODALITY = "modalities"  # among needs: a role for each modality, by its name
 MOMENTUM = "momentum_"  # begins the names of roles by the EMA of the weights; the rest is the role that it makes
 
 

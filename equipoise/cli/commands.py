@@ -98,6 +98,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "equipoise.cli.data.check",
         "read all of a data set once: counts, sizes, captions, copies, faults, a picture sheet",
     ),
+    "data convert": (
+        "equipoise.cli.data.convert",
+        "make files of modalities of a published pickle (CMU-MOSI, CMU-MOSEI), of which nothing runs",
+    ),
     "data prepare": ("equipoise.cli.data.prepare", "re-encode a data set as shards at a training resolution"),
     "regions": (
         "equipoise.cli.regions",

@@ -7,6 +7,7 @@ from typing import Protocol
 from equipoise.data.features import FeatureFiles
 from equipoise.data.few_shot import FewShotData
 from equipoise.data.files import ClassShards, Folders, Mixture, PictureFolder, Shards, Table
+from equipoise.data.modalities import ModalFiles, ModalWorlds
 from equipoise.data.scenes import Scenes
 from equipoise.data.source import Source
 
@@ -27,6 +28,8 @@ SOURCES: dict[str, type[SourceConfig]] = {
     "class_shards": ClassShards,
     "mixture": Mixture.Config,
     "few_shot": FewShotData,
+    "modalities": ModalFiles,
+    "modal_worlds": ModalWorlds.Config,
 }
 
 __all__ = ["SOURCES", "Scenes", "SourceConfig"]

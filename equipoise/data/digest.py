@@ -12,7 +12,8 @@ from typing import Any
 
 from torch import Tensor
 
-from equipoise.data.source import Source, has_features
+from equipoise.data.source import MODALITY, Source, has_features, has_modalities
+from equipoise.data.tokenizer import NoTokenizer
 
 PAIRS = 256  # read, at most
 KEYS = 1_000_000  # taken of each part, at most
@@ -30,6 +31,10 @@ def source_digest(source: Source) -> str:
         _add_numbers(digest, source.image_features(places)[0])
         if source.text_width is not None:
             _add_numbers(digest, source.text_features(places, 1)[0])
+    if has_modalities(source):
+        for name, values in sorted(source.batch(places, (), NoTokenizer()).side.items()):
+            if name.startswith(MODALITY):
+                _add_numbers(digest, values)
     return digest.hexdigest()
 
 

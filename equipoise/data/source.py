@@ -9,6 +9,7 @@ device requested. A source may offer more, one protocol per thing:
     RegionSource     regions of images and their tags            `has_regions`
     BatchSource      batches, instead of pixels                  `makes_batches`
     FeatureSource    features, instead of pixels                 `has_features`
+    ModalSource      any number of named modalities              `has_modalities`
     DigestSource     a digest of each image's file               `has_digests`
     ClassCaptions    captions that only name a class             `names_classes`
 
@@ -46,6 +47,10 @@ MASKED_TEXT = "masked_text"  # a view too: the caption with hidden words [N, L],
 # [C, L], and the classes' names [C] as fingerprints, equal to `label` in `side` for samples of a class
 # (data/side_data.py)
 CLASS_PROMPTS, CLASS_PROMPTS_MASK, CLASSES = "class_prompts", "class_prompts_mask", "classes"
+# there too, of named modalities: [N, w] or [N, L, w] numbers, bool [N, L] which steps are real, bool [N] who has it,
+# and what is to be told of a sample, the number of its class or a number
+MODALITY, MODALITY_MASK, HAS_MODALITY = "modality/", "modality_mask/", "has_modality/"
+CLASS, VALUE = "class", "value"
 HAS = "has_"  # before such a name: bool [N], False where a sample has none of it
 
 
@@ -149,6 +154,34 @@ class FeatureSource(BatchSource, Protocol):
         ...
 
 
+class ModalSource(BatchSource, Protocol):
+    """A source of samples that were recorded in several ways, by name: audio, video, ... A sample may lack some."""
+
+    @property
+    def modalities(self) -> Mapping[str, int]:
+        """Widths of the modalities by name."""
+        ...
+
+    @property
+    def lengths(self) -> Mapping[str, int]:
+        """Steps of their longest sequences, 1 of vectors."""
+        ...
+
+    @property
+    def outputs(self) -> int:
+        """Numbers that tell a sample's label: as many as there are classes, 1 for a number, 0 without labels."""
+        ...
+
+    def present(self, name: str) -> Tensor:
+        """Which samples have a modality, bool [N]."""
+        ...
+
+    @property
+    def labels(self) -> Tensor:
+        """Numbers of classes [N], or numbers [N]."""
+        ...
+
+
 class DigestSource(Source, Protocol):
     """A source that can tell equal pictures."""
 
@@ -185,6 +218,10 @@ def makes_batches(source: Source) -> TypeGuard[BatchSource]:
 
 def has_features(source: Source) -> TypeGuard[FeatureSource]:
     return _offers(source, "image_features")
+
+
+def has_modalities(source: Source) -> TypeGuard[ModalSource]:
+    return _offers(source, "modalities")
 
 
 def has_digests(source: Source) -> TypeGuard[DigestSource]:

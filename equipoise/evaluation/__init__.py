@@ -8,8 +8,10 @@ from equipoise.evaluation.consistency_score import ConsistencyScore
 from equipoise.evaluation.evaluator import Evaluator
 from equipoise.evaluation.geometry import Geometry
 from equipoise.evaluation.matching import Matching
+from equipoise.evaluation.modal_retrieval import ModalRetrieval
 from equipoise.evaluation.retrieval import Retrieval
 from equipoise.evaluation.shifts import Shifts
+from equipoise.evaluation.subsets import Subsets
 from equipoise.evaluation.two_stage import TwoStage
 from equipoise.evaluation.zeroshot import ZeroShot
 
@@ -23,6 +25,8 @@ EVALUATIONS: dict[str, Evaluator] = {
     "geometry": Geometry(),
     "codes": Codes(),
     "captioning": Captioning(),
+    "subsets": Subsets(),
+    "modal_retrieval": ModalRetrieval(),
 }
 
 __all__ = ["EVALUATIONS"]

@@ -11,7 +11,15 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from equipoise.data.source import LabelledSource, Source, has_features, is_judged, is_labelled, names_classes
+from equipoise.data.source import (
+    LabelledSource,
+    Source,
+    has_features,
+    has_modalities,
+    is_judged,
+    is_labelled,
+    names_classes,
+)
 from equipoise.evaluation.captions.written import source_captions
 from equipoise.evaluation.settings import Evaluation
 from equipoise.io.progress import Progress
@@ -165,7 +173,7 @@ def captions(source: Source, per_image: int) -> Captions:
 
 def has_captions(source: Source) -> bool:
     """Whether images have captions of their own; those of a set of classes name the class and nothing else."""
-    return not names_classes(source)
+    return not names_classes(source) and not has_modalities(source)
 
 
 def has_labels(source: Source) -> bool:

@@ -50,6 +50,10 @@ class Evaluator(ABC):
         """The metric of that name; None where this evaluation has none. Override where names depend on the data."""
         return self.metrics.get(name)
 
+    def table(self, numbers: Mapping[str, float]) -> tuple[tuple[str, ...], list[tuple[str, ...]]] | None:
+        """Head and rows of a table that shows them better than a list; None where a list does."""
+        return None
+
     @abstractmethod
     def applies(self, source: Source) -> bool:
         """Whether the source holds the truth that this evaluation needs."""

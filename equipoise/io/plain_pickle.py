@@ -17,7 +17,7 @@ import numpy as np
 from equipoise.types import UserError
 
 MOST_BYTES = 1 << 29
-NUMBERS = "biuf"  # kinds of numpy's types that are read
+NUMBERS, TEXTS, THINGS = "biuf", "US", "O"  # kinds of numpy's types that are read; things must be plain texts
 
 
 class _Type:
@@ -32,7 +32,7 @@ class _Type:
     @property
     def numpy(self) -> np.dtype[Any]:
         kind = np.dtype(f"{self.order if self.order in '<>=|' else '|'}{self.name}")
-        if kind.kind not in NUMBERS:
+        if kind.kind not in NUMBERS + TEXTS + THINGS:
             raise pickle.UnpicklingError(f"an array of {kind}")
         return kind
 
@@ -44,9 +44,19 @@ class _Array:
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
         _, shape, kind, by_column, data = state
+        if kind.numpy.kind in THINGS:
+            self.value = _texts(data, shape)
+            return
         content = data.encode("latin1") if isinstance(data, str) else bytes(data)
         array = np.frombuffer(content, dtype=kind.numpy)
         self.value = array.reshape(shape, order="F" if by_column else "C")
+
+
+def _texts(data: Any, shape: tuple[int, ...]) -> np.ndarray:
+    """Texts that numpy has kept as things, as an array of text."""
+    if not isinstance(data, list) or not all(isinstance(one, str | bytes) for one in data):
+        raise pickle.UnpicklingError("an array of things that are no texts")
+    return np.array([_text(one) for one in data], dtype=str).reshape(shape)
 
 
 def _from_buffer(data: Any, kind: _Type, shape: tuple[int, ...], order: str) -> _Array:
@@ -81,11 +91,12 @@ class _Plain(pickle.Unpickler):
         return STANDING_IN[module, name]
 
 
-def read_plain_pickle(path: Path) -> Any:
-    """The data of a pickle, texts of Python 2 as text; raises UserError for anything but plain data."""
+def read_plain_pickle(path: Path, most: int = MOST_BYTES) -> Any:
+    """The data of a pickle of at most so many bytes, texts of Python 2 as text; raises UserError for anything but plain
+    data."""
     try:
-        if path.stat().st_size > MOST_BYTES:
-            raise UserError(f"{path} is larger than {MOST_BYTES:,} bytes; give the file as it was published")
+        if path.stat().st_size > most:
+            raise UserError(f"{path} is larger than {most:,} bytes; give the file as it was published")
         content = _Plain(io.BytesIO(path.read_bytes()), encoding="latin1").load()
         return _unwrapped(content)
     except OSError as error:

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import math
 
-from equipoise.data.source import Source, has_features
+from equipoise.data.source import Source, has_features, has_modalities
 from equipoise.encoders.encoder import Encoder
+from equipoise.models.modal_model import ModalModel
 from equipoise.models.model import Model
 from equipoise.types import UserError
 
 
 def require_compatible(model: Model, source: Source) -> None:
     """Raise UserError where the encoders read something else than the source gives."""
+    if isinstance(model, ModalModel) or has_modalities(source):
+        _require_modalities(model, source)
+        return
     image, text = (source.image_width, source.text_width) if has_features(source) else (None, None)
     _require("image", "pictures", model.image_encoder, image)
     _require("text", "words", model.text_encoder, text)
@@ -20,6 +24,40 @@ def require_compatible(model: Model, source: Source) -> None:
         raise UserError(
             f"the image encoder was trained with mean {list(expected[0])} and std {list(expected[1])}, but preprocess "
             f"has {list(actual[0])} and {list(actual[1])}; set preprocess.mean and preprocess.std"
+        )
+
+
+def _require_modalities(model: Model, source: Source) -> None:
+    if not has_modalities(source):
+        raise UserError(
+            "this model reads named modalities, but the data holds images and texts; give data.name modalities or "
+            "modal_worlds"
+        )
+    if not isinstance(model, ModalModel):
+        raise UserError(
+            f"the data holds the modalities {', '.join(source.modalities)}, but the model reads images and texts; set "
+            'modalities.name to "named" and describe each under modalities.inputs'
+        )
+    for name, one in model.settings.inputs.items():
+        if name not in source.modalities:
+            raise UserError(
+                f"the data has no modality {name} (it has {', '.join(source.modalities)}); change modalities.inputs or "
+                "the data"
+            )
+        if source.modalities[name] != one.width:
+            raise UserError(
+                f"{name} is {source.modalities[name]} wide, but the model expects {one.width}; set "
+                f"modalities.inputs.{name}.width"
+            )
+        if source.lengths[name] > one.length:
+            raise UserError(
+                f"{name} has up to {source.lengths[name]} steps, but the model was built for {one.length}; set "
+                f"modalities.inputs.{name}.length"
+            )
+    if model.settings.outputs and source.outputs != model.settings.outputs:
+        labels = {0: "no labels", 1: "labels that are numbers"}.get(source.outputs, f"{source.outputs} classes")
+        raise UserError(
+            f"the data has {labels}, but modalities.outputs is {model.settings.outputs}; set it to {source.outputs}"
         )
 
 

@@ -182,18 +182,17 @@ def _dtype_differences(expected: Mapping[str, Tensor], state: Mapping[str, Tenso
 
 def card(model: Model, config: str, metrics: Mapping[str, float]) -> str:
     numbers = "\n".join(f"| {name} | {value:.4g} |" for name, value in metrics.items()) or "| (not evaluated) | |"
+    kind, usage = model.described()
     return f"""# An Equipoise model
 
-A contrastive image-text model of {count_parameters(model):,} parameters in a {model.space.dim}-dimensional
+A contrastive {kind} of {count_parameters(model):,} parameters in a {model.space.dim}-dimensional
 {type(model.space).__name__} space; logit scale exp(t) = {float(model.log_scale.detach().exp()):.4g}.
 
 ```python
 import equipoise as eq
 
 model = eq.load("this folder")
-images = model.encode_image(["a.jpg"])
-texts = model.encode_text(["a red fish"])
-model.similarity(images, texts)
+{usage}
 ```
 
 | metric | value |

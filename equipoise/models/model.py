@@ -22,6 +22,7 @@ from torch import Tensor, nn
 from equipoise.data.preprocess import Preprocess
 from equipoise.data.tokenizer import CaptionTokenizer, NoTokenizer
 from equipoise.encoders import ImageConfig, TextConfig, TextTransformer
+from equipoise.encoders.encoder import Encoder
 from equipoise.heads import Head, HeadConfig, Sizes
 from equipoise.models.captioning import Decoding, caption_ids, caption_images
 from equipoise.models.class_prompts import pivot_points
@@ -105,6 +106,24 @@ class Model(nn.Module):
         for head in heads:
             embeddings |= {role: widened(rows) for role, rows in head(cache).items()}
         return Embeddings.of({role: embeddings[role] for role in needs})
+
+    def encoders(self) -> Sequence[Encoder]:
+        """What reads the inputs, each a module of its own."""
+        return self.image_encoder, self.text_encoder
+
+    @property
+    def leaves_unused(self) -> bool:
+        """Whether some parameters may be left without a gradient, for which DDP must not wait."""
+        return not self.image_readout.reads_classes
+
+    def described(self) -> tuple[str, str]:
+        """What it is, and lines of Python that use it, for the card."""
+        lines = (
+            'images = model.encode_image(["a.jpg"])',
+            'texts = model.encode_text(["a red fish"])',
+            "model.similarity(images, texts)",
+        )
+        return "image-text model", "\n".join(lines)
 
     def all_heads(self) -> list[Head]:
         return [head for head in self.heads.values() if isinstance(head, Head)]

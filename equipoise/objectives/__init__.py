@@ -13,6 +13,7 @@ from equipoise.objectives.filip import FILIP
 from equipoise.objectives.mixup.imix import IMix
 from equipoise.objectives.mixup.m3mix import M3Mix
 from equipoise.objectives.mixup.unmix import UnMix
+from equipoise.objectives.modal import GMC, ModalPairs, Supervised
 from equipoise.objectives.objective import Objective
 from equipoise.objectives.slip import SLIP
 from equipoise.objectives.softclip import SoftCLIP
@@ -47,9 +48,14 @@ OBJECTIVES: dict[str, Objective | type[Objective]] = {
     "few_shot": FewShot,
     "few_shot_plain": FewShot(m2_weight=0.0, v_weight=0.0, l_weight=0.0, vl_weight=0.0),
     "few_shot_m2": FewShot(v_weight=0.0, l_weight=0.0, vl_weight=0.0),
+    # named modalities: each against the joint code, the same with m²-Mix, each against each other, the label alone
+    "gmc": GMC,
+    "gmc_m2": GMC(m2_weight=0.2),
+    "modal_pairs": ModalPairs,
+    "supervised": Supervised,
 }
 
 __all__ = [
-    "ALBEF", "CLIP", "CRCL", "FILIP", "OBJECTIVES", "SLIP", "TCL", "CoCa", "CyCLIP", "DeCLIP", "FewShot", "IMix",
-    "M3Mix", "Objective", "SoftCLIP", "UnMix",
+    "ALBEF", "CLIP", "CRCL", "FILIP", "GMC", "OBJECTIVES", "SLIP", "TCL", "CoCa", "CyCLIP", "DeCLIP", "FewShot", "IMix",
+    "M3Mix", "ModalPairs", "Objective", "SoftCLIP", "Supervised", "UnMix",
 ]  # fmt: skip

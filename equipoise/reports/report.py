@@ -15,9 +15,11 @@ from typing import Any
 
 import numpy as np
 
+from equipoise.evaluation import EVALUATIONS
 from equipoise.evaluation.metrics import percent
 from equipoise.evaluation.results import metric
 from equipoise.evaluation.robustness import COLUMNS, Robustness
+from equipoise.evaluation.subsets import MEANS
 from equipoise.finetuning.comparison import Comparison
 from equipoise.io.atomic import write_text
 from equipoise.io.figures import svg
@@ -27,9 +29,10 @@ from equipoise.reports.page import page
 from equipoise.reports.tuning import numbers_before, section, tuned_title, tuned_verdict
 
 REPORT = "report.html"
-HEADLINES = ("text_to_image_R@1", "image_to_text_R@1", "text_to_image_mAP@R", "acc1")
+HEADLINES = ("text_to_image_R@1", "image_to_text_R@1", "text_to_image_mAP@R", "acc1", "mean_accuracy")
 
 Numbers = Mapping[str, float]
+MEAN = MEANS["codes"]
 
 
 @dataclass(frozen=True)
@@ -126,6 +129,7 @@ def write_report(
         headlines=headlines(results, chance, numbers_before(comparison) if comparison else {}),
         curves=curves(metrics, clamp, course),
         evaluations={name: grouped(numbers, chance.get(name, {})) for name, numbers in results.items()},
+        tables={name: rows for name, numbers in results.items() if (rows := own_table(name, numbers))},
         glossary=glossary(results),
         examples=examples,
         space=space,
@@ -155,7 +159,22 @@ def verdict(results: Mapping[str, Numbers], chance: Mapping[str, Numbers]) -> st
         return (
             f"It has not learned yet: {among} in {percent(value)} of cases, no better than guessing ({percent(guess)})."
         )
+    if told := _subsets_verdict(results.get("subsets", {}), chance.get("subsets", {})):
+        return told
     return _class_verdict(results.get("zero_shot", {}), chance.get("zero_shot", {}))
+
+
+def _subsets_verdict(numbers: Numbers, chance: Numbers) -> str:
+    if MEAN not in numbers or MEAN not in chance:
+        return ""
+    known = {
+        name: value for name, value in numbers.items() if name.endswith("_accuracy") and name not in MEANS.values()
+    }
+    best = max(known, key=known.__getitem__)
+    return (
+        f"Given some or all of its modalities, the model tells {percent(numbers[MEAN])} of labels right on average; "
+        f"with {metric(best).direction}, {percent(known[best])}. Guessing would manage {percent(chance[MEAN])}."
+    )
 
 
 def _class_verdict(numbers: Numbers, chance: Numbers) -> str:
@@ -179,7 +198,8 @@ def headlines(
         name = next((name for name, numbers in results.items() if key in numbers), None)
         if name is not None:
             known, guess = metric(key), chance.get(name, {}).get(key)
-            label = f"{known.short}, {known.direction}" if known.direction else f"zero-shot {known.short}"
+            plain = f"zero-shot {known.short}" if name == "zero_shot" else known.short
+            label = f"{known.short}, {known.direction}" if known.direction else plain
             former = f"before {percent(before[key])}" if before and key in before else ""
             beside = ", ".join(filter(None, (former, "" if guess is None else f"chance {percent(guess)}")))
             tiles.append({"label": label, "value": percent(results[name][key]), "beside": beside, "of": name})
@@ -199,6 +219,12 @@ def grouped(numbers: Numbers, chance: Numbers) -> dict[str, list[dict[str, Any]]
             row["tick"] = 100 * guess if known.is_share else None
         groups.setdefault(known.direction, []).append(row)
     return groups
+
+
+def own_table(name: str, numbers: Numbers) -> list[tuple[str, ...]]:
+    """Head and rows of the table that an evaluation shows instead of lists; none where it shows lists."""
+    found = EVALUATIONS[name].table(numbers) if name in EVALUATIONS else None
+    return [found[0], *found[1]] if found else []
 
 
 def glossary(results: Mapping[str, Numbers]) -> dict[str, str]:

@@ -66,7 +66,7 @@ class BatchLoss:
 def _facts(loss: Loss, embeddings: Embeddings, means: Means) -> dict[str, float]:
     """What the objective logs, and how hard the batch was for the model (`spaces/hard_negatives.py`)."""
     image, text = embeddings.image.detach(), embeddings.text.detach()
-    if not len(text):
+    if not len(text) or not len(image):
         return dict(loss.facts())
     by_image, by_text = means(image, text), means(text, image)
     return {

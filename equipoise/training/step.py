@@ -72,7 +72,7 @@ class Step:
 
     def _prepare_towers(self, probing: int) -> None:
         """Choose what the encoders keep of a forward pass: activations, and batch norm's running statistics."""
-        for tower in (self.model.image_encoder, self.model.text_encoder):
+        for tower in self.model.encoders():
             tower.recompute_activations(self.settings.recompute_activations)
         for head in self.model.all_heads():
             head.recompute_activations(self.settings.recompute_activations)

@@ -21,6 +21,8 @@ from equipoise.models.folder import (
     read_parts,
     read_weights,
 )
+from equipoise.models.modal_model import ModalModel
+from equipoise.models.modalities import NamedModalities
 from equipoise.models.model import Model
 from equipoise.models.shapes import require_shapes
 from equipoise.settings.trust import trusting
@@ -100,6 +102,15 @@ def build_model(run: Run, tokens: CaptionTokenizer) -> Model:
     """The model of a run; where prompts take a part of a tokenizer's context, `model.tokens` has the rest."""
     if run.prompts.length and not isinstance(tokens, NoTokenizer):
         tokens = tokens.within(run.caption_tokens().context)
+    if isinstance(run.modalities, NamedModalities):
+        return ModalModel(
+            run.modalities,
+            space=run.space,
+            temperature=run.temperature,
+            preprocess=run.preprocess,
+            tokens=tokens,
+            bias=run.objective.learned_bias,
+        )
     return Model(
         image=run.image,
         text=run.text,

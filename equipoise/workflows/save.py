@@ -7,12 +7,13 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import torch
 
 from equipoise.citations import bibliography
 from equipoise.config import Loaded, Run, dump
-from equipoise.data.source import Source
+from equipoise.data.source import Source, has_modalities
 from equipoise.evaluation import EVALUATIONS
 from equipoise.evaluation.evaluate import evaluate_encoded, to_encode
 from equipoise.evaluation.evaluator import EvalResult
@@ -30,7 +31,7 @@ from equipoise.reports.examples import gather_examples
 from equipoise.reports.figures import write_figures
 from equipoise.reports.held_out import held_out
 from equipoise.reports.report import Confusion, ExampleSets, write_report
-from equipoise.reports.space_charts import SpaceData, gather_space
+from equipoise.reports.space_charts import SpaceData, gather_modal_space, gather_space
 from equipoise.training.distributed.dtensors import gather_full
 from equipoise.training.distributed.ranks import Ranks
 from equipoise.training.distributed.sharded_encoding import sharded_encoding
@@ -38,6 +39,9 @@ from equipoise.training.loop import TrainResult
 from equipoise.workflows.clean.baseline import bought, on_all
 from equipoise.workflows.clean.summary import cleaning_section
 from equipoise.workflows.finetune_select import SelectedWeights, write_comparison
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 
 @dataclass(frozen=True)
@@ -135,6 +139,8 @@ def collect_artifacts(
         shown = held_out(encoded)
         examples = gather_examples(shown) if shown else ExampleSets()
         space = gather_space(shown, settings.map) if shown else SpaceData()
+        if has_modalities(source):
+            space = gather_modal_space(encoded)
         captions = gather_captions(encoded)
     return RunArtifacts(
         loaded,
@@ -153,11 +159,19 @@ def collect_artifacts(
 
 
 def print_findings(findings: Mapping[str, EvalResult]) -> None:
-    print_tables(*(table(one.metrics, one.chance, name.replace("_", " ")) for name, one in findings.items()))
+    print_tables(*(_shown(name, one) for name, one in findings.items()))
     for name, one in findings.items():
         if said := _said_of(one.notes):
             print(f"{name.replace('_', ' ')}: {said}")
     hand_over({"results": {name: {"metrics": one.metrics, "chance": one.chance} for name, one in findings.items()}})
+
+
+def _shown(name: str, found: EvalResult) -> Table:
+    """The numbers of an evaluation as the terminal shows them."""
+    own = EVALUATIONS[name].table(found.metrics)
+    if own is not None:
+        return make_table(own[0], own[1], title=name.replace("_", " "))
+    return table(found.metrics, found.chance, name.replace("_", " "))
 
 
 def _said_of(notes: Mapping[str, int | str]) -> str:

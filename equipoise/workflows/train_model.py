@@ -12,14 +12,15 @@ from equipoise.config import Loaded, Run, dump
 from equipoise.data.batches import Batches
 from equipoise.data.keep.readable import readable
 from equipoise.data.keep.record import record_captions
-from equipoise.data.source import Source, has_features
+from equipoise.data.source import Source, has_features, has_modalities
 from equipoise.data.tokenizer import CaptionTokenizer
-from equipoise.evaluation.evaluate import QUICK, QUICK_OF_CLASSES, validate, validation_metrics
+from equipoise.evaluation.evaluate import ALL_QUICK, validate, validation_metrics
 from equipoise.io.atomic import write_text
 from equipoise.io.digests import renew_digest
 from equipoise.models.code_scale import SAMPLES, set_code_scale
 from equipoise.models.compatibility import require_compatible
 from equipoise.models.folder import CONFIG, read_parts, step_folders
+from equipoise.models.modal_model import ModalModel
 from equipoise.models.model import Model
 from equipoise.models.shapes import require_room
 from equipoise.reports.report import REPORT
@@ -42,7 +43,7 @@ def train_run(
     ranks: Ranks | None = None,
     start: Start | None = None,
     until: int | None = None,
-    measured: Sequence[str] = (*QUICK, *QUICK_OF_CLASSES),
+    measured: Sequence[str] = ALL_QUICK,
 ) -> tuple[Model, TrainResult]:
     """Train the model of a recipe, from scratch, from `start` or from the newest checkpoint in `folder`, which receives
     metrics and checkpoints; as far as step `until` where it is given. `measured` names the evaluations on the way."""
@@ -100,6 +101,8 @@ def _model(run: Run, tokens: CaptionTokenizer, source: Source, start: Start | No
         if model.shift is not None:
             model.shift.require_measured()
         _scale_codes(model, run, source)
+        if isinstance(model, ModalModel) and has_modalities(source):
+            model.measure(source)
     run.lora.put_into(model)
     named(model, run.training.trains)  # raises UserError for an unknown part before anything is made
     return model

@@ -16,8 +16,8 @@ from rich.console import Console
 
 from equipoise.citations import references
 from equipoise.config import Loaded, load_run
-from equipoise.data.source import Source
-from equipoise.data.tokenizer import CaptionTokenizer
+from equipoise.data.source import Source, has_modalities
+from equipoise.data.tokenizer import CaptionTokenizer, NoTokenizer
 from equipoise.evaluation import EVALUATIONS
 from equipoise.evaluation.encoding import Encoded
 from equipoise.evaluation.evaluate import evaluate
@@ -25,9 +25,11 @@ from equipoise.evaluation.evaluator import TASKS, EvalResult
 from equipoise.evaluation.metrics import KINDS
 from equipoise.evaluation.results import metric, table, write_results
 from equipoise.evaluation.settings import Evaluation
+from equipoise.models.modal_model import ModalModel
 from equipoise.models.model import Model
 from equipoise.workflows import build_model
 
+SMALL_WORLD = ("data.train_size=64", "data.validation_size=32", "data.test_size=32")
 each_evaluation = pytest.mark.parametrize("name", EVALUATIONS)
 
 
@@ -43,17 +45,20 @@ def sources(tiny: Loaded) -> dict[str, Source]:
         "pairs alone": Plain(scenes),
         "classes alone": classes.build("validation"),
         "classes and shifts": classes.build("test"),
+        "modalities": load_run("gmc-world", SMALL_WORLD).run.data.build("test"),
     }
 
 
 @pytest.fixture(scope="module")
 def models(tiny: Loaded, tokens: CaptionTokenizer) -> list[Model]:
-    """Untrained ones: a plain one, one with a code book, one that writes captions, one with a fusion encoder."""
+    """Untrained ones: a plain one, one with a code book, one that writes captions, one with a fusion encoder, one of
+    named modalities."""
     torch.manual_seed(0)
     coded = load_run("fdt-scenes", (*TINY_SETTINGS, *TINY_CODES))
     writing = load_run("coca-scenes", TINY_SETTINGS)
     fused = load_run("albef-scenes", (*TINY_SETTINGS, "objective.fusion.layers=1"))
-    return [build_model(loaded.run, tokens) for loaded in (tiny, coded, writing, fused)]
+    modal = build_model(load_run("gmc-world", SMALL_WORLD).run, NoTokenizer())
+    return [*(build_model(loaded.run, tokens) for loaded in (tiny, coded, writing, fused)), modal]
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +66,10 @@ def results(sources: dict[str, Source], models: list[Model]) -> dict[str, dict[s
     """By source, by evaluation: of the first model that has what an evaluation measures."""
     return {
         kind: {
-            name: found for model in reversed(models) for name, found in evaluate(model, source, Evaluation()).items()
+            name: found
+            for model in reversed(models)
+            if isinstance(model, ModalModel) == has_modalities(source)
+            for name, found in evaluate(model, source, Evaluation()).items()
         }
         for kind, source in sources.items()
     }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import pickle
 import shutil
 import tarfile
 from pathlib import Path
@@ -60,6 +61,7 @@ RUNS = {
     ("scenes-multi-64x8", ()): ("multi", "product"),
     ("few-shot-scenes", ()): ("few-shot-scenes",),
     ("tcl-scenes", ()): ("tcl-scenes",),
+    ("gmc-world", ()): ("gmc-world",),
 }
 # Settings of a small run; those that a recipe does not have are left out.
 SMALL: dict[str, Any] = {
@@ -114,6 +116,7 @@ def build(folder: Path) -> None:
     pictures[0].save(folder / "photo.jpg")
     _own_files(pictures, train, folder)
     _features(folder)
+    _modalities(folder)
     recipe = 'extends = "flickr8k"\nname = "mine"\n\n[data]\ntrain = "photos/{00000..00001}.tar"\nvalidation = ""\n'
     (folder / "my-recipe.toml").write_text(recipe, encoding="utf-8")
     (folder / "mine.toml").write_text(WRONG.replace("shufled", "shuffled"), encoding="utf-8")
@@ -137,6 +140,23 @@ def train_what_is_named(folder: Path, text: str) -> None:
     if "clips/" in text and not (folder / "clips").exists():
         words = ["--to", "open_clip", "--out", str(folder / "clips" / "ViT-B-32")]
         assert main(["export", str(folder / "runs" / "mine"), *words]) == 0
+
+
+def _modalities(folder: Path) -> None:
+    """mosi_utterances.npz, and the pickle of MulT's form: both of noise."""
+    chance, widths = np.random.default_rng(0), {"text": 100, "audio": 73, "video": 100}
+    arrays = {}
+    for split, count in (("train", 40), ("test", 12)):
+        arrays |= {f"{split}_{name}": chance.normal(size=(count, w)).astype("f4") for name, w in widths.items()}
+        arrays |= {f"{split}_label": np.arange(count) % 2}
+        arrays |= {f"{split}_id": np.array([f"{split}{number // 4}_{number % 4}" for number in range(count)])}
+    np.savez(folder / "mosi_utterances.npz", **arrays)
+    splits = {
+        split: {name: chance.normal(size=(6, 5, 4)) for name in ("text", "audio", "vision")}
+        | {"labels": chance.uniform(-3, 3, (6, 1, 1))}
+        for split in ("train", "valid", "test")
+    }
+    (folder / "mosei_senti_data.pkl").write_bytes(pickle.dumps(splits))
 
 
 def _shards(source: Any, folder: Path, name: str, each: int) -> None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import torch
@@ -23,6 +23,8 @@ from equipoise.types import UserError
 
 if TYPE_CHECKING:
     import pyarrow
+
+Found = TypeVar("Found")
 
 
 @dataclass(frozen=True)
@@ -37,12 +39,21 @@ class Arrays:
 
 def read_arrays(path: Path, wanted: Iterable[str]) -> Arrays:
     """Reads those of the `wanted` arrays that the file holds."""
+    return _read(path, lambda: READERS[path.suffix](path, set(wanted)))
+
+
+def array_names(path: Path) -> list[str]:
+    """Names of all that a file holds, which is not read."""
+    return _read(path, lambda: NAMES[path.suffix](path))
+
+
+def _read(path: Path, read: Callable[[], Found]) -> Found:
     if path.suffix not in READERS:
         raise UserError(f"{path}: features are read from {', '.join(READERS)} files; convert this one")
     if not path.is_file():
         raise UserError(f"{path}: there is no such file; check the path")
     try:
-        return READERS[path.suffix](path, set(wanted))
+        return read()
     except (UserError, MemoryError):
         raise
     except Exception as error:  # three libraries, each with errors of its own for a file that is broken
@@ -69,19 +80,51 @@ def _read_safetensors(path: Path, wanted: set[str]) -> Arrays:
             tensors = {name: file.get_tensor(name) for name in wanted & set(file.keys())}
     except SafetensorError as error:
         raise ValueError(error) from error
+    return Arrays(path, tensors, {name: value for name, value in _words_beside(path).items() if name in wanted})
+
+
+def _words_beside(path: Path) -> dict[str, list[Any]]:
     beside = path.with_suffix(".json")
     words = read_json(beside) if beside.is_file() else {}
     if not isinstance(words, dict) or not all(isinstance(value, list) for value in words.values()):
         raise UserError(f"{beside}: this must be an object of lists, such as keys and captions; write it again")
-    return Arrays(path, tensors, {name: value for name, value in words.items() if name in wanted})
+    return words
+
+
+def _npz_names(path: Path) -> list[str]:
+    with np.load(path, allow_pickle=False) as file:
+        return list(file.files)
+
+
+def _safetensors_names(path: Path) -> list[str]:
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(path, "pt") as file:
+            return [*file.keys(), *_words_beside(path)]
+    except SafetensorError as error:
+        raise ValueError(error) from error
+
+
+def _parquet_names(path: Path) -> list[str]:
+    _require_pyarrow(path)
+    from pyarrow import parquet
+
+    return list(parquet.read_schema(path).names)
+
+
+def _require_pyarrow(path: Path) -> None:
+    try:
+        import pyarrow  # noqa: F401
+    except ImportError as error:
+        raise UserError(f"{path}: Parquet needs pyarrow; pip install 'equipoise[parquet]'") from error
 
 
 def _read_parquet(path: Path, wanted: set[str]) -> Arrays:
-    try:
-        import pyarrow as arrow
-        from pyarrow import parquet
-    except ImportError as error:
-        raise UserError(f"{path}: Parquet needs pyarrow; pip install 'equipoise[parquet]'") from error
+    _require_pyarrow(path)
+    import pyarrow as arrow
+    from pyarrow import parquet
+
     names = [name for name in parquet.read_schema(path).names if name in wanted]
     table = parquet.read_table(path, columns=names)
     tensors, words = {}, {}
@@ -132,4 +175,9 @@ READERS: dict[str, Callable[[Path, set[str]], Arrays]] = {
     ".npz": _read_npz,
     ".safetensors": _read_safetensors,
     ".parquet": _read_parquet,
+}
+NAMES: dict[str, Callable[[Path], list[str]]] = {
+    ".npz": _npz_names,
+    ".safetensors": _safetensors_names,
+    ".parquet": _parquet_names,
 }

@@ -107,7 +107,7 @@ def _rows(arrays: Arrays, name: str, leading: int) -> Rows:
     if not values.is_floating_point():
         raise UserError(f"{where} holds {values.dtype} numbers; features are floating-point")
     mask = _mask(arrays, name, values) if values.ndim - leading == 2 else None
-    for row in _not_finite(values.flatten(0, leading - 1), mask):
+    for row in not_finite_rows(values.flatten(0, leading - 1), mask):
         kind = "row" if leading == 1 else f"(row, text) {tuple(divmod(row, values.shape[1]))}, counted as row"
         raise UserError(f"{where} has a number that is not finite in {kind} {row}; compute that row again")
     return Rows(values.flatten(0, leading - 1), mask)
@@ -134,7 +134,7 @@ def _mask(arrays: Arrays, name: str, values: Tensor) -> Tensor:
     return mask
 
 
-def _not_finite(rows: Tensor, mask: Tensor | None) -> Iterator[int]:
+def not_finite_rows(rows: Tensor, mask: Tensor | None) -> Iterator[int]:
     """Rows with a NaN or an infinity in a real place, once they are the float32 of batches; read a few at a time, for
     the file may be larger than memory."""
     step = max(1, CHECKED_AT_ONCE // max(1, rows[0].numel()))

@@ -17,7 +17,7 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.nn import functional as F
 
-from equipoise.data.source import PIXELS
+from equipoise.data.source import MODALITY, MODALITY_MASK, PIXELS
 from equipoise.types import Batch
 
 
@@ -64,11 +64,16 @@ def gather_batch(batch: Batch) -> Batch:
     if not is_distributed():
         return batch
     ids = {} if batch.tokens.is_floating_point() else {"tokens": batch.tokens}
-    gathered = {name: tensor for name, tensor in batch.side.items() if name not in PIXELS}
+    gathered = {name: tensor for name, tensor in batch.side.items() if not _is_input(name)}
     found = _gather_ragged({"mask": batch.mask, "index": batch.index, **ids, **_prefixed(gathered)})
     side = {name: found[f"side/{name}"] for name in gathered}
     tokens = found.get("tokens", batch.tokens[:0])
     return Batch(batch.images[:0], tokens, found["mask"], found["index"], side, batch.moment, batch.common)
+
+
+def _is_input(name: str) -> bool:
+    """Whether side data is what an encoder reads: much to send, and no objective looks at it."""
+    return name in PIXELS or name.startswith((MODALITY, MODALITY_MASK))
 
 
 def _prefixed(side: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -16,6 +16,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
+from equipoise.models.modal_model import ModalModel
 from equipoise.models.model import Model
 from equipoise.training.distributed.ranks import Ranks
 from equipoise.training.distributed.torch_private import ignore_in_ddp
@@ -28,6 +29,7 @@ NAMES = (
 )  # DDP knows parameters of the outermost module by the second ones
 # ways into a model beside `forward`
 ENCODING = ("_encode_pictures", "_encode_strings", "_match_prepared", "caption_batch")
+ENCODING_MODALITIES = ("_encode_modalities", "_scores")
 
 
 def device_of_rank(device: torch.device, ranks: Ranks) -> torch.device:
@@ -52,7 +54,7 @@ def wrap_model(model: Model, ranks: Ranks, parallel: str, device: torch.device) 
     return nn.parallel.DistributedDataParallel(
         model,
         device_ids=[device] if device.type == "cuda" else None,
-        find_unused_parameters=not model.image_readout.reads_classes,
+        find_unused_parameters=model.leaves_unused,
     )
 
 
@@ -78,11 +80,11 @@ def _sharded(model: Model, device: torch.device, world: int) -> Model:
 
     _register_outputs(Embeddings)
     mesh = init_device_mesh(device.type, (world,))  # by default FSDP takes a GPU if there is one, whatever the device
-    for tower in (model.image_encoder, model.text_encoder):
+    for tower in model.encoders():
         for block in tower.blocks():
             fully_shard(block, mesh=mesh)
     fully_shard(model, mesh=mesh, ignored_params=set(_scale_and_bias(model)), reshard_after_forward=True)
-    for method in ENCODING:
+    for method in ENCODING_MODALITIES if isinstance(model, ModalModel) else ENCODING:
         register_fsdp_forward_method(model, method)
     return model
 
