@@ -1,4 +1,8 @@
-"""The site: docs/*.md by Sphinx with MyST and furo. `make site` builds it; a warning, a dead link or anchor is an error."""
+"""The site: these pages by Sphinx, MyST and furo (`make site`); a warning, a dead link or anchor is an error."""
+
+import re
+
+from sphinx.application import Sphinx
 
 from equipoise import __version__
 
@@ -18,3 +22,11 @@ html_theme_options = {"source_view_link": "", "navigation_with_keys": True}
 html_show_sourcelink = False
 copybutton_prompt_text = "$ "  # a command is copied without it, and without what it printed
 copybutton_only_copy_prompt_lines = False
+
+
+OUTSIDE = re.compile(r"\[([^\]]+)\]\(\.\./([A-Z]+\.md)[^)]*\)")  # pages at the root, which are no part of the site
+
+
+def setup(app: Sphinx) -> None:
+    """Name pages of the repository's root instead of linking to them."""
+    app.connect("source-read", lambda _app, _name, source: source.__setitem__(0, OUTSIDE.sub(r"\1 (`\2`)", source[0])))

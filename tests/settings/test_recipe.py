@@ -110,7 +110,8 @@ def test_a_recipe_by_name(built_in: None, tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.chdir(tmp_path)
     (tmp_path / "demo").mkdir()  # a run folder of the same name is not in the way
     assert merged(read_recipe("demo")) == {"seed": 1, "training": {"steps": 10}}
-    assert refusal("clipp") == 'there is no recipe "clipp", and no such file or folder; give a path, or one of: clip, demo'
+    nothing = 'there is no recipe "clipp", and no such file or folder; give a path, or one of: '
+    assert refusal("clipp") == nothing + "clip, demo"
 
 
 def test_a_path_without_suffix(write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
