@@ -198,6 +198,10 @@ FURTHER = {
 }
 
 
+# objectives that read named modalities, which the models here have not
+OF_MODALITIES = {"gmc", "gmc_m2", "modal_pairs", "supervised"}
+
+
 def objective_named(name: str, impl: str = "eager") -> Objective:
     """An objective that asks no more of a model than images and texts."""
     chosen = {**OBJECTIVES, **FURTHER}[name]

@@ -15,6 +15,7 @@ from equipoise.finetuning.comparison import START as BEFORE
 from equipoise.finetuning.comparison import TUNED
 from equipoise.finetuning.layers import finetuning_layers
 from equipoise.finetuning.methods import DEFAULT, METHODS
+from equipoise.models.modal_model import ModalModel
 from equipoise.settings.layers import Layer
 from equipoise.settings.overrides import command_line
 from equipoise.settings.recipe import find_recipe, recipe_layers
@@ -98,7 +99,12 @@ def _start(name: str, out: Path | None, resume: bool) -> Start:
     """The start model; for a run that is resumed, the copy it started from."""
     goes_on = resume and out is not None and holds_run(out)
     if not goes_on:
-        return load_start(name)
+        start = load_start(name)
+        if isinstance(start.model, ModalModel):
+            raise UserError(
+                f"{name} reads named modalities, and fine-tuning is of images and texts; train with `equipoise train`"
+            )
+        return start
     assert out is not None
     if not (out / START).is_dir():
         raise UserError(f"{out / START} is missing, the model that this run started from; bring it back, or start anew")

@@ -1,6 +1,8 @@
 """Named modalities from recipe to report: train, resume, evaluate, embed."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -157,3 +159,22 @@ def test_commands_for_pictures_say_that_a_model_reads_modalities(
     for words in (["embed", str(run), "demo", "--out", str(tmp_path / "a")], ["eval", str(run), "demo"]):
         assert main([*words, "--set", "data.test_size=4", "--set", "data.train_size=4"]) == 2
         assert "modalities" in capsys.readouterr().err
+    assert main(["finetune", str(run), "demo", "--out", str(tmp_path / "b")]) == 2
+    assert "fine-tuning is of images and texts" in capsys.readouterr().err
+    assert main(["audit", "gmc-world", "--out", str(tmp_path / "c")]) == 2
+    assert "give data of pairs" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("parallel", ["ddp", "fsdp"])
+def test_two_processes_train_what_one_does(run: Path, tmp_path: Path, parallel: str) -> None:
+    settings = [*SMALL, "training.steps=6", "objective.m2_weight=0.2", f"training.parallel={parallel}"]
+    words = ["equipoise", "train", "gmc-world", "--out", str(tmp_path / "run")]
+    words += [word for one in settings for word in ("--set", one)]
+    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", *words]
+    subprocess.run(launch, check=True, capture_output=True, timeout=600)
+    alone, together = (
+        [r["loss"] for r in read_metrics(f / "metrics.jsonl") if "loss" in r] for f in (run, tmp_path / "run")
+    )
+    assert together == pytest.approx(alone, rel=1e-5)
+    assert "2 processes" in (tmp_path / "run" / "report.html").read_text()

@@ -20,7 +20,7 @@ from equipoise.data.copies.watch import WatchedSource
 from equipoise.data.keep.settings import Keep
 from equipoise.data.remap import subset
 from equipoise.data.rng import generator
-from equipoise.data.source import Source, can_crop
+from equipoise.data.source import Source, can_crop, has_modalities
 from equipoise.data.unreadable_pictures import BlankPictures
 from equipoise.evaluation.evaluate import CHOOSING
 from equipoise.io.atomic import remove_folder, write_text
@@ -42,6 +42,10 @@ def training_pairs(run: Run) -> Source:
     """The data to audit, with the wrong captions that the recipe asks for; grey pictures stand for those that cannot be
     read."""
     source = run.training_pairs()
+    if has_modalities(source):
+        raise UserError(
+            "pairs of images and texts are judged, and the data holds samples of named modalities; give data of pairs"
+        )
     return BlankPictures(source) if can_crop(source) else source
 
 

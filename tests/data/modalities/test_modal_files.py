@@ -164,7 +164,7 @@ WRONG: dict[str, tuple[dict[str, np.ndarray], str]] = {
     "rows": ({"video": arrays(11)["video"]}, "rows, but another has"),
     "nobody has it": ({"has_video": np.zeros(12, bool)}, "no sample has 'video'"),
     "an axis too many": ({"video": np.zeros((12, 2, 2, 2), np.float32)}, "none of video|has the shape"),
-    "reserved": ({"joint": arrays()["video"]}, "cannot be called 'joint'"),
+    "reserved": ({"tags": arrays()["video"]}, "cannot be called 'tags'"),
     "negative class": ({"label": np.arange(12) % 2 - 1}, "'-1' of row 0 is no class"),
 }
 
