@@ -48,12 +48,13 @@ def probe_questions(
     if test_data and files.test_questions is None:
         raise UserError("--test-data belongs to --test-questions; give both, or neither")
     subjects = replace(subject, split="train"), replace(subject, data=val_data or subject.data)
+    to_hand_in = replace(subject, data=test_data or subject.data)
     train, test = (one.source() for one in subjects)
     questions = questions_of(train, test, files, subject.seed)
     keys = [[source.pair(index).key for index in range(len(source))] for source in (train, test)]
     names = [str(files.questions or "the scenes"), str(files.val_questions or "the scenes")]
     places = [image_places(*some) for some in zip(questions, keys, names, strict=True)]
-    unseen = _unseen(replace(subject, data=test_data or subject.data), files)
+    unseen = _unseen(to_hand_in, files)
     model = subject.model()
     parts = [
         encoded(model, *some)

@@ -24,6 +24,7 @@ MEANINGS = {"DATA": ("folder", "file"), "RECIPE": ("file",)}  # what else such a
 VALUES = {"DATA": "none.tar", "MODEL": "runs/none"}  # for other arguments that must be given
 QUESTIONS = ("--questions", "--annotations", "--val-questions", "--val-annotations")
 BESIDE = {"val_data": [word for name in QUESTIONS for word in (name, "none.json")]}  # options that one goes with
+BESIDE["test_data"] = [*BESIDE["val_data"], "--test-questions", "none.json"]
 
 
 def reply(*words: str) -> tuple[int, str, str]:
