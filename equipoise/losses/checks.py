@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from equipoise.data.keep.weights import PAIR_WEIGHT
+from equipoise.kernels.contrast import EAGER_LIMIT
 from equipoise.kernels.plausible import require_points
 from equipoise.losses.space_by_name import space_for
 from equipoise.objectives import Objective
@@ -57,9 +58,13 @@ class Given:
         return {name: tensor for name, tensor in self.more.items() if name not in ROLES}
 
     def points(self) -> dict[str, Tensor]:
-        """Points by role."""
+        """Points by role; of half precision in float32, but for bfloat16 where the fused kernels of a GPU take it."""
         roles = {name: tensor for name, tensor in self.more.items() if name in ROLES}
         points = {"image": self.image_features, "text": self.text_features, **roles}
+        image = self.image_features
+        kept = image.is_cuda and image.dtype == torch.bfloat16 and len(image) ** 2 > EAGER_LIMIT
+        if not kept:
+            points = {role: x.to(torch.promote_types(x.dtype, torch.float32)) for role, x in points.items()}
         return {role: self.where.project(x) for role, x in points.items()} if self.project else points
 
     def check(self, objective: Objective, *, made: tuple[str, ...], first: bool) -> None:

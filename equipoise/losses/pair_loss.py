@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from typing import TypedDict
 
+import torch
 from torch import Tensor, nn
 
 from equipoise.data.keep.weights import PAIR_WEIGHT
@@ -100,9 +101,10 @@ class PairLoss(nn.Module):
             log_scale=as_scalar("logit_scale", given.logit_scale).log(),
             bias=None if bias is None else as_scalar("logit_bias", bias),
         )
-        points = given.points()
-        mine = Embeddings.of({**points, **self.make_roles(Embeddings.of(points))})
-        loss, whole = shared_loss(objective, mine, given.side, scoring, self.position.moment, self.exchange)
+        with torch.autocast(given.image_features.device.type, enabled=False):  # sums of exponentials want float32
+            points = given.points()
+            mine = Embeddings.of({**points, **self.make_roles(Embeddings.of(points))})
+            loss, whole = shared_loss(objective, mine, given.side, scoring, self.position.moment, self.exchange)
         if self.training:
             self.remember(whole)
         return loss

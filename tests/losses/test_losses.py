@@ -220,6 +220,22 @@ def test_clip_and_siglip_equal_open_clip_with_the_same_call(open_clip, n):
             torch.testing.assert_close(mine, other, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("name", ALL)
+def test_half_precision_is_added_up_in_float32(name):
+    u, v = (x.float() for x in points(16, 32))
+    loss = ALL[name]().eval()
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        found = loss(u, v, torch.tensor(SCALE), -2.0)
+    assert found.dtype == torch.float32
+    assert torch.equal(found, loss(u, v, torch.tensor(SCALE), -2.0))
+    for dtype in (torch.bfloat16, torch.float16):
+        u_half, v_half = u.to(dtype).requires_grad_(), v.to(dtype)
+        half = loss(u_half, v_half, torch.tensor(SCALE), -2.0)
+        assert torch.equal(half, loss(u_half.float(), v_half.float(), torch.tensor(SCALE), -2.0))
+        half.backward()
+        assert u_half.grad.dtype == dtype
+
+
 def test_a_bias_that_a_softmax_does_not_see_has_a_gradient_of_zero():
     u, v = points()
     for output_dict in (False, True):
