@@ -7,6 +7,7 @@
 # make fuzz         100,000 damaged inputs of every kind: 20 minutes on two cores; CASES=n ONLY=model FUZZ_SEED=n
 # make kills        every long command killed at random moments, 100 times in all: 15 minutes; KILLS=n
 # make soak         20,000 steps, memory and open files watched: half an hour; STEPS=n
+# make site         the pages of docs/ as build/site/index.html; a dead link or anchor is an error
 # make locked       .venv-locked, of what requirements.lock pins, each file by its hash
 # make advisories   known vulnerabilities of what requirements-test.lock pins, asked of PyPI
 # Each creates .venv on first use and is quick after that. PYTHON=python3.12 chooses another interpreter.
@@ -30,7 +31,7 @@ LOWEST_EXTRAS := tensorboard shards parquet probe
 # safetensors 0.4.3 cannot write the complex numbers of the first; tokenizers 0.21 prints a warning into the second
 NOT_WITH_LOWEST := --deselect tests/data/files/test_region_files.py::test_another_folder_is_one_sentence_that_names_the_file --deselect tests/data/test_prefetch.py::test_a_reader_that_the_run_hung_up_on_says_nothing
 
-.PHONY: demo test test-all test-random test-lowest lint fuzz kills soak locked advisories clean
+.PHONY: demo test test-all test-random test-lowest lint fuzz kills soak site locked advisories clean
 
 demo: $(VENV)/.equipoise
 	$(BIN)/equipoise demo
@@ -69,6 +70,9 @@ lint: $(VENV)/.equipoise-test
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+site: $(VENV)/.equipoise-site
+	$(BIN)/python -m sphinx -q -W --keep-going -b html docs build/site
+
 clean:
 	rm -rf $(VENV) $(LOWEST) $(LOCKED) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
@@ -86,4 +90,8 @@ $(VENV)/.equipoise: pyproject.toml constraints.txt
 
 $(VENV)/.equipoise-test: $(VENV)/.equipoise
 	$(PIP) --editable '.[test]'
+	touch $@
+
+$(VENV)/.equipoise-site: $(VENV)/.equipoise docs/requirements.txt
+	$(PIP) --requirement docs/requirements.txt
 	touch $@
