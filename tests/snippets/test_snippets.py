@@ -50,7 +50,8 @@ NOT_RUN = {
 MOST_NOT_RUN = 17  # may be lowered, never raised
 # What a run of two steps may end with, and a longer one does not.
 ENDS = ("no judge can tell the pairs", "fine-tuning did not help")
-PEERS = ("lightning",)  # libraries of others that a page speaks of and nothing here needs
+# Libraries of others that a page speaks of and nothing here needs: tests/losses/test_own_loops.py trains with them.
+PEERS = {"losses.md 4": "accelerate", "losses.md 5": "lightning"}
 # What a snippet stands on: commands typed before it.
 BEFORE = {
     "models.md 2": "equipoise export runs/mine --to open_clip --out exported/mine",
@@ -169,6 +170,9 @@ def test_python_runs_as_it_is_written(
 ) -> None:
     if why := reason(str(snippet)):
         pytest.skip(why)
+    if peer := PEERS.get(str(snippet)):
+        make_torchvision_importable()
+        pytest.importorskip(peer, reason=f"{peer} is not installed: {snippet} is NOT run")
     before, text = BEFORE.get(str(snippet), ""), spelled(snippet.text)
     furnish(house, prototype, f"{before}\n{text}")
     if before:
@@ -180,10 +184,6 @@ def test_python_runs_as_it_is_written(
         try:
             with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
                 exec(source, vars(module))
-        except ModuleNotFoundError as missing:
-            if missing.name not in PEERS:
-                raise
-            pytest.skip(f"{missing.name} is not installed: {snippet} is NOT run")
         except UserError as error:
             said = refusal.removeprefix(":").partition(";")[0].strip()
             if not refusal or not any(end in str(error) for end in (said, *ENDS)):
