@@ -85,7 +85,8 @@ def _below(kind: type, path: str, level: int, of: str) -> Iterator[str]:
 
 
 def _table(kind: type, path: str) -> list[str]:
-    remarks, rows = _remarks(kind), []
+    remarks = _remarks(kind)
+    rows: list[list[str]] = []
     for field in dataclasses.fields(kind):
         inner = _made(field)
         if not field.init or (not path and (_options(field) is not None or dataclasses.is_dataclass(inner))):
@@ -98,8 +99,10 @@ def _table(kind: type, path: str) -> list[str]:
         else:
             kind_of, default = _type(kind, field), _shown(inner)
         shown = f"`{default}`" if default else ""
-        rows.append(f"| `{key}` | {kind_of} | {shown} | {_cell(remarks.get(field.name, ''))} |")
-    return ["\n".join(["| key | type | default | |", "|---|---|---|---|", *rows])] if rows else []
+        rows.append([f"`{key}`", kind_of, shown, _cell(remarks.get(field.name, ""))])
+    columns = 4 if any(row[3] for row in rows) else 3
+    head = [["key", "type", "default", "what it is"], ["---"] * 4]
+    return ["\n".join("| " + " | ".join(row[:columns]) + " |" for row in [*head, *rows])] if rows else []
 
 
 def _options(field: dataclasses.Field[Any]) -> dict[str, Any] | None:
