@@ -13,6 +13,7 @@ from equipoise.analysis.explain import explain
 from equipoise.workflows.load import load
 
 
+@pytest.mark.slow
 def test_nouns_of_a_picture_of_ones_own(finished_run: Path, tmp_path: Path) -> None:
     pixels = np.random.default_rng(0).integers(0, 255, (40, 60, 3), dtype=np.uint8)
     Image.fromarray(pixels).save(tmp_path / "a.png")
@@ -30,6 +31,7 @@ def test_nouns_of_a_picture_of_ones_own(finished_run: Path, tmp_path: Path) -> N
         softclip_words.main([*words, "--image", str(tmp_path / "a.png")])
 
 
+@pytest.mark.slow
 def test_names_of_scenes_are_pointed_at_or_not(finished_run: Path, tmp_path: Path, capsys) -> None:
     words = [str(finished_run), str(finished_run), "--data", "demo", "--asked", "12", "--pictures", "2"]
     found = softclip_words.main([*words, "--out", str(tmp_path / "words.png")])

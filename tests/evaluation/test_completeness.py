@@ -127,6 +127,7 @@ def test_a_tie_counts_against_the_model_and_nothing_is_refused(model, scenes):
         judged(model, scenes, [])
 
 
+@pytest.mark.slow
 def test_the_command(finished_run, tmp_path, capsys):
     assert main(["completeness", str(finished_run), "--out", str(tmp_path)]) == 0
     assert "object left out" in capsys.readouterr().out

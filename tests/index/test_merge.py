@@ -33,7 +33,7 @@ def many_segments(folder: Path, name: str = "sphere", making: Making | None = No
     return torch.cat(parts)
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float16", "int8"])
+@pytest.mark.parametrize("dtype", ["float32", *(pytest.param(d, marks=pytest.mark.slow) for d in ("float16", "int8"))])
 @pytest.mark.parametrize("name", SPACES)
 def test_what_is_found_and_told_is_what_it_was(name, dtype, tmp_path):
     many_segments(tmp_path / "index", name, Making(dtype=dtype))

@@ -129,6 +129,7 @@ def test_declip_is_four_pairs_and_the_nearest_texts_of_former_batches():
     torch.testing.assert_close(one_text["contrastive_loss"], 0.4 * half)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ALL)
 def test_gradients_are_those_of_finite_differences(name):
     u, v = points(4, 3)

@@ -37,7 +37,8 @@ def test_an_image_encoder_of_timm_starts_from_its_weights(timm, tmp_path, capsys
     assert torch.equal(model.image_encoder.model.patch_embed.proj.weight, there.patch_embed.proj.weight)
 
 
-@pytest.mark.parametrize("ema", [pytest.param(0.0, marks=pytest.mark.slow), 0.9])
+@pytest.mark.slow
+@pytest.mark.parametrize("ema", [0.0, 0.9])
 def test_a_convolutional_encoder_trains(timm, tmp_path, ema):
     assert train(tmp_path / "run", "image.name=timm", "image.model=test_resnet", f"training.ema={ema}") == 0
     assert load(tmp_path / "run").encode_image(torch.zeros(2, 3, 32, 32, dtype=torch.uint8)).shape == (2, 8)

@@ -89,6 +89,7 @@ def test_a_recipe_may_not_borrow_a_stored_name(place: Path, finished_run: Path) 
     assert not (place / "RAN").exists()
 
 
+@pytest.mark.slow
 def test_ones_own_class_trains_and_goes_on_where_it_is_trusted(
     place: Path, tiny_settings: tuple[str, ...], capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -13,6 +13,7 @@ import pytest
 from small_run import without_clock, write_recipe
 
 import equipoise
+from equipoise.cli import main
 from equipoise.models.folder import step_folders
 from equipoise.training.logging.metrics import read_metrics
 
@@ -177,8 +178,9 @@ def test_the_command_a_cluster_repeats(tmp_path):
         (("--resume", "nowhere"), "nowhere holds no run to resume: there is no config.toml in it"),
     ],
 )
-def test_resuming_nothing_is_one_sentence(words, sentence):
-    code, _, err = finish("train", *words)
+def test_resuming_nothing_is_one_sentence(words, sentence, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    code, err = main(["train", *words]), capsys.readouterr().err
     assert (code, err.count("\n")) == (2, 1)
     assert sentence in err
 

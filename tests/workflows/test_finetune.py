@@ -37,6 +37,7 @@ def test_a_stopped_command_goes_on_without_the_original(tmp_path, finished_run, 
         resume_folder(out, (), command="")
 
 
+@pytest.mark.slow
 def test_what_a_run_leaves(tmp_path, finished_run):
     out = tmp_path / "tuned"
     told = tuned(finished_run, out, "m3mix", "training.steps=30", "training.evaluate_every=15")

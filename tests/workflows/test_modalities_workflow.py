@@ -83,6 +83,7 @@ def test_micro_batches_give_the_same_gradients(run: Path, tmp_path: Path) -> Non
     assert all(torch.allclose(tensor, whole[name], atol=2e-4) for name, tensor in model.state_dict().items())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "changed",
     [

@@ -21,6 +21,7 @@ def means(source, names):
     return torch.cat(averaged, 1).double(), lengths
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("subset", SUBSETS)
 def test_least_squares_reaches_the_best_correlation_and_does_not_pass_it(subset: tuple[str, ...]) -> None:
     settings = ModalWorlds.Config(train_size=100_000, test_size=100_000, classes=0, length=0)
