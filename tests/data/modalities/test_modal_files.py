@@ -1,6 +1,7 @@
 """Samples of named modalities out of files: what is read, and what is refused in a sentence."""
 
 import json
+import os
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,8 @@ from equipoise.data.modalities import ModalFiles
 from equipoise.data.source import CLASS, HAS_MODALITY, MODALITY, MODALITY_MASK, VALUE
 from equipoise.types import UserError
 
-MOSI = Path("/work/shared/data/mosi/mosi_utterances.npz")
+REAL = Path(os.environ.get("EQUIPOISE_TEST_DATA", Path(__file__).parents[4] / "shared" / "data"))
+MOSI = REAL / "mosi" / "mosi_utterances.npz"
 
 
 def arrays(count: int = 12, seed: int = 0) -> dict[str, np.ndarray]:
