@@ -124,9 +124,9 @@ def typed(command: Command) -> list[str]:
     if recipe and names_files(recipe):
         recipe = "files"
     more = small(recipe, options.set, of_data=words[0] == "finetune") if recipe else []
-    if getattr(options, "epochs", None):  # which say the steps
-        place = next(number for number, word in enumerate(more) if word.startswith("training.steps="))
-        del more[place - 1 : place + 1]
+    steps = next((number for number, word in enumerate(more) if word.startswith("training.steps=")), 0)
+    if steps and getattr(options, "epochs", None):  # which say the steps
+        del more[steps - 1 : steps + 1]
     return words + more
 
 
