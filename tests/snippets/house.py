@@ -139,6 +139,9 @@ def train_what_is_named(folder: Path, text: str) -> None:
                 words = ["train", recipe, "--out", str(first), "--quiet", *sets, *small(recipe, list(settings))]
                 assert main(words) == 0
             shutil.copytree(first, folder / "runs" / name)
+    if "--index indexes/photos" in text and not (folder / "indexes").exists():
+        data, place = folder / "photos" / "{00000..00001}.tar", folder / "indexes" / "photos"
+        assert main(["index", "build", str(folder / "runs" / "demo"), str(data), "--out", str(place), "--quiet"]) == 0
     if "clips/" in text and not (folder / "clips").exists():
         words = ["--to", "open_clip", "--out", str(folder / "clips" / "ViT-B-32")]
         assert main(["export", str(folder / "runs" / "mine"), *words]) == 0
