@@ -101,7 +101,7 @@ def house(prototype: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> I
 def furnish(house: Path, prototype: Path, text: str) -> None:
     with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
         train_what_is_named(prototype, text)
-    shutil.copytree(prototype, house, dirs_exist_ok=True, ignore=lambda _, names: {"trained"} & {*names})
+    shutil.copytree(prototype, house, symlinks=True, dirs_exist_ok=True, ignore=lambda _, names: {"trained"} & {*names})
 
 
 def reason(text: str) -> str:
