@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import pickle
+import re
 import shutil
 import tarfile
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 from snippets.collect import snippets
+from snippets.foreign import make_what_is_named
 
 from equipoise.cli import main
 from equipoise.config import load_run
@@ -31,6 +33,13 @@ SPELLED = {
     "training.learning_rate=3e-4,1e-3,3e-3 --seeds 3": "training.learning_rate=1e-3",
     "--shots 1 2 4 8 16": "--shots 1",
     "scene-8.png": "photo.jpg",
+    "transformers:RESNET": "transformers:resnet",
+    "sentence-transformers:MINILM": "sentence-transformers:minilm",
+    "open_clip:ViT-B-32:weights.pt": "open_clip:ViT-B-32",
+    "--suite zero-shot --data sets": "--suite zero-shot --only cifar10 --data sets",
+    "--suite mine.toml": "--suite suite.toml",
+    "push runs/mine my-name/mine --private": "push runs/mine ./hub/mine",
+    "pull my-name/mine": "pull ./hub/mine",
     "TRAIN.npz": "train.npz",
     "DEV.npz": "dev.npz",
     "RECIPE --set objective.name=m3mix --set objective.of.name=softclip": "softclip-scenes --set objective.name=m3mix "
@@ -56,7 +65,7 @@ ADDED = {
 # The runs that the pages name: by which recipe, with which settings.
 PLAIN = ("image.activation=gelu", "text.activation=gelu")
 RUNS = {
-    ("demo", ()): ("demo", "other", "from-1", "start", "clip", "clip-short"),
+    ("demo", ()): ("demo", "other", "from-1", "start", "clip", "clip-short", "a", "b"),
     ("clip-scenes", PLAIN): ("mine",),  # a plain CLIP, which other libraries know
     ("fdt-scenes", ()): ("fdt-scenes", "fdt", "codes", "fdt-short"),
     ("coca-scenes", ()): ("coca-scenes", "coca"),
@@ -139,9 +148,14 @@ def train_what_is_named(folder: Path, text: str) -> None:
                 words = ["train", recipe, "--out", str(first), "--quiet", *sets, *small(recipe, list(settings))]
                 assert main(words) == 0
             shutil.copytree(first, folder / "runs" / name)
+    if named := re.search(r"runs/(\w+) --index indexes/photos", text):
+        data, place = folder / "photos" / "{00000..00001}.tar", folder / "indexes" / "photos"
+        shutil.rmtree(place, ignore_errors=True)  # of another model
+        assert main(["index", "build", str(folder / "runs" / named[1]), str(data), "--out", str(place), "--quiet"]) == 0
     if "clips/" in text and not (folder / "clips").exists():
         words = ["--to", "open_clip", "--out", str(folder / "clips" / "ViT-B-32")]
         assert main(["export", str(folder / "runs" / "mine"), *words]) == 0
+    make_what_is_named(folder, text)
 
 
 def _modalities(folder: Path) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import shutil
 import sys
 import types
@@ -20,6 +21,7 @@ import pytest
 from open_clip_peer import make_torchvision_importable
 from snippets.collect import Block, Command, Snippet, blocks, snippets, statements
 from snippets.house import ADDED, SPELLED, WRONG, build, small, train_what_is_named
+from snippets.served import serve
 
 from equipoise.cli import main
 from equipoise.cli.parser import build_parser
@@ -99,7 +101,7 @@ def house(prototype: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> I
 def furnish(house: Path, prototype: Path, text: str) -> None:
     with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
         train_what_is_named(prototype, text)
-    shutil.copytree(prototype, house, dirs_exist_ok=True, ignore=lambda _, names: {"trained"} & {*names})
+    shutil.copytree(prototype, house, symlinks=True, dirs_exist_ok=True, ignore=lambda _, names: {"trained"} & {*names})
 
 
 def reason(text: str) -> str:
@@ -155,6 +157,10 @@ def test_commands_run_as_they_are_written(block: Block, house: Path, prototype: 
         if place and place.is_dir() and not ("--resume" in words and place in written):
             shutil.rmtree(place)  # the house's own, or of a command to which this is an alternative
         written |= {place} if place else set()
+        if words[0] == "serve":
+            path = os.pathsep.join(sys.path)
+            serve(house, [sys.executable, "-m", "equipoise", *words], {**os.environ, "PYTHONPATH": path})
+            continue
         as_json = block.page == "--help" and hasattr(build_parser().parse_args(words), "json")
         code, out, err = run([*words, "--json"] if as_json else words)
         if command.said:
