@@ -147,6 +147,7 @@ def test_what_cannot_be_searched_is_told(
     assert '"smell"' in refused(capsys, *search, "--like", lacks, "--by", "text,smell", *data)
     assert "no sample of the data" in refused(capsys, *search, "--like", "nobody", *data)
     assert "belong to --like" in refused(capsys, *search, "words", "--by", "audio")
+    assert "belong to --data" in refused(capsys, *search, "--like", lacks, "--split", "test")
     assert "one of them" in refused(capsys, *search, "words", "--like", lacks)
     assert '"images"' in refused(capsys, "index", run, "gmc-world", *SET, "--of", "images", "--out", "never")
     assert not Path("never").exists()

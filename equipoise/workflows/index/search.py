@@ -46,6 +46,8 @@ class Query:
             )
         if not self.like and (self.by or self.data):
             raise UserError("--by and --data belong to --like KEY; say which record to look for, or leave them out")
+        if not self.data and (self.overrides or self.split):
+            raise UserError("--set and --split belong to --data; say which data they are of, or leave them out")
 
 
 def search(where_index: str, model_path: Path, query: Query, top: int, where: str) -> None:
