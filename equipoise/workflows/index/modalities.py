@@ -21,6 +21,7 @@ from equipoise.models.folder import read_tensors
 from equipoise.models.modal_model import ModalModel, subset_inputs
 from equipoise.types import JOINT, UserError
 from equipoise.workflows.embed.modalities import points_of
+from equipoise.workflows.probe_modalities import chosen_modalities
 
 ALL = "all"
 
@@ -85,10 +86,7 @@ def modal_queries(model: ModalModel, source: Source, rows: Sequence[int], of: Se
 def sample_point(model: ModalModel, source: Source, key: str, by: str) -> Tensor:
     """The point [1, d] of a sample by some of its modalities, or by all."""
     assert has_modalities(source)
-    together = by in ("", JOINT)
-    names = model.modalities if together else tuple(dict.fromkeys(name.strip() for name in by.split(",")))
-    if unknown := [name for name in names if name not in model.modalities]:
-        raise UserError(f'--by names "{unknown[0]}", but this model reads {", ".join(model.modalities)}; say one of it')
+    together, names = by in ("", JOINT), chosen_modalities(model, by)
     row = next((row for row in range(len(source)) if source.pair(row).key == key), None)
     if row is None:
         raise UserError(f'no sample of the data is called "{key}"; look its id up, or name another --split')
