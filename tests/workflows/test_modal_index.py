@@ -151,3 +151,16 @@ def test_what_cannot_be_searched_is_told(
     assert "one of them" in refused(capsys, *search, "words", "--like", lacks)
     assert '"images"' in refused(capsys, "index", run, "gmc-world", *SET, "--of", "images", "--out", "never")
     assert not Path("never").exists()
+
+
+@pytest.mark.slow
+def test_several_processes_make_the_same_index(run: Path, everything: Path, tmp_path: Path) -> None:
+    words = ["index", str(run), "gmc-world", *SET, "--of", "all", "--per-shard", "16", "--processes", "2"]
+    assert main([*words, "--out", str(tmp_path / "index")]) == 0
+    alone, together = open_index(everything), open_index(tmp_path / "index")
+    assert alone.records(range(len(alone))) == together.records(range(len(together)))
+    torch.testing.assert_close(alone.points(range(len(alone))), together.points(range(len(together))))
+
+
+def test_pages_of_pictures_refuse_it(run: Path, everything: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "reads text, audio, video" in refused(capsys, "serve", run, "--index", everything, "--port", "0")
