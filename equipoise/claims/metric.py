@@ -61,7 +61,9 @@ METRICS: dict[str, Metric] = {
     "accuracy": Metric(("{split}/tuned/acc1",), "accuracy after fine-tuning, %"),
     "start accuracy": Metric(("{split}/start/acc1",), "accuracy of the start model, %"),
     "gained accuracy": Metric(
-        ("{split}/tuned/acc1",), "accuracy after fine-tuning minus that of the start model, %", less=("{split}/start/acc1",)
+        ("{split}/tuned/acc1",),
+        "accuracy after fine-tuning minus that of the start model, %",
+        less=("{split}/start/acc1",),
     ),
     "guide AUC": Metric(
         ("log/guide/auc_image", "log/guide/auc_text"), "pairs alike that a guide scores above others, %"

@@ -76,6 +76,7 @@ RUNS = {
     ("few-shot-scenes", ()): ("few-shot-scenes",),
     ("tcl-scenes", ()): ("tcl-scenes",),
     ("gmc-world", ()): ("gmc-world",),
+    ("clap-tones", ()): ("clap-tones",),
 }
 # Settings of a small run; those that a recipe does not have are left out.
 SMALL: dict[str, Any] = {

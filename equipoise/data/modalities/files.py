@@ -158,9 +158,10 @@ def join_by_ids(files: Sequence[ModalFile], incomplete: bool) -> ModalFile:
         tables.append({one: row for row, one in enumerate(file.ids)})
     ids = list(dict.fromkeys(one for table in tables for one in table))
     for file, table in zip(files, tables, strict=True):
-        lacking = [one for one in ids if one not in table]
-        if len(lacking) == len(ids) - len(table) and len(set(table) & set(tables[0])) == 0:
+        if not set(table) & set(tables[0]):
             raise UserError(f"{file.path}: none of its ids is in {files[0].path}, so they do not join; check both")
+    for file, table in zip(files, tables, strict=True):
+        lacking = [one for one in ids if one not in table]
         if lacking and not incomplete:
             raise UserError(
                 f"{file.path}: {len(lacking)} of {len(ids)} ids are not in it (the first is {lacking[0]!r}); leave "
