@@ -1,7 +1,7 @@
 """Ray Data: actors with a model each, on this machine or on all of a cluster.
 
-The data set that Ray is given are the numbers of the files that are missing; an actor writes each and answers with a few
-words. An actor that is lost is started again, and with it the file it was at: those that it had finished are there.
+The data set that Ray is given are the numbers of the files that are missing; an actor writes each and answers with a
+few words. An actor that is lost is started again, and with it the file it was at: those that it had finished are there.
 Numbers come from memory and not from `ray.data.range`, whose reading tasks would wait for ever for a processor once
 actors have taken all.
 """

@@ -45,8 +45,8 @@ class Surroundings:
     def entered(self) -> Iterator[None]:
         if (versions := (__version__, torch.__version__)) != self.versions:
             raise UserError(
-                f"a process has equipoise and torch {' and '.join(versions)}, and this one {' and '.join(self.versions)}; "
-                "install the same on all machines"
+                f"a process has equipoise and torch {' and '.join(versions)}, and that which was started "
+                f"{' and '.join(self.versions)}; install the same on all machines"
             )
         try:
             os.chdir(self.folder)
