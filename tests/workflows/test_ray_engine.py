@@ -6,6 +6,7 @@ import os
 import signal
 import threading
 import time
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -17,8 +18,9 @@ from equipoise.cli import main
 from equipoise.types import UserError
 from equipoise.workflows.engines import Engine, write_parts
 
-pytest.importorskip("ray", reason="Ray is not installed: pip install 'equipoise[ray]'")
 pytest.importorskip("webdataset")
+if find_spec("ray") is None:  # not imported yet, for where it listens is settled then
+    pytest.skip("Ray is not installed: pip install 'equipoise[ray]'", allow_module_level=True)
 pytestmark = pytest.mark.slow
 
 
@@ -27,9 +29,16 @@ def session():
     """One Ray for all tests here, begun as a command begins it: it takes half a minute."""
     from equipoise.workflows.engines.ray_data import _session, import_ray
 
+    before, threads = dict(os.environ), torch.get_num_threads()
+    os.environ["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parent), before.get("PYTHONPATH", "")])
     torch.set_num_threads(1)  # as actors of two processors have
-    with _session(import_ray(), 2):
-        yield
+    try:
+        with _session(import_ray(), 2):
+            yield
+    finally:
+        torch.set_num_threads(threads)
+        os.environ.clear()
+        os.environ.update(before)
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +50,8 @@ def ray_processes(name: str = "") -> list:
     import psutil
 
     found = psutil.Process().children(recursive=True)
-    return [process for process in found if name in " ".join(process.cmdline())]
+    alive = [process for process in found if process.status() != psutil.STATUS_ZOMBIE]
+    return [process for process in alive if name in " ".join(process.cmdline())]
 
 
 def kill_an_actor_once(ready) -> threading.Thread:
