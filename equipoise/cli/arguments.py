@@ -123,3 +123,10 @@ def subject_of(options: argparse.Namespace, split: str = "") -> Subject:
 
     seed = getattr(options, "seed", 0)
     return Subject(options.model, options.data, options.set, split or options.split, seed)
+
+
+def passed_on(options: argparse.Namespace) -> list[str]:
+    """The words of a command that the ones it starts itself get too."""
+    device = [] if options.device == "auto" else ["--device", options.device]
+    trust = [word for package in options.trust for word in ("--trust", package)]
+    return [*device, *trust, *(["--allow-pipe"] if options.allow_pipe else [])]
