@@ -47,12 +47,12 @@ class Space:
 
     def others(self, key: str) -> list[Any]:
         """Values of a setting besides that of the recipe."""
-        values: list[Any] = {
+        choices: dict[str, list[Any]] = {
             "precision": list(self.precisions),
             "compile": [False, True],
             "workers": [0, self.cores // 2, self.cores],
-        }[key]
-        return [value for value in dict.fromkeys(values) if value != self.start[key]]
+        }
+        return [value for value in dict.fromkeys(choices[key]) if value != self.start[key]]
 
     def most_tries(self) -> int:
         own = {*self.micro_batches(), self.start["micro_batch"]}
