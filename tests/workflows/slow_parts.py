@@ -25,6 +25,7 @@ class SlowJob:
     seconds: float = 0.3  # a file
     bad: int = 0  # bad records of each file
     max_bad: float = 0.5
+    asked: int = 0  # bytes of memory that each file takes
 
     def __call__(self) -> PartWriter:
         count = BadRecordCount(self.max_bad, self.records)
@@ -33,6 +34,7 @@ class SlowJob:
             with (self.notes / BEGUN).open("a") as notes:
                 notes.write(f"{path.stem} {os.getpid()}\n")
             numbers = [number for batch in batches for number in batch]
+            torch.empty(self.asked, dtype=torch.uint8)
             time.sleep(self.seconds)
             count.add(len(numbers), [Fault(path.name, "is bad")] * self.bad)
             write_arrays(path, {"numbers": torch.tensor(numbers)}, {"numbers": numbers})

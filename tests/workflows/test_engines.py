@@ -54,6 +54,12 @@ def test_a_mistake_in_another_process_is_its_sentence_here(tmp_path):
         done.accept(job().bad)
 
 
+def test_want_of_memory_in_another_process_is_a_sentence_too(tmp_path):
+    failed = worker(job_in(tmp_path, asked=1 << 60)).write(0).failed
+    assert "memory ran out" in failed
+    assert "--batch-size" in failed
+
+
 def test_warnings_of_another_process_are_given_here(tmp_path):
     with pytest.warns(UserWarning, match="left out x"):
         PartDone(0, 1, (), ("left out x",)).accept(job_in(tmp_path)().bad)

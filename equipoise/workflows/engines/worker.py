@@ -16,12 +16,14 @@ from equipoise.data.bad_records import BadRecordCount, Fault
 from equipoise.data.part_writer import PartWriter
 from equipoise.io.digests import verifying
 from equipoise.io.progress import quiet
+from equipoise.ops.out_of_memory import MEMORY_ERRORS, lacks_memory, memory_phrase
 from equipoise.settings.trust import current_trust, trusting
 from equipoise.training.device import choosing_device, torch_device
 from equipoise.types import UserError
 
 Job = Callable[[], PartWriter]  # can be pickled
 TRIES = 3  # of a file whose writers die
+LESS = "choose a smaller --batch-size or fewer --processes and start again: what is finished is kept"
 
 
 @dataclass(frozen=True)
@@ -93,6 +95,10 @@ class Worker:
                     return self._write(number, caught)
             except UserError as error:
                 return PartDone(number, warned=_sentences(caught), failed=str(error))
+            except MEMORY_ERRORS as error:
+                if not lacks_memory(error):
+                    raise
+                return PartDone(number, warned=_sentences(caught), failed=f"{memory_phrase(error)}; {LESS}")
 
     def _write(self, number: int, caught: list[warnings.WarningMessage]) -> PartDone:
         if self._writer is None:
@@ -118,10 +124,7 @@ def _tried(path: Path) -> Iterator[None]:
     marks = [path.with_name(f".{path.name}-begun.{number}.tmp") for number in range(1, TRIES + 1)]
     mark = next((mark for mark in marks if not mark.exists()), None)
     if mark is None:
-        raise UserError(
-            f"{TRIES} processes died while they wrote {path} (no memory left?); choose a smaller --batch-size or fewer "
-            "--processes and start again: what is finished is kept"
-        )
+        raise UserError(f"{TRIES} processes died while they wrote {path} (no memory left?); {LESS}")
     mark.touch()
     try:
         yield
