@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import sys
+import tarfile
 import warnings
 from pathlib import Path
 
@@ -150,3 +152,78 @@ def test_processes_share_a_job_and_hand_back_warnings(tmp_path):
         write_parts(Engine(processes=2), job(), job, "writing")
     assert sorted(number for number, _ in job.begun()) == list(range(12))
     assert len({pid for _, pid in job.begun()}) == 2
+
+
+def damaged_shard(path: Path, count: int) -> Path:
+    """Pictures, two of which are the same and one of which cannot be read."""
+    from test_index_workflow import shard
+
+    shard(path, count)
+    with tarfile.open(path) as tar:
+        copied = tar.extractfile("0001.jpg").read()
+    with tarfile.open(path, "a") as tar:
+        files = {"copy.jpg": copied, "copy.txt": b"a copy", "bad.jpg": b"no picture", "bad.txt": b"not to be seen"}
+        for name, data in files.items():
+            entry = tarfile.TarInfo(name)
+            entry.size = len(data)
+            tar.addfile(entry, io.BytesIO(data))
+    return path
+
+
+def scored(capsys, command: str, data: Path, model: Path, out: Path, *words: str) -> dict[str, bytes]:
+    """The files of an audit; of `clean` too, which goes no further with a model that was not trained."""
+    assert (
+        main([command, str(data), "--model", str(model), "--out", str(out), *words])
+        == {"audit": 0, "clean": 2}[command]
+    )
+    assert capsys.readouterr().err.count("grey picture") == 1  # told once, whoever met it
+    return contents(out)
+
+
+@pytest.mark.slow
+def test_points_of_parts_judge_as_those_of_one_process(tmp_path, monkeypatch, capsys):
+    """Several parts, copies in different ones, and a picture that cannot be read."""
+    from test_index_workflow import model_in
+
+    from equipoise.evaluation import encoding
+    from equipoise.workflows.audit import judge, run, shared_points
+
+    pytest.importorskip("webdataset")
+    data, model = damaged_shard(tmp_path / "a.tar", 20), model_in(tmp_path / "model", 0)
+    for place, name, size in ((judge, "BATCH", 4), (shared_points, "BATCH", 4), (shared_points, "BATCHES", 2)):
+        monkeypatch.setattr(place, name, size)
+    for place in (encoding, shared_points):
+        monkeypatch.setattr(place, "TEXTS_AT_ONCE", 8)
+    one = scored(capsys, "audit", data, model, tmp_path / "one")
+    made = []
+
+    def in_parts(engine, data, recipe, overrides, model, folder):
+        judged = shared_points.Judged(data, recipe, tuple(overrides), model)
+        made.append(shared_points.SharedPoints(judged, Engine(), folder))
+        return made[-1]
+
+    monkeypatch.setattr(run, "scoring_by", in_parts)
+    two = scored(capsys, "audit", data, model, tmp_path / "two")
+    assert made[0]._found is not None
+    assert one.keys() == two.keys()
+    assert [name for name in one if one[name] != two[name]] == []
+    assert b"copy" in one["neighbours.csv"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", ["audit", "clean"])
+def test_two_processes_judge_as_one_does(tmp_path, capsys, command):
+    from test_index_workflow import model_in
+
+    pytest.importorskip("webdataset")
+    data, model = damaged_shard(tmp_path / "a.tar", 20), model_in(tmp_path / "model", 0)
+    one = scored(capsys, command, data, model, tmp_path / "one")
+    two = scored(capsys, command, data, model, tmp_path / "two", "--processes", "2")
+    assert one.keys() == two.keys()
+    assert [name for name in one if one[name] != two[name]] == []
+
+
+def test_judges_that_are_trained_score_here(tmp_path, capsys):
+    for command in ("audit", "clean"):
+        assert main([command, "demo", "--out", str(tmp_path / "out"), "--engine", "ray"]) == 2
+        assert "--model" in capsys.readouterr().err
