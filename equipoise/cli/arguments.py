@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from equipoise.cli.numbers import seed_number
 
 if TYPE_CHECKING:
+    from equipoise.workflows.engines import Engine
     from equipoise.workflows.subject import Subject
 
 SPLITS = ("train", "validation", "test")
@@ -77,6 +78,28 @@ def add_seed(parser: argparse.ArgumentParser, help: str = "of what is drawn at r
     parser.add_argument("--seed", type=seed_number, default=0, help=help)
 
 
+def add_engine(parser: argparse.ArgumentParser) -> None:
+    """--engine and --processes: who does the work of a command that reads a whole data set."""
+    parser.add_argument(
+        "--engine",
+        choices=("local", "ray"),
+        default="local",
+        help="who does the work: this machine, or Ray on it or on the cluster of RAY_ADDRESS (default: local)",
+    )
+    parser.add_argument(
+        "--processes",
+        type=int,
+        metavar="N",
+        help="processes that share it (default: 1; with ray as many as there is room for)",
+    )
+
+
+def engine_of(options: argparse.Namespace) -> Engine:
+    from equipoise.workflows.engines import Engine
+
+    return Engine(options.engine, options.processes)
+
+
 def add_epochs(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--epochs", type=float, metavar="N", help="so many times through the data (training.epochs)")
 
@@ -100,3 +123,10 @@ def subject_of(options: argparse.Namespace, split: str = "") -> Subject:
 
     seed = getattr(options, "seed", 0)
     return Subject(options.model, options.data, options.set, split or options.split, seed)
+
+
+def passed_on(options: argparse.Namespace) -> list[str]:
+    """The words of a command that the ones it starts itself get too."""
+    device = [] if options.device == "auto" else ["--device", options.device]
+    trust = [word for package in options.trust for word in ("--trust", package)]
+    return [*device, *trust, *(["--allow-pipe"] if options.allow_pipe else [])]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from equipoise.cli.arguments import JUDGES, add_data, add_out, add_recipe, add_seed, add_set
+from equipoise.cli.arguments import JUDGES, add_data, add_engine, add_out, add_recipe, add_seed, add_set, engine_of
 
 EXAMPLE = "'photos/{00000..00099}.tar' --out audits/photos"
 
@@ -21,6 +21,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--neighbours", type=int, default=200, help="closest strangers to list, of each kind")
     add_seed(parser, "of the folds")
     add_out(parser, "the folder; the same again goes on with it", required=True)
+    add_engine(parser)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -28,4 +29,6 @@ def run(options: argparse.Namespace) -> int:
 
     neighbours = options.neighbours
     settings = Audit(folds=options.folds, neighbours=neighbours, seed=options.seed, copies=neighbours > 0)
-    return run_audit(options.data, options.recipe, options.set, options.model, settings, options.out)
+    return run_audit(
+        options.data, options.recipe, options.set, options.model, settings, options.out, engine_of(options)
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from equipoise.cli.arguments import JUDGES, add_data, add_out, add_recipe, add_set
+from equipoise.cli.arguments import JUDGES, add_data, add_engine, add_out, add_recipe, add_set, engine_of
 
 EXAMPLE = "'photos/{00000..00099}.tar' --out cleaned/photos"
 
@@ -31,11 +31,11 @@ def add(parser: argparse.ArgumentParser) -> None:
         help="write what is kept as shards too, images as they are; by decisions.json in --out where it is there",
     )
     add_out(parser, "the folder; the same again goes on with it", required=True)
+    add_engine(parser)
 
 
 def run(options: argparse.Namespace) -> int:
     from equipoise.workflows.clean import run_clean
 
-    return run_clean(
-        options.data, options.recipe, options.set, options.model, options.out, options.show, options.shards
-    )
+    chosen = (options.model, options.out, options.show, options.shards, engine_of(options))
+    return run_clean(options.data, options.recipe, options.set, *chosen)

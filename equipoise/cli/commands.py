@@ -21,6 +21,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "equipoise.cli.sweep",
         "train with every combination of some settings, and choose the best on validation",
     ),
+    "autotune": (
+        "equipoise.cli.autotune",
+        "try micro-batches, precision, compiling and loaders on this machine, and write the fastest as a recipe",
+    ),
     "eval": ("equipoise.cli.eval", "evaluate a model folder"),
     "zeroshot": ("equipoise.cli.zeroshot", "sort pictures into classes by the classes' names alone"),
     "caption": ("equipoise.cli.caption", "write captions of pictures with a CoCa, as a table and as JSON lines"),

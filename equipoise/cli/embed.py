@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import argparse
 
-from equipoise.cli.arguments import add_data, add_model, add_out, add_set, add_split
+from equipoise.cli.arguments import add_data, add_engine, add_model, add_out, add_set, add_split, engine_of
 
 EXAMPLE = "runs/demo demo --split train --out features/train"
 
@@ -23,12 +23,14 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--per-shard", type=int, default=10_000, help="images per file")
     parser.add_argument("--batch-size", type=int, default=256, help="images encoded at once")
     parser.add_argument("--half", action="store_true", help="write float16")
+    add_engine(parser)
 
 
 def run(options: argparse.Namespace) -> None:
-    from equipoise.workflows.embed.encoders import EmbedRequest, embed_data
+    from equipoise.workflows.embed.encoders import EmbedRequest
+    from equipoise.workflows.embed.run import embed_data
     from equipoise.workflows.embed.write import Embedding
 
     request = EmbedRequest(options.model, options.text, options.weights, options.pretrained, options.before_projection)
     settings = Embedding(options.per_shard, options.batch_size, options.half)
-    embed_data(request, options.data, options.set, options.split, options.out, settings)
+    embed_data(request, options.data, options.set, options.split, options.out, settings, engine_of(options))

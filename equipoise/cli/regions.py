@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from equipoise.cli.arguments import add_files, add_out
+from equipoise.cli.arguments import add_engine, add_files, add_out, engine_of
 
 EXAMPLE = "'photos/{00000..00099}.tar' --out photos/regions"
 
@@ -25,6 +25,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--least-score", type=float, default=0.0, help="of a region that is kept")
     parser.add_argument("--per-file", type=int, default=1000, help="records per file")
     parser.add_argument("--batch-size", type=int, default=32, help="pictures in memory at once")
+    add_engine(parser)
 
 
 def run(options: argparse.Namespace) -> None:
@@ -33,4 +34,4 @@ def run(options: argparse.Namespace) -> None:
 
     request = RegionsRequest(options.detector, options.labels, options.model, options.vocabulary)
     settings = Detection(options.most, options.least_score, options.per_file, options.batch_size)
-    find_regions(request, options.data, options.set, options.split, options.out, settings)
+    find_regions(request, options.data, options.set, options.split, options.out, settings, engine_of(options))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from equipoise.cli.arguments import OWN_FILES, add_data, add_epochs, add_out, add_recipe, add_set
+from equipoise.cli.arguments import OWN_FILES, add_data, add_epochs, add_out, add_recipe, add_set, passed_on
 from equipoise.cli.numbers import up_to
 from equipoise.settings.recipe import find_recipe
 
@@ -32,13 +32,6 @@ def run(options: argparse.Namespace) -> None:
 
     request = SweepRequest(
         options.data, options.over, options.out, options.set, options.base or "", options.seeds, options.jobs,
-        options.epochs, _words(options),
+        options.epochs, passed_on(options),
     )  # fmt: skip
     sweep(request, options.command)
-
-
-def _words(options: argparse.Namespace) -> list[str]:
-    """The words of this command that every trial's own gets too."""
-    device = [] if options.device == "auto" else ["--device", options.device]
-    trust = [word for package in options.trust for word in ("--trust", package)]
-    return [*device, *trust, *(["--allow-pipe"] if options.allow_pipe else [])]

@@ -70,10 +70,12 @@ class BadRecordCount:
     def __init__(self, max_bad: float, total: int):
         self.max_bad, self.total = max_bad, total
         self.tally = Tally()
+        self.last: Fault | None = None
 
     def add(self, seen: int, faults: Sequence[Fault]) -> None:
         """Counts more records with the faults among them."""
         self.tally = Tally(self.tally.seen + seen, self.tally.bad + len(faults))
+        self.last = faults[-1] if faults else self.last
         if self.tally.bad > max(FEW if self.max_bad else 0, self._allowed()):
             named = f"; one of them is {faults[0]}" if faults else ""
             raise UserError(

@@ -77,7 +77,7 @@ class BlankPictures:
         try:
             return self.source.images([index], size, device)
         except BadRecord as error:
-            self._note(index, error.fault)
+            self.note(index, error.fault)
             return torch.full((1, 3, size, size), GREY, dtype=torch.uint8, device=device)
 
     def _digest(self, index: int) -> bytes:
@@ -85,10 +85,16 @@ class BlankPictures:
         try:
             return bytes(self.source.picture_digest(index))
         except BadRecord as error:
-            self._note(index, error.fault)
+            self.note(index, error.fault)
             return f"unreadable {index}".encode()
 
-    def _note(self, index: int, fault: Fault) -> None:
+    @property
+    def faults_met(self) -> dict[int, Fault]:
+        """What is wrong with the pictures that were asked for, by their numbers."""
+        return dict(self._faults)
+
+    def note(self, index: int, fault: Fault) -> None:
+        """Count a picture that cannot be read, once."""
         if index in self._faults:
             return
         if not self._faults:

@@ -21,6 +21,7 @@ from equipoise.data.bad_records import BadRecord, BadRecordCount
 from equipoise.data.encoded_image import EncodedImage, encoded
 from equipoise.data.files.records import Records
 from equipoise.data.files.regions import BOX
+from equipoise.data.part_writer import PartWriter
 from equipoise.data.source import Pair
 from equipoise.detection.detector import DetectedRegions, Detector
 from equipoise.detection.features import Describe, region_features
@@ -64,9 +65,21 @@ def detect(
     max_bad: float,
 ) -> list[Path]:
     """Write the files that do not exist yet; returns the paths of all."""
+    claim_folder(records, folder, note, settings)
+    return part_writer(records, request, folder, settings, max_bad).write_missing("looking")
+
+
+def claim_folder(records: Records, folder: Path, note: Mapping[str, Any], settings: Detection) -> None:
+    """Raise UserError for records that have no regions to call their own, or a folder that holds others."""
     _require_unique_keys(records)
     kept = {name: value for name, value in vars(settings).items() if name != "batch_size"}  # which changes nothing
     claim(folder, {**note, "records": len(records), **kept}, NOTE)
+
+
+def part_writer(
+    records: Records, request: DetectionRequest, folder: Path, settings: Detection, max_bad: float
+) -> PartWriter:
+    """What writes any of the files."""
     bad = BadRecordCount(max_bad, len(records))
 
     def fill(path: Path, batches: Iterator[range]) -> None:
@@ -76,7 +89,7 @@ def detect(
         file.write(path)
 
     files = NumberedFiles(folder, len(records), settings.per_file)
-    return files.write_missing(fill, settings.batch_size, "looking")
+    return PartWriter(files, fill, settings.batch_size, bad)
 
 
 class _File:

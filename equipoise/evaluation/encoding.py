@@ -42,7 +42,7 @@ class Captions:
     features: tuple[Tensor, Tensor | None] | None = None  # [M, w], or [M, L, w] with a mask
 
     def points(self, model: Model) -> Tensor:
-        return _encode_shown(model, "texts", len(self.image_of_text), TEXTS_AT_ONCE, partial(self._encode, model))
+        return _encode_shown(model, "texts", len(self.image_of_text), TEXTS_AT_ONCE, partial(self.encode, model))
 
     def inputs(self, model: Model, numbers: Sequence[int]) -> tuple[Tensor, Tensor]:
         """Some texts as the text encoder reads them, on the model's device."""
@@ -54,7 +54,8 @@ class Captions:
         ids, mask = prepared
         return ids.to(model.device), mask.to(model.device)
 
-    def _encode(self, model: Model, batch: range) -> Tensor:
+    def encode(self, model: Model, batch: range) -> Tensor:
+        """Points of some of them."""
         chosen = slice(batch.start, batch.stop)
         if self.features is None:
             return model.encode_text(self.texts[chosen], TEXTS_AT_ONCE)

@@ -39,26 +39,41 @@ class NumberedFiles:
 
     def paths(self) -> list[Path]:
         """The paths of all files, whether they exist or not."""
-        return [self.folder / f"{number:05d}.safetensors" for number in range(-(-self.records // self.per_file))]
+        return [self.path(number) for number in range(-(-self.records // self.per_file))]
 
-    def write_missing(self, fill: Fill, batch_size: int, doing: str, share: tuple[int, int] = (0, 1)) -> list[Path]:
-        """Call `fill` for every file that does not exist yet; gives the paths of all. With a `share` (r, n), every
-        n-th file from the r-th on: several processes share the work."""
+    def path(self, number: int) -> Path:
+        return self.folder / f"{number:05d}.safetensors"
+
+    def missing(self) -> list[int]:
+        """The numbers of the files that do not exist yet."""
+        return [number for number, path in enumerate(self.paths()) if not path.exists()]
+
+    def records_of(self, number: int) -> range:
+        """The records of a file."""
+        start = number * self.per_file
+        return range(start, min(start + self.per_file, self.records))
+
+    def write(self, number: int, fill: Fill, batch_size: int, done: Callable[[int], None] | None = None) -> None:
+        """Call `fill` for a file if it does not exist yet; `done` is told the record after each batch."""
+        path, records = self.path(number), self.records_of(number)
+        if not path.exists():
+            fill(path, _batches(records, batch_size, done))
+
+    def write_missing(self, fill: Fill, batch_size: int, doing: str) -> list[Path]:
+        """Call `fill` for every file that does not exist yet; gives the paths of all."""
         with Progress(self.records, doing) as progress:
-            for number, path in list(enumerate(self.paths()))[share[0] :: share[1]]:
-                start = number * self.per_file
-                stop = min(start + self.per_file, self.records)
-                if not path.exists():
-                    fill(path, _batches(range(start, stop), batch_size, progress))
-                progress.update(stop)
+            for number in range(len(self.paths())):
+                self.write(number, fill, batch_size, progress.update)
+                progress.update(self.records_of(number).stop)
         return self.paths()
 
 
-def _batches(records: range, size: int, progress: Progress) -> Iterator[range]:
+def _batches(records: range, size: int, done: Callable[[int], None] | None) -> Iterator[range]:
     for first in range(records.start, records.stop, size):
         batch = range(first, min(first + size, records.stop))
         yield batch
-        progress.update(batch.stop)
+        if done:
+            done(batch.stop)
 
 
 def write_arrays(path: Path, tensors: Mapping[str, Tensor], words: Mapping[str, list[Any]]) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import shutil
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,17 +15,22 @@ import numpy as np
 from equipoise.data.bad_records import printable
 from equipoise.data.contact_sheet import contact_sheet
 from equipoise.data.files import ClassShards
-from equipoise.data.files.check import check
+from equipoise.data.files.check import CountTokens, Findings, LeavesNothing, check
+from equipoise.data.files.check_parts import check_writer, findings_of
+from equipoise.data.files.file_source import FileSettings
 from equipoise.data.files.image_source import Pictures, decodable
+from equipoise.data.files.paths import expand_braces
 from equipoise.data.files.prepare import LEFT_OUT, Prepare, prepare
 from equipoise.data.files.records import Records, Subset
 from equipoise.data.files.webdataset_classes import NAMES, TEMPLATES
+from equipoise.data.part_writer import PartWriter
 from equipoise.data.tokenizer import MOST_CONTEXT, CaptionTokenizer
 from equipoise.io.atomic import write_text
 from equipoise.io.folder_lock import only_writer
 from equipoise.io.numbers import hand_over
 from equipoise.io.progress import Progress
 from equipoise.types import UserError
+from equipoise.workflows.engines import Engine, write_parts
 from equipoise.workflows.subject import FilePart
 
 FAULTS_SHOWN = 10
@@ -32,24 +39,29 @@ SHEET_IMAGES, SHEET_SIZE, SHEET_CAPTIONS = 16, 192, 3
 
 
 def check_data(
-    parts: Mapping[str, FilePart], out: Path, tokens: Path | None = None, kind: CaptionTokenizer.Config | None = None
+    parts: Mapping[str, FilePart],
+    out: Path,
+    tokens: Path | None = None,
+    kind: CaptionTokenizer.Config | None = None,
+    engine: Engine = Engine(),  # noqa: B008 (frozen)
 ) -> bool:
     """Read every record, print a summary and write it to `out`; returns whether all records are usable.
 
     Captions are judged by the tokenizer at `tokens`, or by one of a recipe's `kind`; where neither is known by the
     strictest, WordPiece.
     """
-    known = CaptionTokenizer.load(tokens, context=MOST_CONTEXT) if tokens else None
-    judge = known or tokenizer_of_kind(kind or CaptionTokenizer.Config("wordpiece"))
-    leaves_nothing = judge.leaves_nothing if judge.size else None
-    count = _counter(known) if known else None
+    judge = CaptionJudge(tokens, kind or CaptionTokenizer.Config("wordpiece"))
     sound = True
     for name, (settings, patterns) in parts.items():
         records = settings.records(patterns)
         if not len(records) and not records.faults:
             raise UserError(f"{', '.join(patterns)}: there are no records in it; check the files")
-        with Progress(len(records), f"reading {name}".rstrip()) as progress:
-            summary = check(records, progress.update, count, leaves_nothing).summary()
+        doing = f"reading {name}".rstrip()
+        if engine.is_this_process:
+            with Progress(len(records), doing) as progress:
+                summary = check(records, progress.update, *judge.open()).summary()
+        else:
+            summary = _shared_check(records, CheckJob(settings, patterns, judge), out / name, engine, doing).summary()
         report, sheet = out / name / "check.json", out / name / "sheet.png"
         write_text(report, json.dumps(summary, indent=2, ensure_ascii=False) + "\n")
         _print(printable(name or ", ".join(patterns)), summary)
@@ -58,6 +70,51 @@ def check_data(
         print(f"\nAll of it is in {report}{pictures}")
         sound = sound and not summary["unusable"]
     return sound
+
+
+@dataclass(frozen=True)
+class CaptionJudge:
+    """How captions are judged: by the tokenizer at a path, or by one of a kind."""
+
+    tokens: Path | None
+    kind: CaptionTokenizer.Config
+
+    def open(self) -> tuple[CountTokens | None, LeavesNothing | None]:
+        known = CaptionTokenizer.load(self.tokens, context=MOST_CONTEXT) if self.tokens else None
+        judge = known or tokenizer_of_kind(self.kind)
+        return _counter(known) if known else None, judge.leaves_nothing if judge.size else None
+
+
+@dataclass(frozen=True)
+class CheckJob:
+    """One set of files, where other processes are to read some of it."""
+
+    settings: FileSettings
+    patterns: tuple[str, ...]
+    judge: CaptionJudge
+    folder: Path = Path()
+
+    def __call__(self) -> PartWriter:
+        return check_writer(self.settings.records(self.patterns), self.folder, *self.judge.open())
+
+    def digest(self) -> str:
+        """Of what is read and how; files that were changed since are others."""
+        words = [repr(self.settings), repr(self.judge), *self.patterns]
+        for name in (name for pattern in self.patterns for name in expand_braces(pattern)):
+            if (path := Path(self.settings.root) / name).exists():
+                words.append(f"{path.stat().st_size} {path.stat().st_mtime_ns}")
+        return hashlib.sha256("\n".join(words).encode("utf-8", "surrogatepass")).hexdigest()[:12]
+
+
+def _shared_check(records: Records, job: CheckJob, out: Path, engine: Engine, doing: str) -> Findings:
+    """`check` by several processes; what they read is kept in `out` until all is read."""
+    job = replace(job, folder=out / f".checking-{job.digest()}")
+    with only_writer(job.folder):
+        writer = check_writer(records, job.folder, *job.judge.open())
+        found = findings_of(records, write_parts(engine, writer, job, doing))
+    for path in out.glob(".checking-*"):
+        shutil.rmtree(path, ignore_errors=True)  # also of other data, that was given up
+    return found
 
 
 def prepare_data(parts: Mapping[str, FilePart], folder: Path, settings: Prepare) -> None:

@@ -21,7 +21,7 @@ from equipoise.settings.overrides import command_line
 from equipoise.settings.recipe import find_recipe, recipe_layers
 from equipoise.training.checkpoint.run_folder import holds_run, require_new
 from equipoise.training.distributed.agreement import require_agreement
-from equipoise.training.distributed.process_group import process_group
+from equipoise.training.distributed.process_group import process_group, require_resume
 from equipoise.training.distributed.ranks import Ranks
 from equipoise.types import UserError
 from equipoise.workflows.finetune_measure import Measurer
@@ -57,6 +57,7 @@ def finetune(
     if not is_files:
         find_recipe(data)  # raises UserError before the model is loaded
     with process_group() as ranks:
+        require_resume(resume)
         name = str(model)
         start = ranks.on_each(lambda: _start(name, out, resume))
         given = _own_layers(str(data), overrides) if is_files else data

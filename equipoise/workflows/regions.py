@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from equipoise.data.files.file_source import FileSettings
 from equipoise.data.files.records import Records
-from equipoise.detection.detect import Detection, DetectionRequest, detect
+from equipoise.data.part_writer import PartWriter
+from equipoise.detection.detect import Detection, DetectionRequest, claim_folder, part_writer
 from equipoise.detection.detector import AnnotationDetector, Detector, SaliencyDetector
 from equipoise.detection.external import open_detector
 from equipoise.detection.features import Describe, ModelFeatures, pixels
@@ -20,6 +22,7 @@ from equipoise.models.folder import WEIGHTS, model_folder
 from equipoise.models.model import Model
 from equipoise.types import UserError
 from equipoise.workflows.embed.encoders import digest_of
+from equipoise.workflows.engines import Engine, write_parts
 from equipoise.workflows.load import load
 from equipoise.workflows.subject import find_parts
 
@@ -34,31 +37,91 @@ class RegionsRequest:
     vocabulary: str = ""  # a file of names, among which the model chooses tags
 
 
+@dataclass(frozen=True)
+class RegionsJob:
+    """Regions of one set of files."""
+
+    request: RegionsRequest
+    source: FileSettings
+    patterns: tuple[str, ...]
+    folder: Path
+    settings: Detection
+    phrases: Phrases | None = None  # learned from all captions, where tags are found in these
+
+    def __call__(self) -> PartWriter:
+        records, tools = self.source.records(self.patterns), _open(self.request, self.settings.most)
+        return self.writer(records, tools)
+
+    def writer(self, records: Records, tools: _Tools) -> PartWriter:
+        request = DetectionRequest(tools.detector, tools.describe, self._namer(tools))
+        return part_writer(records, request, self.folder, self.settings, self.source.max_bad)
+
+    def _namer(self, tools: _Tools) -> Name:
+        """Words of the vocabulary if there is one, else the detector's names if it has any, else captions' phrases."""
+        if tools.words and tools.model is not None:
+            return ByVocabulary(tools.model, tools.words)
+        return by_label if self.phrases is None else ByCaption(self.phrases, self.settings.most)
+
+
 def find_regions(
-    request: RegionsRequest, data: str, overrides: Sequence[str], split: str | None, folder: Path, settings: Detection
+    request: RegionsRequest,
+    data: str,
+    overrides: Sequence[str],
+    split: str | None,
+    folder: Path,
+    settings: Detection,
+    engine: Engine = Engine(),  # noqa: B008 (frozen)
 ) -> None:
     """Detect regions in all pictures of a path, or of a recipe's split, and write them to `folder`."""
     if request.labels and request.detector in ("salient", "given"):
         kind = request.detector
         raise UserError(f"--labels names the classes of a detector from a file; {kind} has none, leave it out")
     parts = find_parts(data, overrides, split)
-    model = load(request.model, "auto") if request.model else None
-    detector, names = _detector(request, settings.most)
-    words = _lines(request.vocabulary) if request.vocabulary else ()
-    if words and model is None:
-        raise UserError("--vocabulary needs --model MODEL, which finds the word for each region")
-    describe: Describe = ModelFeatures(model) if model else pixels
+    tools = _open(request, settings.most)
     for part, (source, patterns) in parts.items():
         records, home = source.records(patterns), folder / part if len(parts) > 1 else folder
         if request.detector == "given" and not any(records.pair(index).boxes for index in range(len(records))):
             raise UserError(
                 f"no record of {', '.join(patterns)} has boxes with tags in its .json; use --detector salient"
             )
-        detection = DetectionRequest(detector, describe, _namer(names, words, model, records, settings.most))
+        job = RegionsJob(request, source, patterns, home, settings, None if tools.names_tags else _phrases(records))
         note = {"data": [*patterns], "root": source.root, **_made_by(request)}
         with only_writer(home):
-            paths = detect(records, detection, home, note, settings, source.max_bad)
+            claim_folder(records, home, note, settings)
+            paths = write_parts(engine, job.writer(records, tools), job, "looking")
             summarise(records, home, paths)
+
+
+@dataclass(frozen=True)
+class _Tools:
+    """What the options of the command name, opened."""
+
+    detector: Detector
+    names: Sequence[str]  # it has for what it finds
+    words: Sequence[str]  # among which the model chooses
+    model: Model | None
+
+    @property
+    def describe(self) -> Describe:
+        return ModelFeatures(self.model) if self.model else pixels
+
+    @property
+    def names_tags(self) -> bool:
+        """Whether tags come from elsewhere than captions."""
+        return bool(self.words or self.names)
+
+
+def _open(request: RegionsRequest, most: int) -> _Tools:
+    model = load(request.model, "auto") if request.model else None
+    detector, names = _detector(request, most)
+    words = _lines(request.vocabulary) if request.vocabulary else ()
+    if words and model is None:
+        raise UserError("--vocabulary needs --model MODEL, which finds the word for each region")
+    return _Tools(detector, names, words, model)
+
+
+def _phrases(records: Records) -> Phrases:
+    return Phrases.learned([caption for index in range(len(records)) for caption in records.pair(index).captions])
 
 
 def _detector(request: RegionsRequest, most: int) -> tuple[Detector, tuple[str, ...]]:
@@ -69,16 +132,6 @@ def _detector(request: RegionsRequest, most: int) -> tuple[Detector, tuple[str, 
         return AnnotationDetector(), ("given",)
     names = _lines(request.labels) if request.labels else ()
     return open_detector(Path(request.detector), names), names
-
-
-def _namer(names: Sequence[str], words: Sequence[str], model: Model | None, records: Records, most: int) -> Name:
-    """Words of the vocabulary if there is one, else the detector's names if it has any, else the captions' phrases."""
-    if words and model is not None:
-        return ByVocabulary(model, words)
-    if names:
-        return by_label
-    captions = [caption for index in range(len(records)) for caption in records.pair(index).captions]
-    return ByCaption(Phrases.learned(captions), most)
 
 
 def _made_by(request: RegionsRequest) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from equipoise.reports.report import REPORT
 from equipoise.settings.recipe import read_recipe
 from equipoise.training.checkpoint.run_folder import holds_run, locked_run, require_new, require_same
 from equipoise.training.distributed.agreement import data_facts, require_agreement
-from equipoise.training.distributed.process_group import process_group, set_timeout
+from equipoise.training.distributed.process_group import process_group, require_resume, set_timeout
 from equipoise.training.distributed.ranks import Ranks
 from equipoise.training.loop import TrainResult
 from equipoise.training.memory import explaining_memory
@@ -54,6 +54,7 @@ def run_recipe(
     """Train by a recipe, or on files by the recipe `base`; with `resume`, go on with the run in `out`, if there is
     one. Returns the exit status."""
     with process_group() as ranks:
+        require_resume(resume)
         loaded = _loaded(recipe, with_epochs(overrides, epochs), base)
         require_agreement(ranks, lambda: {**loaded.table, "--out": out and str(out), "--resume": resume})
         folder = ranks.on_main(lambda: folder_for(loaded.run.name, out, resume))

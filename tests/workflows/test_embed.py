@@ -22,7 +22,8 @@ from equipoise.evaluation.evaluate import evaluate
 from equipoise.models.folder import write_model
 from equipoise.types import UserError
 from equipoise.workflows import build_model, load
-from equipoise.workflows.embed.encoders import EmbedRequest, embed_data
+from equipoise.workflows.embed.encoders import EmbedRequest
+from equipoise.workflows.embed.run import embed_data
 from equipoise.workflows.embed.write import Embedding, ImageSide, TextSide, embed
 from equipoise.workflows.probe import labelled_features
 from equipoise.workflows.subject import find_source

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from equipoise.cli.arguments import add_files, add_out
+from equipoise.cli.arguments import add_engine, add_files, add_out, engine_of
 
 EXAMPLE = "'photos/{00000..00099}.tar'"
 
@@ -14,6 +14,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     add_files(parser)
     parser.add_argument("--tokens", type=Path, metavar="PATH", help="a tokenizer's file or folder, to count tokens")
     add_out(parser, "the folder for the report", "data-check")
+    add_engine(parser)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -21,4 +22,5 @@ def run(options: argparse.Namespace) -> int:
     from equipoise.workflows.subject import find_parts, find_tokens
 
     parts = find_parts(options.data, options.set, options.split)
-    return 0 if check_data(parts, options.out, options.tokens, find_tokens(options.data, options.set)) else 1
+    kind = find_tokens(options.data, options.set)
+    return 0 if check_data(parts, options.out, options.tokens, kind, engine_of(options)) else 1

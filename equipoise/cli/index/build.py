@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from equipoise.cli.arguments import add_data, add_model, add_out, add_set, add_split
+from equipoise.cli.arguments import add_data, add_engine, add_model, add_out, add_set, add_split, engine_of
 
 if TYPE_CHECKING:
     from equipoise.workflows.index.embedding import Wanted
@@ -52,11 +52,11 @@ def add_what(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--batch-size", type=int, default=256, help="images encoded at once")
     parser.add_argument("--per-shard", type=int, default=10_000, help="images after which work is saved")
-    parser.add_argument("--processes", type=int, default=1, help="processes that compute points (default: 1)")
+    add_engine(parser)
 
 
 def wanted(options: argparse.Namespace) -> Wanted:
     from equipoise.workflows.index.embedding import Wanted
 
-    chosen = (options.of, options.batch_size, options.per_shard, options.processes)
+    chosen = (options.of, options.batch_size, options.per_shard, engine_of(options))
     return Wanted(options.model, options.data, tuple(options.set), options.split, *chosen)

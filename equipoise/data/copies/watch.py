@@ -45,6 +45,18 @@ class WatchedSource:
             self._seen |= set(self._numbers[-len(new) :])
         return pictures
 
+    def seen(self) -> tuple[Sequence[int], Signatures | None]:
+        """The numbers of the pictures that were read so far, and what is remembered of them."""
+        return self._numbers, Signatures.joined(self._parts) if self._parts else None
+
+    def add(self, numbers: Sequence[int], signatures: Signatures) -> None:
+        """Remember pictures that another process read."""
+        new = [place for place, number in enumerate(numbers) if number not in self._seen]
+        if new:
+            self._parts.append(signatures.taken(np.array(new)))
+            self._numbers += [numbers[place] for place in new]
+            self._seen |= set(self._numbers[-len(new) :])
+
     def copies(self) -> list[Copy]:
         """Copies among the pictures read so far, by their numbers in the source."""
         if len(self._numbers) != self._found[0]:

@@ -41,6 +41,28 @@ class Findings:
     images: dict[bytes, list[str]] = field(default_factory=dict)  # places of the same bytes
     faults: list[Fault] = field(default_factory=list)
 
+    @classmethod
+    def begun(cls, records: Records) -> Findings:
+        """Of no record yet, but with those that were left out when the files were indexed."""
+        return cls(records=len(records) + len(records.faults), faults=list(records.faults))
+
+    def add(self, look: Look) -> None:
+        self.widths.append(look.width)
+        self.heights.append(look.height)
+        self.image_bytes.append(look.image_bytes)
+        self.images.setdefault(bytes.fromhex(look.image), []).append(look.place)
+        self.captions_each.append(len(look.captions))
+        if look.label is not None:
+            self.labels[look.label] += 1
+        self.without_words += sum(look.lost)
+        self.tokens += look.tokens
+        for caption in look.captions:
+            key = _digest(caption.encode())
+            self.captions[key] += 1
+            if self.captions[key] == 2:
+                self.texts[key] = caption
+            self.words.append(len(caption.split()))
+
     def summary(self) -> dict[str, Any]:
         copies = {places[0]: places[1:] for places in self.images.values() if len(places) > 1}
         repeated = {key: count for key, count in self.captions.items() if count > 1}
@@ -66,6 +88,21 @@ class Findings:
         }
 
 
+@dataclass(frozen=True)
+class Look:
+    """What was seen of one record that can be used."""
+
+    place: str
+    width: int
+    height: int
+    image_bytes: int
+    image: str  # digest of its bytes
+    label: str | None
+    captions: Sequence[str]
+    lost: Sequence[bool]  # captions of which the tokenizer leaves nothing
+    tokens: Sequence[int]  # of the others, where they are counted
+
+
 def check(
     records: Records,
     progress: Progress | None = None,
@@ -74,10 +111,10 @@ def check(
 ) -> Findings:
     """Reads every record and decodes every image whole. A record is unusable too where nothing is left of all its
     captions."""
-    found = Findings(records=len(records) + len(records.faults), faults=list(records.faults))
+    found = Findings.begun(records)
     for index in range(len(records)):
         try:
-            _look_at(records, index, found, count_tokens, leaves_nothing)
+            found.add(look_at(records, index, count_tokens, leaves_nothing))
         except BadRecord as error:
             found.faults.append(error.fault)
         if progress:
@@ -85,36 +122,21 @@ def check(
     return found
 
 
-def _look_at(
-    records: Records,
-    index: int,
-    found: Findings,
-    count_tokens: CountTokens | None,
-    leaves_nothing: LeavesNothing | None,
-) -> None:
+def look_at(
+    records: Records, index: int, count_tokens: CountTokens | None, leaves_nothing: LeavesNothing | None
+) -> Look:
+    """Reads a record and decodes its image whole. Raises BadRecord."""
     pair, data = records.read(index)
     place = printable(records.place(index))
     picture = encoded(data, place)
     picture.pixels()
-    lost = leaves_nothing(pair.captions) if leaves_nothing else [False] * len(pair.captions)
+    captions = pair.captions
+    lost = leaves_nothing(captions) if leaves_nothing else [False] * len(captions)
     if all(lost) and lost:
-        raise BadRecord(place, no_words(pair.captions))
-    found.widths.append(picture.width)
-    found.heights.append(picture.height)
-    found.image_bytes.append(len(data))
-    found.images.setdefault(_digest(data), []).append(place)
-    found.captions_each.append(len(pair.captions))
-    if pair.label is not None:
-        found.labels[pair.label] += 1
-    found.without_words += sum(lost)
-    for caption, nothing in zip(pair.captions, lost, strict=True):
-        key = _digest(caption.encode())
-        found.captions[key] += 1
-        if found.captions[key] == 2:
-            found.texts[key] = caption
-        found.words.append(len(caption.split()))
-        if count_tokens and not nothing:
-            found.tokens.append(count_tokens(caption))
+        raise BadRecord(place, no_words(captions))
+    tokens = [count_tokens(text) for text, nothing in zip(captions, lost, strict=True) if count_tokens and not nothing]
+    seen = (picture.width, picture.height, len(data), _digest(data).hex())
+    return Look(place, *seen, pair.label, captions, lost, tokens)
 
 
 def spread(values: Sequence[int]) -> dict[str, float]:

@@ -15,12 +15,14 @@ from contextlib import contextmanager
 
 import torch
 import torch.distributed as dist
+from torch.distributed.constants import default_pg_timeout
 
 from equipoise.training.distributed.agreement import environment_facts, require_agreement
 from equipoise.training.distributed.ranks import Ranks
 from equipoise.training.distributed.torch_private import default_store, set_group_timeout
 from equipoise.types import UserError
 
+RESTARTS = "TORCHELASTIC_RESTART_COUNT"  # a variable that torchrun sets
 SILENT_EXIT = 2  # exit code of a rank that prints nothing, because another has printed what happened
 WARNED_BY_ALL = "skipped "  # start of a warning that every rank prints: each sees the bad records of its own share
 SIGNS_OF_A_LOST_RANK = ("gloo", "NCCL", "onnection", "Timed out", "timed out", "Broken pipe")
@@ -56,6 +58,15 @@ def launched_processes() -> int:
     return int(os.environ.get("WORLD_SIZE", "1"))
 
 
+def require_resume(resume: bool) -> None:
+    """Raise UserError where torchrun started a command again that would begin anew (`--max-restarts`)."""
+    if os.environ.get(RESTARTS, "0") != "0" and not resume:
+        raise UserError(
+            "torchrun started this again after a process had failed, and nothing says to go on with the run; give "
+            "--out FOLDER --resume with --max-restarts"
+        )
+
+
 def set_timeout(ranks: Ranks, seconds: float) -> None:
     """Set how long this process waits for another before the run ends."""
     if ranks.world > 1:
@@ -73,7 +84,11 @@ def _join() -> Ranks:
     try:
         if has_gpu:
             torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")) % torch.cuda.device_count())
-        dist.init_process_group("cpu:gloo,cuda:nccl" if has_gpu else "gloo")
+        store, rank, world = next(dist.rendezvous("env://", timeout=default_pg_timeout))
+        # torchrun keeps one store through its restarts, with the addresses of processes that are gone
+        store = dist.PrefixStore(f"equipoise/attempt-{os.environ.get(RESTARTS, '0')}", store)
+        backend = "cpu:gloo,cuda:nccl" if has_gpu else "gloo"
+        dist.init_process_group(backend, store=store, rank=rank, world_size=world)
     except (RuntimeError, ValueError) as error:
         reason = str(error).splitlines()[0]
         raise UserError(f"the processes of this run cannot be joined: {reason}; start them with torchrun") from error
@@ -82,7 +97,7 @@ def _join() -> Ranks:
 
 def _is_first_to_fail() -> bool:
     """Whether this rank is the first to fail in this attempt (torchrun may start the ranks several times)."""
-    attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+    attempt = os.environ.get(RESTARTS, "0")
     try:
         return default_store().add(f"equipoise/told/{attempt}", 1) == 1
     except RuntimeError:  # the store went with the rank that kept it

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from equipoise.workflows.audit.run import Audit, audit_data, run_audit
+from equipoise.workflows.audit.run import Audit, audit_data, run_audit, scoring_by
 
-__all__ = ["Audit", "audit_data", "run_audit"]
+__all__ = ["Audit", "audit_data", "run_audit", "scoring_by"]

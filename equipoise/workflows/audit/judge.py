@@ -32,6 +32,7 @@ from equipoise.models.model import Model
 BATCH = 256
 LEAST_SKILL = 0.03  # AUROC above chance, below which a judge counts as knowing nothing
 
+PointsOf = Callable[[Model, Source], Pairs]
 Score = Callable[[Model, Source, Pairs], Tensor]  # [M] evidence on each text by a way of the field
 
 
@@ -100,7 +101,12 @@ class JudgedTogether:
 
 
 def judge_together(
-    source: Source, members: Iterable[Model], seed: int, shuffled: float, score: Score | None = None
+    source: Source,
+    members: Iterable[Model],
+    seed: int,
+    shuffled: float,
+    score: Score | None = None,
+    points_of: PointsOf = points_of,
 ) -> JudgedTogether:
     """One judgement by several models: the mean of what those of them say that know something.
 

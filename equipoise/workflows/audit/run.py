@@ -24,8 +24,10 @@ from equipoise.models.model import Model
 from equipoise.training.checkpoint.run_folder import locked_run, require_same
 from equipoise.types import UserError
 from equipoise.workflows.audit.folds import folds_of, judges, training_pairs
-from equipoise.workflows.audit.judge import Judgement, judge_together, points_of, pool_of, score_of
+from equipoise.workflows.audit.judge import Judgement, PointsOf, judge_together, points_of, pool_of, score_of
 from equipoise.workflows.audit.report import Verdict, write_verdict
+from equipoise.workflows.audit.shared_points import Judged, SharedPoints
+from equipoise.workflows.engines import Engine
 from equipoise.workflows.load import load
 from equipoise.workflows.subject import find_run
 
@@ -49,20 +51,47 @@ Look = Callable[[Sequence[int], Pairs, Model, Judgement], None]  # at a fold, wh
 
 
 def run_audit(
-    data: str, recipe: str, overrides: Sequence[str], model: Path | None, settings: Audit, folder: Path
+    data: str,
+    recipe: str,
+    overrides: Sequence[str],
+    model: Path | None,
+    settings: Audit,
+    folder: Path,
+    engine: Engine = Engine(),  # noqa: B008 (frozen)
 ) -> int:
     """Audit DATA, with judges of `recipe` where it is files, or with the model at a path; returns the exit status."""
     loaded = find_run(data, recipe, overrides, trains=model is None)
     try:
-        audit_data(loaded, settings, folder, load(model, loaded.run.training.torch_device()) if model else None)
+        shared = scoring_by(engine, data, recipe, overrides, model, folder)
+        judge = load(model, loaded.run.training.torch_device()) if model else None
+        audit_data(loaded, settings, folder, judge, points_of=shared)
     except KeyboardInterrupt:
         print("Stopped; the same command goes on where it was")
         return 128 + signal.SIGINT
     return 0
 
 
+def scoring_by(
+    engine: Engine, data: str, recipe: str, overrides: Sequence[str], model: Path | None, folder: Path
+) -> PointsOf:
+    """How points are computed: here, or by the engine that was asked for."""
+    if engine.is_this_process:
+        return points_of
+    if model is None:
+        raise UserError(
+            "--engine and --processes share the scoring by a model that is given; give --model, or leave them out: "
+            "judges are trained, and score, in this process"
+        )
+    return SharedPoints(Judged(data, recipe, tuple(overrides), model), engine, folder)
+
+
 def audit_data(
-    loaded: Loaded, settings: Audit, folder: Path, model: Model | None = None, look: Look | None = None
+    loaded: Loaded,
+    settings: Audit,
+    folder: Path,
+    model: Model | None = None,
+    look: Look | None = None,
+    points_of: PointsOf = points_of,
 ) -> Verdict:
     """Judge all training pairs of a recipe and write what was found to `folder`.
 
@@ -84,13 +113,14 @@ def audit_data(
         first: Model | None = None
         score = score_of(settings.evidence, settings.seed, loaded.run.training.learning_rate)
         for part, members in zip(parts, panel, strict=True):
-            seen = judge_together(subset(source, part), members, settings.seed, settings.shuffled, score)
+            seen = judge_together(subset(source, part), members, settings.seed, settings.shuffled, score, points_of)
             first = first or seen.model
             judged.append((part, seen.judgement))
             if look:
                 look(part, seen.points, seen.model, seen.judgement)
         assert first is not None
-        verdict = _verdict(source, judged, settings, first, watched.copies() if watched and settings.copies else None)
+        copies = watched.copies() if watched and settings.copies else None
+        verdict = _verdict(source, judged, settings, first, copies, points_of)
         write_verdict(verdict, source, folder)
     return verdict
 
@@ -101,10 +131,11 @@ def _verdict(
     settings: Audit,
     member: Model,
     copies: list[Copy] | None,
+    points_of: PointsOf,
 ) -> Verdict:
     owners = torch.cat([torch.tensor(part)[found.image_of_text] for part, found in judged])
     order = owners.argsort(stable=True)
-    alike, fitting = _strangers(source, member, judged[0][1].reading.scale, settings, copies)
+    alike, fitting = _strangers(source, member, judged[0][1].reading.scale, settings, copies, points_of)
     return Verdict(
         readings=[found.reading for _, found in judged],
         checks=[found.check for _, found in judged],
@@ -127,7 +158,7 @@ def _verdict(
 
 
 def _strangers(
-    source: Source, model: Model, scale: float, settings: Audit, copies: list[Copy] | None
+    source: Source, model: Model, scale: float, settings: Audit, copies: list[Copy] | None, points_of: PointsOf
 ) -> tuple[list[list[float]], list[list[float]]]:
     """Images that are alike, and images with texts of others that fit better than their own, by one judge.
 

@@ -24,14 +24,16 @@ from equipoise.reports.curate_page import PAGE
 from equipoise.spaces import Space
 from equipoise.training.checkpoint.run_folder import locked_run
 from equipoise.types import UserError
-from equipoise.workflows.audit import Audit, audit_data
+from equipoise.workflows.audit import Audit, audit_data, scoring_by
 from equipoise.workflows.audit.folds import training_pairs
+from equipoise.workflows.audit.judge import PointsOf, points_of
 from equipoise.workflows.clean.page import write_curators_page
 from equipoise.workflows.clean.probability import Evidence
 from equipoise.workflows.clean.proposals import Proposals
 from equipoise.workflows.clean.rounds import second_round
 from equipoise.workflows.clean.shards import require_shards, write_kept_pairs
 from equipoise.workflows.clean.truth import kinds_against_truth, measured
+from equipoise.workflows.engines import Engine
 from equipoise.workflows.load import load
 from equipoise.workflows.subject import find_run
 
@@ -72,6 +74,7 @@ def run_clean(
     folder: Path,
     show: int = SHOW,
     shards: Path | None = None,
+    engine: Engine = Engine(),  # noqa: B008 (frozen)
 ) -> int:
     """Clean DATA, with judges of `recipe` where it is files, or with the model at a path, and write what is kept to
     `shards`; returns the exit status."""
@@ -82,7 +85,8 @@ def run_clean(
         require_shards(loaded.run, shards)
     try:
         judge = load(model, loaded.run.training.torch_device()) if model else None
-        cleaned = clean_data(loaded, folder, judge, show)
+        shared = scoring_by(engine, data, recipe, overrides, model, folder)
+        cleaned = clean_data(loaded, folder, judge, show, shared)
         written = write_kept_pairs(loaded.run, folder, shards) if shards else ""
     except KeyboardInterrupt:
         print("Stopped; the same command goes on where it was")
@@ -97,7 +101,9 @@ def run_clean(
     return 0
 
 
-def clean_data(loaded: Loaded, folder: Path, model: Model | None = None, show: int = SHOW) -> Cleaned:
+def clean_data(
+    loaded: Loaded, folder: Path, model: Model | None = None, show: int = SHOW, points: PointsOf = points_of
+) -> Cleaned:
     """Judge every caption of a recipe's training pairs and write the keep file to `folder`, and a page that shows the
     `show` most suspicious ones.
 
@@ -123,7 +129,7 @@ def clean_data(loaded: Loaded, folder: Path, model: Model | None = None, show: i
     )
     two_rounds = settings.rounds == 2 and model is None
     proposals = Proposals(show, settings.per)
-    verdict = audit_data(judging, audit, folder, model, None if two_rounds else proposals.look)
+    verdict = audit_data(judging, audit, folder, model, None if two_rounds else proposals.look, points)
     source = training_pairs(loaded.run)
     samples = len(source)
     parts = verdict.parts

@@ -10,36 +10,21 @@ sentence-transformers:FOLDER      the same
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from equipoise.data.keep.readable import readable
-from equipoise.data.source import ModalSource, has_modalities
 from equipoise.data.tokenizer import CaptionTokenizer
 from equipoise.encoders.pretrained import import_transformers
 from equipoise.encoders.timm_image import TimmImage, timm_preprocess
 from equipoise.encoders.transformers_image import TransformersImage, image_preprocess
 from equipoise.encoders.transformers_text import TransformersText
-from equipoise.io.folder_lock import only_writer
-from equipoise.io.numbers import hand_over
-from equipoise.models.compatibility import require_compatible
 from equipoise.models.folder import WEIGHTS, model_folder
-from equipoise.models.modal_model import ModalModel
 from equipoise.models.model import Model
 from equipoise.training.device import torch_device
 from equipoise.types import UserError
-from equipoise.workflows.embed.modalities import embed_modalities
-from equipoise.workflows.embed.write import (
-    Embedding,
-    Finish,
-    ImageSide,
-    TextSide,
-    count_written,
-    embed,
-)
+from equipoise.workflows.embed.write import Finish, ImageSide, TextSide
 from equipoise.workflows.load import load
-from equipoise.workflows.subject import find_source
 
 LONGEST = 512  # tokens of a text, where a model has room for more
 
@@ -71,60 +56,7 @@ class Sides:
         return "class tokens" if self.model is None else what_is_read(self.model)
 
 
-def embed_data(
-    request: EmbedRequest, data: str, overrides: Sequence[str], split: str | None, folder: Path, settings: Embedding
-) -> list[Path]:
-    """Write the features of a split of a recipe's data, or of the data at a path, to `folder`. Without a split that is
-    the training data of a recipe, and all of the files."""
-    source, about = find_source(data, overrides, split or "train", of_files=split is not None)
-    if has_modalities(source):
-        return _embed_modalities(request, source, about, folder, settings)
-    first = _sides(request.model, request)
-    second = _sides(request.text, request) if request.text else first
-    if request.text and second.texts is None:
-        raise UserError(f"--text {request.text} reads no texts; give a model that does")
-    for sides in (first, second):
-        if sides.model is not None:
-            require_compatible(sides.model, source)
-    if second.texts is not None:
-        source = readable(source, second.texts.tokens)
-    note = {
-        "model": request.model,
-        "weights": first.digest,
-        "text_model": request.text or request.model,
-        "text_weights": second.digest,
-        "features": first.features(request),
-        **({"text_features": of_texts} if (of_texts := second.features(request)) != first.features(request) else {}),
-        "data": about,
-    }
-    with only_writer(folder):
-        paths = embed(source, first.images, second.texts, folder, note, settings)
-    records = count_written(paths)
-    left_out = f", {len(source) - records:,} that could not be read are left out" if records < len(source) else ""
-    print(f"The features of {records:,} records are in {len(paths)} files in {folder}{left_out}")
-    hand_over({"records": records, "files": len(paths), "folder": str(folder)})
-    return paths
-
-
-def _embed_modalities(
-    request: EmbedRequest, source: ModalSource, about: Mapping[str, object], folder: Path, settings: Embedding
-) -> list[Path]:
-    """As `embed_data`, of samples of named modalities."""
-    if request.text or request.before_projection:
-        raise UserError("--text and --before-projection belong to images and texts; leave them out for modalities")
-    model = load(request.model, "auto")
-    require_compatible(model, source)
-    assert isinstance(model, ModalModel)
-    digest = digest_of(model_folder(Path(request.model)) / WEIGHTS)
-    note = {"model": request.model, "weights": digest, "modalities": list(model.modalities), "data": about}
-    with only_writer(folder):
-        paths = embed_modalities(model, source, folder, note, settings)
-    print(f"The points of {len(source):,} samples are in {len(paths)} files in {folder}")
-    hand_over({"records": len(source), "files": len(paths), "folder": str(folder)})
-    return paths
-
-
-def _sides(name: str, request: EmbedRequest) -> Sides:
+def sides_of(name: str, request: EmbedRequest) -> Sides:
     kind, colon, rest = name.partition(":")
     if colon and kind in KINDS:
         return KINDS[kind](rest, request)

@@ -9,28 +9,26 @@ The source `modalities` reads such a folder back; `joint` is no modality to it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from equipoise.data.bad_records import BadRecordCount
+from equipoise.data.part_writer import PartWriter
 from equipoise.data.source import HAS_MODALITY, ModalSource
 from equipoise.data.tokenizer import NoTokenizer
-from equipoise.io.resumable import NumberedFiles, claim, write_arrays
+from equipoise.io.resumable import NumberedFiles, write_arrays
 from equipoise.models.modal_model import EVERY_MODALITY, ModalModel
 from equipoise.models.model import evaluating
 from equipoise.types import JOINT
-from equipoise.workflows.embed.write import NOTE, Embedding
+from equipoise.workflows.embed.write import Embedding
 
 
-def embed_modalities(
-    model: ModalModel, source: ModalSource, folder: Path, note: Mapping[str, Any], settings: Embedding
-) -> list[Path]:
-    """Write the files that are not there yet and return the paths of all. `note` says what made them."""
-    note = {**note, "records": len(source), "per_shard": settings.per_shard, "half": settings.half}
-    claim(folder, note, NOTE)
+def modal_part_writer(model: ModalModel, source: ModalSource, folder: Path, settings: Embedding) -> PartWriter:
+    """What writes any of the files."""
     dtype = torch.float16 if settings.half else torch.float32
 
     def fill(path: Path, batches: Iterator[range]) -> None:
@@ -50,7 +48,7 @@ def embed_modalities(
         )
 
     files = NumberedFiles(folder, len(source), settings.per_shard)
-    return files.write_missing(fill, settings.batch_size, "embedding")
+    return PartWriter(files, fill, settings.batch_size, BadRecordCount(0.0, len(source)))
 
 
 @torch.no_grad()

@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 
 from equipoise.data.bad_records import BadRecord, BadRecordCount
+from equipoise.data.part_writer import PartWriter
 from equipoise.data.preprocess import Preprocess
 from equipoise.data.source import Pair, Source, can_crop, has_features
 from equipoise.data.tokenizer import CaptionTokenizer
@@ -95,11 +96,21 @@ def embed(
     settings: Embedding = Embedding(),  # noqa: B008 (frozen)
 ) -> list[Path]:
     """Write the files that are not there yet and return the paths of all. `note` says what made them."""
+    claim_folder(source, folder, note, settings)
+    return part_writer(source, images, texts, folder, settings).write_missing("embedding")
+
+
+def claim_folder(source: Source, folder: Path, note: Mapping[str, Any], settings: Embedding) -> None:
+    """Raise UserError if the folder holds features of other data, models or settings."""
+    claim(folder, {**note, "records": len(source), "per_shard": settings.per_shard, "half": settings.half}, NOTE)
+
+
+def part_writer(
+    source: Source, images: ImageSide | None, texts: TextSide | None, folder: Path, settings: Embedding
+) -> PartWriter:
     for side in (images, texts):
         if side is not None:
             side.encoder.eval()
-    note = {**note, "records": len(source), "per_shard": settings.per_shard, "half": settings.half}
-    claim(folder, note, NOTE)
     bad = BadRecordCount(source.max_bad if can_crop(source) else 0.0, len(source))
 
     def fill(path: Path, batches: Iterator[range]) -> None:
@@ -109,7 +120,7 @@ def embed(
         shard.write(path, torch.float16 if settings.half else torch.float32)
 
     files = NumberedFiles(folder, len(source), settings.per_shard)
-    return files.write_missing(fill, settings.batch_size, "embedding")
+    return PartWriter(files, fill, settings.batch_size, bad)
 
 
 def count_written(paths: Sequence[Path]) -> int:

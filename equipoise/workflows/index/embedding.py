@@ -8,15 +8,9 @@ Work that was stopped goes on where it left off (`io/resumable.py`), and several
 
 from __future__ import annotations
 
-import os
-import sys
-import warnings
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -26,23 +20,20 @@ from torch import Tensor
 from equipoise.data.bad_records import BadRecordCount
 from equipoise.data.files.image_folder import is_picture
 from equipoise.data.keep.readable import readable
+from equipoise.data.part_writer import PartWriter
 from equipoise.data.source import Pair, Source, can_crop, has_modalities
 from equipoise.data.thumbnail import thumbnail_jpeg
 from equipoise.index import Record
 from equipoise.index.index import IMAGE, TEXT, picture_path
 from equipoise.index.making import Rows
-from equipoise.io.digests import verifying
-from equipoise.io.lines import one_line
-from equipoise.io.progress import quiet
 from equipoise.io.resumable import NumberedFiles, claim, write_arrays
 from equipoise.models.compatibility import require_compatible
 from equipoise.models.folder import read_tensors
 from equipoise.models.modal_model import ModalModel
 from equipoise.models.model import Model
-from equipoise.settings.trust import current_trust, trusting
-from equipoise.training.device import choosing_device, torch_device
 from equipoise.types import UserError
 from equipoise.workflows.embed.write import ImageSide, TextSide, encode_readable
+from equipoise.workflows.engines import Engine, write_parts
 from equipoise.workflows.index.modalities import indexed_modalities, modal_filler, modal_rows
 from equipoise.workflows.load import load
 from equipoise.workflows.subject import find_source, names_files
@@ -62,11 +53,11 @@ class Wanted:
     of: str = ""  # one of OF, of modalities what `modalities.py` says; empty: images, or all modalities together
     batch_size: int = 256
     per_shard: int = 10_000
-    processes: int = 1
+    engine: Engine = Engine()
 
     def __post_init__(self) -> None:
         names_files(self.data)  # a name with two meanings raises UserError before a model is loaded
-        for name in ("batch_size", "per_shard", "processes"):
+        for name in ("batch_size", "per_shard"):
             if getattr(self, name) < 1:
                 raise UserError(f"{name} must be at least 1, not {getattr(self, name)}")
 
@@ -117,20 +108,28 @@ def embed(model: Model, wanted: Wanted, fingerprint: str, folder: Path) -> Embed
         raise UserError(f"{wanted.data}: there is nothing to index: the data has no records")
     note = {"model": fingerprint, "data": about, "of": list(of), "records": len(source), "per_shard": wanted.per_shard}
     claim(folder, note, NOTE)
-    if wanted.processes == 1:
-        write_share(model, source, wanted, folder, (0, 1))
-    else:
-        _in_processes(wanted, folder)
+    write_parts(wanted.engine, part_writer(model, source, wanted, folder), IndexJob(wanted, folder), "embedding")
     return Embedded(source, NumberedFiles(folder, len(source), wanted.per_shard).paths(), of)
 
 
-def write_share(model: Model, source: Source, wanted: Wanted, folder: Path, share: tuple[int, int]) -> None:
-    """Write every n-th of the files."""
+@dataclass(frozen=True)
+class IndexJob:
+    """A model and a source of one's own, where another process is to write some of the files."""
+
+    wanted: Wanted
+    folder: Path
+
+    def __call__(self) -> PartWriter:
+        model = load(self.wanted.model, "auto")
+        return part_writer(model, self.wanted.source(model)[0], self.wanted, self.folder)
+
+
+def part_writer(model: Model, source: Source, wanted: Wanted, folder: Path) -> PartWriter:
+    """What writes any of the files."""
     files = NumberedFiles(folder, len(source), wanted.per_shard)
     if isinstance(model, ModalModel):
-        fill_modalities = modal_filler(model, source, wanted.parts(model))
-        files.write_missing(fill_modalities, wanted.batch_size, "embedding", share)
-        return
+        unread = BadRecordCount(0.0, len(source))  # arrays were read as the source was made
+        return PartWriter(files, modal_filler(model, source, wanted.parts(model)), wanted.batch_size, unread)
     images = ImageSide(model.image_encoder, model.preprocess, lambda features: model.read("image", features))
     texts = TextSide(model.text_encoder, model.tokens, lambda features: model.read("text", features))
     of = wanted.parts(model)
@@ -143,41 +142,7 @@ def write_share(model: Model, source: Source, wanted: Wanted, folder: Path, shar
             file.add(source, numbers, points, texts if TEXT in of else None)
         write_arrays(path, file.tensors(), {})
 
-    files.write_missing(fill, wanted.batch_size, "embedding", share)
-
-
-def _in_processes(wanted: Wanted, folder: Path) -> None:
-    count, trust = wanted.processes, current_trust()
-    told = (trust.packages, tuple(trust.commands), trust.pipes)
-    device = str(torch_device("auto"))
-    with ProcessPoolExecutor(count, get_context("spawn")) as pool:
-        shares = [pool.submit(_one_process, wanted, folder, (rank, count), told, device) for rank in range(count)]
-        try:
-            for share in shares:
-                share.result()
-        except BrokenProcessPool as error:
-            raise UserError(
-                "a process that computed points died (no memory left?); ask for fewer with --processes, or a smaller "
-                "--batch-size, and start again: what is finished is kept"
-            ) from error
-
-
-def _one_process(wanted: Wanted, folder: Path, share: tuple[int, int], told: tuple[Any, ...], device: str) -> None:
-    """What each of several processes does: a model and a source of its own, and its share of the files."""
-    packages, commands, pipes = told
-    torch.set_num_threads(max(1, (os.cpu_count() or 1) // share[1]))
-    if device == "cuda" and torch.cuda.device_count() > 1:
-        device = f"cuda:{share[0] % torch.cuda.device_count()}"
-    warnings.showwarning = _warn  # type: ignore[assignment]
-    with trusting(packages, commands, pipes), choosing_device(device), quiet(share[0] > 0):
-        with warnings.catch_warnings(), verifying(False):  # the first process has verified the model, and told of it
-            warnings.simplefilter("ignore")
-            model = load(wanted.model, device)
-        write_share(model, wanted.source(model)[0], replace(wanted, processes=1), folder, share)
-
-
-def _warn(message: Warning | str, *_: object) -> None:
-    print(f"equipoise: warning: {one_line(str(message))}", file=sys.stderr)
+    return PartWriter(files, fill, wanted.batch_size, bad)
 
 
 class _File:

@@ -49,7 +49,7 @@ class _Running:
         status = self.process.poll()
         if status is None:
             return None
-        return Ended(self.trial, status, time.monotonic() - self.since, _message(status, self.log))
+        return Ended(self.trial, status, time.monotonic() - self.since, last_message(status, self.log))
 
 
 def run_trials(
@@ -103,7 +103,7 @@ def _stop(running: Sequence[_Running]) -> None:
         one.process.wait()
 
 
-def _message(status: int, log: Path) -> str:
+def last_message(status: int, log: Path) -> str:
     """The sentence that a failed run ended with."""
     if not status:
         return ""

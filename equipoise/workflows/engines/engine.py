@@ -1,0 +1,55 @@
+"""The engine that a command was asked for, and what it does with a job."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from equipoise.data.part_writer import PartWriter
+from equipoise.types import UserError
+from equipoise.workflows.engines.worker import Job
+
+ENGINES = ("local", "ray")
+
+
+@dataclass(frozen=True)
+class Engine:
+    """`local`: this machine; `ray`: Ray Data, on this machine or on the cluster of RAY_ADDRESS."""
+
+    name: str = "local"
+    processes: int | None = None  # None: one, or with Ray as many as there is room for
+
+    def __post_init__(self) -> None:
+        if self.name not in ENGINES:
+            raise UserError(f"--engine is {self.name}; choose one of {', '.join(ENGINES)}")
+        if self.processes is not None and self.processes < 1:
+            raise UserError(f"processes must be at least 1, not {self.processes}")
+
+    @property
+    def is_this_process(self) -> bool:
+        """Whether all work is done here, without further processes."""
+        return self.name == "local" and self.processes in (None, 1)
+
+
+def write_parts(engine: Engine, writer: PartWriter, job: Job, doing: str) -> list[Path]:
+    """Write the files that are not there yet and return the paths of all. `writer` is what `job` opens, opened here."""
+    if engine.is_this_process:
+        return writer.write_missing(doing)
+    if engine.name == "ray":
+        from equipoise.workflows.engines.ray_data import write_by_ray
+
+        write_by_ray(writer, job, engine.processes, doing)
+    else:
+        from equipoise.workflows.engines.processes import write_in_processes
+
+        write_in_processes(writer, job, engine.processes or 1, doing)
+    _require_all(writer, engine)
+    return writer.files.paths()
+
+
+def _require_all(writer: PartWriter, engine: Engine) -> None:
+    if missing := writer.files.missing():
+        raise UserError(
+            f"{writer.files.path(missing[0])} was written by a process of --engine {engine.name} and is not here; give "
+            "a folder that all machines share"
+        )

@@ -1,0 +1,229 @@
+"""Jobs of numbered files: what one process writes, what several write, and what becomes of mistakes among them."""
+
+from __future__ import annotations
+
+import io
+import sys
+import tarfile
+import warnings
+from pathlib import Path
+
+import pytest
+from slow_parts import SlowJob, contents
+
+from equipoise.cli import main
+from equipoise.types import UserError
+from equipoise.workflows.engines import Engine, write_parts
+from equipoise.workflows.engines.worker import TRIES, PartDone, Surroundings, Worker
+
+
+def job_in(tmp_path: Path, name: str = "out", **wish) -> SlowJob:
+    (tmp_path / name).mkdir()
+    return SlowJob(tmp_path / name, tmp_path, **{"seconds": 0.0, **wish})
+
+
+def worker(job: SlowJob) -> Worker:
+    return Worker(job, Surroundings.here(), 1)
+
+
+def test_a_worker_writes_what_one_process_writes_and_nothing_twice(tmp_path):
+    one, other = job_in(tmp_path, "one"), job_in(tmp_path, "other")
+    write_parts(Engine(), one(), one, "writing")
+    writer = worker(other)
+    done = [writer.write(number) for number in (*range(12), 3)]
+    assert contents(one.folder) == contents(other.folder)
+    assert [part.seen for part in done] == [2] * 12 + [0]  # the last was there
+    assert sorted(number for number, _ in other.begun()) == sorted([*range(12)] * 2)  # once for either job
+
+
+def test_bad_records_of_all_processes_are_counted_together(tmp_path):
+    """Each of two has fewer than are allowed (12), both have more."""
+    job = job_in(tmp_path, records=24, bad=2, max_bad=0.5)
+    here, workers = job(), (worker(job), worker(job))
+    parts = [workers[number % 2].write(number) for number in range(7)]
+    assert not any(part.failed for part in parts)
+    for part in parts[:6]:
+        part.accept(here.bad)
+    with pytest.raises(UserError, match=r"00006.*is bad"):
+        parts[6].accept(here.bad)
+
+
+def test_a_mistake_in_another_process_is_its_sentence_here(tmp_path):
+    job = job_in(tmp_path, bad=2, max_bad=0.0)
+    done = worker(job).write(0)
+    assert "cannot be used" in done.failed
+    with pytest.raises(UserError, match="cannot be used"):
+        done.accept(job().bad)
+
+
+def test_want_of_memory_in_another_process_is_a_sentence_too(tmp_path):
+    failed = worker(job_in(tmp_path, asked=1 << 60)).write(0).failed
+    assert "memory ran out" in failed
+    assert "--batch-size" in failed
+
+
+def test_warnings_of_another_process_are_given_here(tmp_path):
+    with pytest.warns(UserWarning, match="left out x"):
+        PartDone(0, 1, (), ("left out x",)).accept(job_in(tmp_path)().bad)
+
+
+def test_what_kills_its_writer_every_time_comes_to_an_end(tmp_path):
+    job = job_in(tmp_path)
+
+    for number in range(1, TRIES + 1):
+        (job.folder / f".00004.safetensors-begun.{number}.tmp").touch()
+    assert "died" in worker(job).write(4).failed
+    assert not worker(job).write(5).failed
+    assert "00005.safetensors" in contents(job.folder)
+
+
+def test_a_folder_that_is_not_on_the_other_machine(tmp_path):
+    around = Surroundings("/nowhere/at/all", "cpu", (), (), False, Surroundings.here().versions)
+    assert "/nowhere/at/all" in Worker(job_in(tmp_path), around, 1).write(0).failed
+    missing = SlowJob(tmp_path / "not there", tmp_path)
+    assert "all machines share" in worker(missing).write(0).failed
+
+
+def test_other_versions_on_the_other_machine(tmp_path):
+    here = Surroundings.here()
+    other = Surroundings(here.folder, "cpu", (), (), False, ("0.0.1", here.versions[1]))
+    assert "0.0.1" in Worker(job_in(tmp_path), other, 1).write(0).failed
+
+
+def test_files_that_did_not_come_back_are_told(tmp_path, monkeypatch):
+    from equipoise.workflows.engines import processes
+
+    job = job_in(tmp_path)
+    monkeypatch.setattr(processes, "write_in_processes", lambda *_: None)  # as on a disk that is not shared
+    with pytest.raises(UserError, match="all machines share"):
+        write_parts(Engine(processes=2), job(), job, "writing")
+
+
+def test_engines_that_cannot_be(tmp_path, capsys, monkeypatch):
+    with pytest.raises(UserError, match="local, ray"):
+        Engine("spark")
+    with pytest.raises(UserError, match="processes"):
+        Engine(processes=0)
+    monkeypatch.setitem(sys.modules, "ray", None)  # as where it is not installed
+    job = job_in(tmp_path)
+    with pytest.raises(UserError, match=r"equipoise\[ray\]"):
+        write_parts(Engine("ray"), job(), job, "writing")
+
+
+def test_findings_of_parts_are_those_of_one_pass(tmp_path):
+    """Copies, captions and labels that lie in different parts, and faults."""
+    from test_check_data import write_shard
+
+    from equipoise.data.files import Shards, check_parts
+    from equipoise.data.files.check import check
+
+    pytest.importorskip("webdataset")
+    captions = {f"{number}.txt": b"a cat" if number % 3 else b"a dog\nsome dog" for number in range(9)}
+    path = write_shard(tmp_path / "a.tar", {**captions, "bad.txt": b"", "0.json": b'{"label": "x"}'})
+    records = Shards(test=str(path)).records((str(path),))
+    (tmp_path / "parts").mkdir()
+    with pytest.MonkeyPatch.context() as small:
+        small.setattr(check_parts, "PER_FILE", 4)
+        writer = check_parts.check_writer(records, tmp_path / "parts", len, None)
+    paths = writer.write_missing("reading")
+    assert len(paths) == 3
+    summary = check_parts.findings_of(records, paths).summary()
+    assert summary == check(records, None, len, None).summary()
+    assert summary["unusable"] == 1
+    assert summary["images that are copies"] == 8
+
+
+@pytest.mark.slow
+def test_two_processes_check_as_one_does(tmp_path, capsys):
+    from test_check_data import write_shard
+
+    pytest.importorskip("webdataset")
+    path = write_shard(tmp_path / "a.tar", {"x.txt": b"a cat", "y.txt": b"a dog", "z.txt": b""})
+    for name, words in (("one", []), ("two", ["--processes", "2"])):
+        assert main(["data", "check", str(path), "--out", str(tmp_path / name), *words]) == 1
+    assert contents(tmp_path / "one") == contents(tmp_path / "two")
+
+
+@pytest.mark.slow
+def test_processes_share_a_job_and_hand_back_warnings(tmp_path):
+    job = job_in(tmp_path, seconds=0.2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        write_parts(Engine(processes=2), job(), job, "writing")
+    assert sorted(number for number, _ in job.begun()) == list(range(12))
+    assert len({pid for _, pid in job.begun()}) == 2
+
+
+def damaged_shard(path: Path, count: int) -> Path:
+    """Pictures, two of which are the same and one of which cannot be read."""
+    from test_index_workflow import shard
+
+    shard(path, count)
+    with tarfile.open(path) as tar:
+        copied = tar.extractfile("0001.jpg").read()
+    with tarfile.open(path, "a") as tar:
+        files = {"copy.jpg": copied, "copy.txt": b"a copy", "bad.jpg": b"no picture", "bad.txt": b"not to be seen"}
+        for name, data in files.items():
+            entry = tarfile.TarInfo(name)
+            entry.size = len(data)
+            tar.addfile(entry, io.BytesIO(data))
+    return path
+
+
+def scored(capsys, command: str, data: Path, model: Path, out: Path, *words: str) -> dict[str, bytes]:
+    """The files of an audit; of `clean` too, which goes no further with a model that was not trained."""
+    assert (
+        main([command, str(data), "--model", str(model), "--out", str(out), *words])
+        == {"audit": 0, "clean": 2}[command]
+    )
+    assert capsys.readouterr().err.count("grey picture") == 1  # told once, whoever met it
+    return contents(out)
+
+
+@pytest.mark.slow
+def test_points_of_parts_judge_as_those_of_one_process(tmp_path, monkeypatch, capsys):
+    """Several parts, copies in different ones, and a picture that cannot be read."""
+    from test_index_workflow import model_in
+
+    from equipoise.evaluation import encoding
+    from equipoise.workflows.audit import judge, run, shared_points
+
+    pytest.importorskip("webdataset")
+    data, model = damaged_shard(tmp_path / "a.tar", 20), model_in(tmp_path / "model", 0)
+    for place, name, size in ((judge, "BATCH", 4), (shared_points, "BATCH", 4), (shared_points, "BATCHES", 2)):
+        monkeypatch.setattr(place, name, size)
+    for place in (encoding, shared_points):
+        monkeypatch.setattr(place, "TEXTS_AT_ONCE", 8)
+    one = scored(capsys, "audit", data, model, tmp_path / "one")
+    made = []
+
+    def in_parts(engine, data, recipe, overrides, model, folder):
+        judged = shared_points.Judged(data, recipe, tuple(overrides), model)
+        made.append(shared_points.SharedPoints(judged, Engine(), folder))
+        return made[-1]
+
+    monkeypatch.setattr(run, "scoring_by", in_parts)
+    two = scored(capsys, "audit", data, model, tmp_path / "two")
+    assert made[0]._found is not None
+    assert one.keys() == two.keys()
+    assert [name for name in one if one[name] != two[name]] == []
+    assert b"copy" in one["neighbours.csv"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", ["audit", "clean"])
+def test_two_processes_judge_as_one_does(tmp_path, capsys, command):
+    from test_index_workflow import model_in
+
+    pytest.importorskip("webdataset")
+    data, model = damaged_shard(tmp_path / "a.tar", 20), model_in(tmp_path / "model", 0)
+    one = scored(capsys, command, data, model, tmp_path / "one")
+    two = scored(capsys, command, data, model, tmp_path / "two", "--processes", "2")
+    assert one.keys() == two.keys()
+    assert [name for name in one if one[name] != two[name]] == []
+
+
+def test_judges_that_are_trained_score_here(tmp_path, capsys):
+    for command in ("audit", "clean"):
+        assert main([command, "demo", "--out", str(tmp_path / "out"), "--engine", "ray"]) == 2
+        assert "--model" in capsys.readouterr().err
