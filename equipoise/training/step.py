@@ -11,12 +11,13 @@ from torch import Tensor, nn
 from equipoise.encoders.batch_norm import leaving_statistics
 from equipoise.models.model import Model, evaluating
 from equipoise.objectives import Objective
-from equipoise.training.batch_loss import BatchLoss, NotFinite
+from equipoise.training.batch_loss import BatchLoss
 from equipoise.training.batch_norm import prepare_batch_norm
 from equipoise.training.distributed.loss_sharding import choose_loss_sharding
 from equipoise.training.distributed.ranks import Ranks
 from equipoise.training.distributed.wrap import broadcast_scale_grads, no_sync, wrap_model
 from equipoise.training.ema import EMA
+from equipoise.training.finite import Deferred, FiniteCheck, Immediate
 from equipoise.training.freezing import READOUTS, TwoPhase, freeze_all_but, frozen, frozen_norms
 from equipoise.training.grad_cache import cached_backward, micro_batches
 from equipoise.training.length import is_due
@@ -30,7 +31,7 @@ from equipoise.types import COMMON, MOMENTUM, RECALLED, Batch, Embeddings, Loss
 class StepResult:
     loss: Loss
     learning_rate: float
-    grad_norm: float
+    grad_norm: Tensor  # a number, which may still have to be waited for
 
 
 class Step:
@@ -55,13 +56,15 @@ class Step:
         self.roles = [role for role in objective.needs if role not in (*self.teacher_roles, *RECALLED)]
         objective.check_batches(settings.batch_size, settings.micro_batch)
         self.autocast = settings.autocast(device)
-        self.loss = BatchLoss(model, objective, choose_loss_sharding(settings, objective, self.ranks, model.space.dim))
         probing = settings.probe.steps_of(settings.steps)
         self._freeze(probing)
         self._prepare_towers(probing)
         self.module = wrap_model(model, self.ranks, settings.parallel, device)
         self.phases = TwoPhase(model, READOUTS, settings.trains, probing) if probing else None
         self.optimizer = make_optimizer(model, settings)
+        self.finite = _finite_check(self.optimizer)
+        exchange = choose_loss_sharding(settings, objective, self.ranks, model.space.dim)
+        self.loss = BatchLoss(model, objective, exchange, self.finite)
         self.forward = torch.compile(self.module) if settings.compile else self.module
 
     def _freeze(self, probing: int) -> None:
@@ -91,8 +94,7 @@ class Step:
             loss = self._backward(batch, average, self._is_logged(number))
         broadcast_scale_grads(self.model, self.ranks)
         grad_norm = _total(nn.utils.clip_grad_norm_(self.model.parameters(), self.settings.clip_norm or math.inf))
-        if not math.isfinite(grad_norm):
-            raise NotFinite(f"the gradient became {grad_norm}")
+        self.finite.gradient(grad_norm, loss, number)
         self.optimizer.step()
         self.model.clamp_()
         return StepResult(loss, rate, grad_norm)
@@ -152,6 +154,13 @@ class Step:
         return {f"{MOMENTUM}{role}": torch.cat(parts) for role, parts in seen.items()}
 
 
-def _total(norm: Tensor) -> float:
-    """A norm that may be sharded over ranks, as a number."""
-    return float(norm.full_tensor() if hasattr(norm, "full_tensor") else norm)
+def _total(norm: Tensor) -> Tensor:
+    """A norm that may be sharded over ranks, as one that is not."""
+    return norm.full_tensor() if hasattr(norm, "full_tensor") else norm
+
+
+def _finite_check(optimizer: torch.optim.Optimizer) -> FiniteCheck:
+    """Deferred where the optimizer can skip a step by itself: the fused one (a GPU's), of parameters that are whole."""
+    first = optimizer.param_groups[0]["params"][0]
+    can_skip = optimizer.param_groups[0]["fused"] and not hasattr(first, "full_tensor")
+    return Deferred(optimizer, first.device) if can_skip else Immediate()
