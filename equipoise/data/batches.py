@@ -243,8 +243,8 @@ class Batches:
 
 
 def _moved(tensor: Tensor, device: torch.device) -> Tensor:
-    """The tensor on `device`. A GPU fetches it from pinned memory in its own time: from other memory the processor would
-    wait for the copy, and that for all work before it."""
+    """The tensor on `device`. A GPU fetches it from pinned memory in its own time; for a copy from other memory the
+    processor would wait, and the copy for all work before it."""
     if device.type != "cuda" or tensor.device.type != "cpu":
         return tensor.to(device)
     return tensor.pin_memory().to(device, non_blocking=True)

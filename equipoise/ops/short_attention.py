@@ -1,0 +1,102 @@
+"""Attention among the tokens of short samples, up to 128 tokens: a sample's head is one program, scores never leave it.
+
+    out_i = Σ_j p_ij v_j,   p_i = softmax_j(<q_i, k_j>/√d)        j in the sample of i, and j <= i if causal
+
+qkv [T, 3, h, d], the tokens of all samples one after the other, to [T, h, d]; `starts` [N + 1] says where each sample
+starts, None that all have `longest` tokens. Flash attention is made for long samples: it pads 50 patches or 20 words to
+tiles of 128, adds up the queries' gradients in memory and leaves those of q, k and v apart, to be copied together.
+Here a tile is as large as the longest sample, backward computes p again from qkv alone, and its result is one tensor.
+Products of bfloat16 (or float16) numbers are summed in float32; p is rounded for the products it enters.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from equipoise.ops.triton_support import why_unavailable
+
+LONGEST = 128  # tokens whose scores among themselves fit into a program's registers
+HEADS = (16, 32, 64, 128)  # dimensions of a head
+
+
+def serves(qkv: Tensor, longest: int) -> bool:
+    """Whether the kernels compute this attention: half precision on a GPU with Triton, short samples."""
+    halves = qkv.dtype in (torch.bfloat16, torch.float16)
+    return qkv.is_cuda and halves and longest <= LONGEST and qkv.shape[-1] in HEADS and _works()
+
+
+@torch.compiler.assume_constant_result
+def _works() -> bool:
+    return _tried(torch.cuda.current_device())
+
+
+@cache
+def _tried(gpu: int) -> bool:
+    return why_unavailable(torch.empty(0, device=torch.device("cuda", gpu)), _smoke_test) is None
+
+
+def short_attention(qkv: Tensor, starts: Tensor | None, longest: int, causal: bool) -> Tensor:
+    """[T, 3, h, d] to [T, h, d], differentiable in qkv."""
+    attended: Tensor = _forward(qkv.contiguous(), starts, longest, causal)
+    return attended
+
+
+@torch.library.custom_op("equipoise::short_attention", mutates_args=())
+def _forward(qkv: Tensor, starts: Tensor | None, longest: int, causal: bool) -> Tensor:
+    from equipoise.ops import short_attention_triton
+
+    out = qkv.new_empty(qkv.shape[0], *qkv.shape[2:])
+    _launch(short_attention_triton.forward, (qkv, out), starts, longest, causal)
+    return out
+
+
+@torch.library.custom_op("equipoise::short_attention_backward", mutates_args=())
+def _backward(upstream: Tensor, qkv: Tensor, starts: Tensor | None, longest: int, causal: bool) -> Tensor:
+    from equipoise.ops import short_attention_triton
+
+    grads = torch.empty_like(qkv)
+    _launch(short_attention_triton.backward, (qkv, upstream.contiguous(), grads), starts, longest, causal)
+    return grads
+
+
+@_forward.register_fake
+def _(qkv: Tensor, starts: Tensor | None, longest: int, causal: bool) -> Tensor:
+    return qkv.new_empty(qkv.shape[0], *qkv.shape[2:])
+
+
+@_backward.register_fake
+def _(upstream: Tensor, qkv: Tensor, starts: Tensor | None, longest: int, causal: bool) -> Tensor:
+    return torch.empty_like(qkv)
+
+
+def _keep(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    qkv, starts, ctx.longest, ctx.causal = inputs
+    ctx.save_for_backward(qkv, starts)
+
+
+def _grads(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
+    qkv, starts = ctx.saved_tensors
+    return _backward(upstream, qkv, starts, ctx.longest, ctx.causal), None, None, None
+
+
+_forward.register_autograd(_grads, setup_context=_keep)
+
+
+def _launch(kernel: Any, tensors: tuple[Tensor, ...], starts: Tensor | None, longest: int, causal: bool) -> None:
+    tokens, _, heads, dim = tensors[0].shape
+    samples = tokens // longest if starts is None else len(starts) - 1
+    tile = max(16, 1 << (longest - 1).bit_length())
+    cut = {"H": heads, "D": dim, "B": tile, "EVEN": starts is None, "CAUSAL": causal}
+    if samples:
+        with torch.cuda.device_of(tensors[0]):
+            places = tensors[0] if starts is None else starts
+            kernel[(samples * heads,)](*tensors, places, longest, dim**-0.5, **cut, num_warps=max(1, min(8, tile // 16)))
+
+
+def _smoke_test(device: torch.device) -> None:
+    qkv = torch.zeros(16, 3, 1, 16, dtype=torch.bfloat16, device=device)
+    _backward(_forward(qkv, None, 16, True), qkv, None, 16, True)

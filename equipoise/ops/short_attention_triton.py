@@ -1,0 +1,94 @@
+# mypy: allow-untyped-defs, allow-incomplete-defs, disable-error-code="untyped-decorator"
+"""Triton kernels of `short_attention.py`: a program has all tokens of one sample in one head.
+
+Needs Triton, which comes with torch for GPUs; imported only where it is used.
+"""
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+from equipoise.ops.triton_matmul import IN_FLOAT32
+
+
+@triton.jit
+def forward(
+    qkv, out, starts, longest, scale,
+    H: tl.constexpr, D: tl.constexpr, B: tl.constexpr, EVEN: tl.constexpr, CAUSAL: tl.constexpr,
+):  # fmt: skip
+    first, length, head = _place(starts, longest, H, EVEN)
+    q, k, v = _qkv(qkv, first, length, head, H, D, B)
+    p = _shares(q, k, length, scale, B, CAUSAL)
+    attended = _product(p.to(v.dtype), v)
+    at, real = _rows(first, length, head, H * D, D, B)
+    tl.store(out + at, attended.to(out.dtype.element_ty), mask=real)
+
+
+@triton.jit
+def backward(
+    qkv, upstream, grads, starts, longest, scale,
+    H: tl.constexpr, D: tl.constexpr, B: tl.constexpr, EVEN: tl.constexpr, CAUSAL: tl.constexpr,
+):  # fmt: skip
+    """grads like qkv. With g = dL/dout: dv = pᵀg, and of scores ds = p·(gvᵀ - Σ_j p gvᵀ); dq = ds k, dk = dsᵀq."""
+    first, length, head = _place(starts, longest, H, EVEN)
+    q, k, v = _qkv(qkv, first, length, head, H, D, B)
+    at, real = _rows(first, length, head, H * D, D, B)
+    g = tl.load(upstream + at, mask=real, other=0.0)
+    p = _shares(q, k, length, scale, B, CAUSAL)
+    into, real = _rows(first, length, head, 3 * H * D, D, B)
+    tl.store(grads + into + 2 * H * D, _product(tl.trans(p.to(g.dtype)), g).to(g.dtype), mask=real)
+    dp = _product(g, tl.trans(v))
+    ds = (p * (dp - tl.sum(p * dp, 1)[:, None]) * scale).to(g.dtype)
+    tl.store(grads + into, _product(ds, k).to(g.dtype), mask=real)
+    tl.store(grads + into + H * D, _product(tl.trans(ds), q).to(g.dtype), mask=real)
+
+
+@triton.jit
+def _place(starts, longest, H: tl.constexpr, EVEN: tl.constexpr):
+    """The first token of this program's sample, how many it has, and the head."""
+    sample, head = tl.program_id(0) // H, tl.program_id(0) % H
+    if EVEN:
+        first = sample.to(tl.int64) * longest
+        length = longest
+    else:
+        first = tl.load(starts + sample).to(tl.int64)
+        length = tl.load(starts + sample + 1) - tl.load(starts + sample)
+    return first, length, head
+
+
+@triton.jit
+def _rows(first, length, head, STRIDE: tl.constexpr, D: tl.constexpr, B: tl.constexpr):
+    """Where a sample's tokens are, [B, D], and which of them it has."""
+    token, k = tl.arange(0, B), tl.arange(0, D)
+    at = (first + token)[:, None] * STRIDE + head * D + k[None, :]
+    return at, (token < length)[:, None] & (k >= 0)[None, :]
+
+
+@triton.jit
+def _qkv(qkv, first, length, head, H: tl.constexpr, D: tl.constexpr, B: tl.constexpr):
+    at, real = _rows(first, length, head, 3 * H * D, D, B)
+    q = tl.load(qkv + at, mask=real, other=0.0)
+    k = tl.load(qkv + at + H * D, mask=real, other=0.0)
+    v = tl.load(qkv + at + 2 * H * D, mask=real, other=0.0)
+    return q, k, v
+
+
+@triton.jit
+def _shares(q, k, length, scale, B: tl.constexpr, CAUSAL: tl.constexpr):
+    """p [B, B]; rows beyond the sample have shares too, which nobody reads or which meet zeros."""
+    z = _product(q, tl.trans(k)) * (scale * 1.4426950408889634)
+    row, col = tl.arange(0, B)[:, None], tl.arange(0, B)[None, :]
+    seen = (col < length) & (row >= 0)
+    if CAUSAL:
+        seen = seen & (col <= row)
+    z = tl.where(seen, z, float("-inf"))
+    p = tl.exp2(z - tl.max(z, 1)[:, None])
+    return p / tl.sum(p, 1)[:, None]
+
+
+@triton.jit
+def _product(left, right):
+    if IN_FLOAT32:
+        left, right = left.to(tl.float32), right.to(tl.float32)
+    return tl.dot(left, right, out_dtype=tl.float32)
