@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 import torch
@@ -11,6 +12,7 @@ from torch import Tensor, nn
 from equipoise.encoders.batch_norm import leaving_statistics
 from equipoise.models.model import Model, evaluating
 from equipoise.objectives import Objective
+from equipoise.ops.float8_linear import use_float8
 from equipoise.training.batch_loss import BatchLoss
 from equipoise.training.batch_norm import prepare_batch_norm
 from equipoise.training.distributed.loss_sharding import choose_loss_sharding
@@ -24,7 +26,7 @@ from equipoise.training.length import is_due
 from equipoise.training.optimizer import learning_rate, make_optimizer
 from equipoise.training.settings import Training
 from equipoise.training.term_gradients import require_gradients_possible, with_term_gradients
-from equipoise.types import COMMON, MOMENTUM, RECALLED, Batch, Embeddings, Loss
+from equipoise.types import COMMON, MOMENTUM, RECALLED, Batch, Embeddings, Loss, UserError
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,9 @@ class Step:
         freeze_all_but(self.model, self.settings.trains, *((READOUTS,) if probing else ()))
 
     def _prepare_towers(self, probing: int) -> None:
-        """Choose what the encoders keep of a forward pass: activations, and batch norm's running statistics."""
+        """Choose how the encoders multiply, and what they keep: activations, and batch norm's running statistics."""
+        if self.settings.precision == "float8":
+            self._use_float8()
         for tower in self.model.encoders():
             tower.recompute_activations(self.settings.recompute_activations)
         for head in self.model.all_heads():
@@ -82,6 +86,14 @@ class Step:
         self.frozen_norms = frozen_norms(self.model, self.settings.keep_statistics or probing > 0)
         self._keep_statistics()
         prepare_batch_norm(self.model, self.settings, self.ranks)
+
+    def _use_float8(self) -> None:
+        towers = (tower.blocks() for tower in self.model.encoders())
+        named = [(name, block) for blocks in towers for name, block in _named(self.model, blocks)]
+        if not use_float8(named):
+            raise UserError(
+                'precision "float8" is of the linear maps of transformer blocks, of which this model trains none; use bf16'
+            )
 
     def __call__(self, batch: Batch, number: int, average: EMA | None = None) -> StepResult:
         """Do step `number`, from 1; `average` is the EMA of the weights so far, for an objective that it teaches."""
@@ -152,6 +164,12 @@ class Step:
                 for role in made:
                     seen[role].append(points[role])
         return {f"{MOMENTUM}{role}": torch.cat(parts) for role, parts in seen.items()}
+
+
+def _named(model: nn.Module, blocks: Iterable[nn.Module]) -> Iterator[tuple[str, nn.Module]]:
+    """Modules of a model with their names in it."""
+    names = {module: name for name, module in model.named_modules()}
+    return ((names[block], block) for block in blocks)
 
 
 def _total(norm: Tensor) -> Tensor:
