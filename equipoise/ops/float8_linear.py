@@ -90,7 +90,7 @@ def use_float8(blocks: Iterable[tuple[str, nn.Module]]) -> int:
             if module.in_features % MULTIPLE or module.out_features % MULTIPLE:
                 raise UserError(
                     f'precision "float8" needs sizes that are multiples of {MULTIPLE}, but {name}.{path} maps '
-                    f"{module.in_features} to {module.out_features}; change the width, or set training.precision to bf16"
+                    f"{module.in_features} to {module.out_features}; change the width, or training.precision to bf16"
                 )
             parent, _, child = path.rpartition(".")
             block.get_submodule(parent)._modules[child] = Float8Linear(module)

@@ -11,7 +11,6 @@ Products of bfloat16 (or float16) numbers are summed in float32; p is rounded fo
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any
 
 import torch
@@ -23,20 +22,19 @@ LONGEST = 128  # tokens whose scores among themselves fit into a program's regis
 HEADS = (16, 32, 64, 128)  # dimensions of a head
 
 
+_WORKING = {"cuda": False}  # whether the kernels run on the GPU that was tried
+
+
+def try_kernels(device: torch.device) -> None:
+    """Let attention go by the kernels if they run on `device`. Called before a model is compiled: a graph that is being
+    traced cannot try anything."""
+    _WORKING["cuda"] = device.type == "cuda" and why_unavailable(torch.empty(0, device=device), _smoke_test) is None
+
+
 def serves(qkv: Tensor, longest: int) -> bool:
-    """Whether the kernels compute this attention: half precision on a GPU with Triton, short samples."""
+    """Whether the kernels compute this attention: half precision on a GPU that was tried, short samples."""
     halves = qkv.dtype in (torch.bfloat16, torch.float16)
-    return qkv.is_cuda and halves and longest <= LONGEST and qkv.shape[-1] in HEADS and _works()
-
-
-@torch.compiler.assume_constant_result
-def _works() -> bool:
-    return _tried(torch.cuda.current_device())
-
-
-@cache
-def _tried(gpu: int) -> bool:
-    return why_unavailable(torch.empty(0, device=torch.device("cuda", gpu)), _smoke_test) is None
+    return _WORKING["cuda"] and qkv.is_cuda and halves and longest <= LONGEST and qkv.shape[-1] in HEADS
 
 
 def short_attention(qkv: Tensor, starts: Tensor | None, longest: int, causal: bool) -> Tensor:
@@ -50,7 +48,7 @@ def _forward(qkv: Tensor, starts: Tensor | None, longest: int, causal: bool) -> 
     from equipoise.ops import short_attention_triton
 
     out = qkv.new_empty(qkv.shape[0], *qkv.shape[2:])
-    _launch(short_attention_triton.forward, (qkv, out), starts, longest, causal)
+    _launch(short_attention_triton.attend_short, (qkv, out), starts, longest, causal)
     return out
 
 
@@ -59,21 +57,21 @@ def _backward(upstream: Tensor, qkv: Tensor, starts: Tensor | None, longest: int
     from equipoise.ops import short_attention_triton
 
     grads = torch.empty_like(qkv)
-    _launch(short_attention_triton.backward, (qkv, upstream.contiguous(), grads), starts, longest, causal)
+    _launch(short_attention_triton.attend_short_backward, (qkv, upstream.contiguous(), grads), starts, longest, causal)
     return grads
 
 
 @_forward.register_fake
-def _(qkv: Tensor, starts: Tensor | None, longest: int, causal: bool) -> Tensor:
+def _(qkv: Tensor, *_others: Any) -> Tensor:
     return qkv.new_empty(qkv.shape[0], *qkv.shape[2:])
 
 
 @_backward.register_fake
-def _(upstream: Tensor, qkv: Tensor, starts: Tensor | None, longest: int, causal: bool) -> Tensor:
+def _(_upstream: Tensor, qkv: Tensor, *_others: Any) -> Tensor:
     return torch.empty_like(qkv)
 
 
-def _keep(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+def _keep(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:  # noqa: ARG001 (torch gives it)
     qkv, starts, ctx.longest, ctx.causal = inputs
     ctx.save_for_backward(qkv, starts)
 
@@ -90,11 +88,11 @@ def _launch(kernel: Any, tensors: tuple[Tensor, ...], starts: Tensor | None, lon
     tokens, _, heads, dim = tensors[0].shape
     samples = tokens // longest if starts is None else len(starts) - 1
     tile = max(16, 1 << (longest - 1).bit_length())
-    cut = {"H": heads, "D": dim, "B": tile, "EVEN": starts is None, "CAUSAL": causal}
+    cut = {"H": heads, "D": dim, "B": tile, "EVEN": starts is None, "CAUSAL": causal, "num_warps": min(8, tile // 16)}
+    places = tensors[0] if starts is None else starts
     if samples:
         with torch.cuda.device_of(tensors[0]):
-            places = tensors[0] if starts is None else starts
-            kernel[(samples * heads,)](*tensors, places, longest, dim**-0.5, **cut, num_warps=max(1, min(8, tile // 16)))
+            kernel[(samples * heads,)](*tensors, places, longest, dim**-0.5, **cut)
 
 
 def _smoke_test(device: torch.device) -> None:

@@ -13,7 +13,7 @@ from equipoise.ops.triton_matmul import IN_FLOAT32
 
 
 @triton.jit
-def forward(
+def attend_short(
     qkv, out, starts, longest, scale,
     H: tl.constexpr, D: tl.constexpr, B: tl.constexpr, EVEN: tl.constexpr, CAUSAL: tl.constexpr,
 ):  # fmt: skip
@@ -26,7 +26,7 @@ def forward(
 
 
 @triton.jit
-def backward(
+def attend_short_backward(
     qkv, upstream, grads, starts, longest, scale,
     H: tl.constexpr, D: tl.constexpr, B: tl.constexpr, EVEN: tl.constexpr, CAUSAL: tl.constexpr,
 ):  # fmt: skip

@@ -49,7 +49,8 @@ class Training:
     probe: ProbePhase = field(default_factory=ProbePhase)  # a first phase of the run that trains the readouts alone
     keep_statistics: bool = False  # batch norm goes by its running statistics and leaves them, as in evaluation
     ema: float = 0.0  # decay of the weights' moving average; 0 keeps none
-    precision: str = "auto"  # bf16 where the device has it, float32 elsewhere; float8: bf16, towers' linear maps in 8 bits
+    precision: str = "auto"  # bf16 where the device has it, else float32; float8: bf16, linear maps in 8 bits
+    half_residual: bool = False  # the sum that blocks add to in bf16 too, as open_clip has it: less memory
     device: str = "auto"
     compile: bool = False
     recompute_activations: bool = False

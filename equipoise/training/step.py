@@ -10,9 +10,11 @@ import torch
 from torch import Tensor, nn
 
 from equipoise.encoders.batch_norm import leaving_statistics
+from equipoise.encoders.transformer import Transformer
 from equipoise.models.model import Model, evaluating
 from equipoise.objectives import Objective
 from equipoise.ops.float8_linear import use_float8
+from equipoise.ops.short_attention import try_kernels
 from equipoise.training.batch_loss import BatchLoss
 from equipoise.training.batch_norm import prepare_batch_norm
 from equipoise.training.distributed.loss_sharding import choose_loss_sharding
@@ -45,7 +47,7 @@ class Step:
         batch norm   layers of frozen parts keep their statistics, those that train join over the ranks
         wrap         FSDP2 replaces every parameter by a sharded one
         optimizer    holds parameters, as the phases do: the wrapped model's
-        compile      traces what is wrapped
+        compile      traces what is wrapped, with the kernels that were tried before
     """
 
     def __init__(
@@ -67,6 +69,7 @@ class Step:
         self.finite = _finite_check(self.optimizer)
         exchange = choose_loss_sharding(settings, objective, self.ranks, model.space.dim)
         self.loss = BatchLoss(model, objective, exchange, self.finite)
+        try_kernels(device)
         self.forward = torch.compile(self.module) if settings.compile else self.module
 
     def _freeze(self, probing: int) -> None:
@@ -79,6 +82,9 @@ class Step:
         """Choose how the encoders multiply, and what they keep: activations, and batch norm's running statistics."""
         if self.settings.precision == "float8":
             self._use_float8()
+        for module in self.model.modules():
+            if isinstance(module, Transformer):
+                module.half_residual = self.settings.half_residual
         for tower in self.model.encoders():
             tower.recompute_activations(self.settings.recompute_activations)
         for head in self.model.all_heads():
@@ -92,7 +98,7 @@ class Step:
         named = [(name, block) for blocks in towers for name, block in _named(self.model, blocks)]
         if not use_float8(named):
             raise UserError(
-                'precision "float8" is of the linear maps of transformer blocks, of which this model trains none; use bf16'
+                'precision "float8" is of linear maps of transformer blocks, of which this model has none; use bf16'
             )
 
     def __call__(self, batch: Batch, number: int, average: EMA | None = None) -> StepResult:

@@ -81,9 +81,8 @@ def test_no_samples():
 def test_a_compiled_graph_holds_it_whole():
     """One graph, for every number of tokens: it is one operation, whose result has a known shape."""
     qkv, upstream, starts = made([4, 9], heads=1, dim=16, dtype=torch.float32)
-    torch.library.opcheck(
-        torch.ops.equipoise.short_attention.default, (qkv, starts, 9, True), test_utils=("test_schema", "test_faketensor")
-    )
+    tests = ("test_schema", "test_faketensor")
+    torch.library.opcheck(torch.ops.equipoise.short_attention.default, (qkv, starts, 9, True), test_utils=tests)
     compiled = torch.compile(lambda x, places: short_attention(x * 2, places, 9, True), fullgraph=True, backend="eager")
     got = compiled(qkv, starts)
     assert torch.equal(got, short_attention(qkv * 2, starts, 9, True))
