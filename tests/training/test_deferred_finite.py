@@ -26,6 +26,8 @@ from equipoise.training.optimizer import make_optimizer
 from equipoise.training.settings import Training
 from equipoise.types import Batch, Embeddings, Loss, UserError
 
+DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
 
 def fused(model: nn.Module, settings: Training) -> torch.optim.AdamW:
     """The optimizer as it is on a GPU; a CPU has the same kernel, which skips steps by the same flag."""
@@ -59,7 +61,7 @@ class Breaking(Objective):
 
 
 def run(tiny: Loaded, model: Model, batches: Any, folder: Path, objective: Objective, **settings: Any) -> TrainResult:
-    training = replace(Training(steps=12, batch_size=16, log_every=12, checkpoint_every=3), **settings)
+    training = replace(Training(steps=12, batch_size=16, log_every=12, checkpoint_every=3, device="cpu"), **settings)
     return train(model, objective, batches, training, folder=folder, config=dump(tiny.table))
 
 
@@ -136,13 +138,13 @@ def test_a_good_run_is_the_same(monkeypatch, tiny, model, batches, tmp_path):
 
 
 def test_only_the_first_bad_step_is_told():
-    weight = nn.Parameter(torch.ones(3))
+    weight = nn.Parameter(torch.ones(3, device=DEVICE))
     optimizer = torch.optim.AdamW([weight], fused=True)
-    check = Deferred(optimizer, torch.device("cpu"))
+    check = Deferred(optimizer, DEVICE)
     for step, total in enumerate([1.0, math.nan, 2.0, math.inf], 1):
         before = weight.detach().clone()
-        weight.grad = torch.full((3,), total)
-        loss = Loss(torch.tensor(total), {"one": torch.tensor(total)})
+        weight.grad = torch.full((3,), total, device=DEVICE)
+        loss = Loss(weight.grad[0], {"one": weight.grad[1]})
         check.loss(loss)
         check.gradient(weight.grad.norm(), loss, step)
         optimizer.step()
