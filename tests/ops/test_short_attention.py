@@ -87,3 +87,16 @@ def test_a_compiled_graph_holds_it_whole():
     got = compiled(qkv, starts)
     assert torch.equal(got, short_attention(qkv * 2, starts, 9, True))
     assert torch.autograd.grad(got, qkv, upstream)[0].isfinite().all()
+
+
+@pytest.mark.slow
+def test_a_compiled_graph_serves_every_length():
+    compiled = torch.compile(
+        lambda x, places, mask: short_attention(x * 2, places, mask.shape[1], True), fullgraph=True, backend="aot_eager"
+    )
+    for lengths in ([4, 9], [3, 3, 7], [12, 1], [20, 30, 2]):
+        qkv, upstream, starts = made(lengths, heads=1, dim=16, dtype=torch.float32)
+        mask = torch.ones(len(lengths), max(lengths), dtype=torch.bool, device=DEVICE)
+        got, wanted = compiled(qkv, starts, mask), short_attention(qkv * 2, starts, max(lengths), True)
+        assert torch.equal(got, wanted)
+        assert torch.equal(*(torch.autograd.grad(x, qkv, upstream)[0] for x in (got, wanted)))
