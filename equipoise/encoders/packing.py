@@ -5,7 +5,7 @@
     Padded    x [N, L, w]   the same samples with their padding, for graphs whose shapes may not depend on the data
 
 Only attention mixes tokens, so it alone needs the layout; every other layer acts on single tokens. Packed attention
-stays within a sample. Samples of up to 128 tokens have kernels of their own (on a GPU, in half precision:
+stays within a sample. Samples of up to 256 tokens have kernels of their own (on a GPU, in half precision:
 `ops/short_attention.py`); where torch has one for longer samples of different lengths it is used; elsewhere queries,
 keys and values are padded for the time of the attention alone.
 

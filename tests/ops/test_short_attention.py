@@ -40,7 +40,9 @@ def error(got: Tensor, wanted: Tensor) -> float:
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 @pytest.mark.parametrize("causal", [True, False])
-@pytest.mark.parametrize("lengths", [[1], [5, 5, 5], [17, 1, 33, 16], [50, 50], [128, 3]], ids=str)
+@pytest.mark.parametrize(
+    "lengths", [[1], [5, 5, 5], [17, 1, 33, 16], [50, 50], [128, 3], [197, 197], [256, 130]], ids=str
+)
 def test_values_and_gradients_are_those_of_the_loop(lengths, causal, dtype):
     qkv, upstream, starts = made(lengths, heads=2, dim=16, dtype=dtype)
     even = len(set(lengths)) == 1
