@@ -5,9 +5,9 @@ Chen et al. 2023 (FDT), Eq. 4 and 6.
     r_ic = max_{j real} <q_ij, c_c>        dL/dq_ij = Σ_{c : j = j*(i,c)} g_ic c_c        dL/dc_c = Σ_i g_ic q_ij*(i,c)
 
 q [N, P, w] projected tokens, c [C, w] codes, j*(i,c) the token that fits best, g = dL/dr [N, C]. Forward visits a
-chunk of samples and codes at a time and keeps r, float32 at least, and j* alone. Backward visits only the entries of g that are not zero:
-behind a sparsemax these are the few codes with a share. On a GPU with Triton, kernels do the same without writing a
-score that is not the best (`max_relevance_fused.py`).
+chunk of samples and codes at a time and keeps r, float32 at least, and j* alone. Backward visits only the entries of g
+that are not zero: behind a sparsemax these are the few codes with a share. On a GPU with Triton, kernels do the same
+without writing a score that is not the best (`max_relevance_fused.py`).
 """
 
 from __future__ import annotations
