@@ -5,7 +5,7 @@
     Padded    x [N, L, w]   the same samples with their padding, for graphs whose shapes may not depend on the data
 
 Only attention mixes tokens, so it alone needs the layout; every other layer acts on single tokens. Packed attention
-stays within a sample. Samples of up to 256 tokens have kernels of their own (on a GPU, in half precision:
+stays within a sample. Samples of up to 128 tokens have kernels of their own (on a GPU, in half precision:
 `ops/short_attention.py`); where torch has one for longer samples of different lengths it is used; elsewhere queries,
 keys and values are padded for the time of the attention alone.
 
@@ -60,7 +60,7 @@ class Even:
 
     def attend(self, qkv: Tensor) -> Tensor:
         samples, tokens = qkv.shape[:2]
-        if serves(qkv, tokens):
+        if serves(qkv, tokens, even=True):
             return short_attention(qkv.flatten(0, 1), None, tokens, causal=False).unflatten(0, (samples, tokens))
         return attention(*qkv.unbind(-3))
 
@@ -107,7 +107,7 @@ class Packed:
         return x.new_zeros(shape.numel(), *rest).index_copy(0, self.rows, x).view(*shape, *rest)
 
     def attend(self, qkv: Tensor) -> Tensor:
-        if serves(qkv, self.mask.shape[1]):
+        if serves(qkv, self.mask.shape[1], even=False):
             return short_attention(qkv, self.starts, self.mask.shape[1], self.causal)
         if _has_kernel(qkv):
             q, k, v = qkv.unbind(-3)

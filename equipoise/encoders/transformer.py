@@ -121,8 +121,7 @@ class TransformerBlock(nn.Module):
 
 
 class Transformer(nn.Module):
-    """`layers` blocks over tokens in any layout; `recompute` trades time for activation memory (Chen et al. 2016), and
-    `half_residual` keeps in training, under autocast, the sum that blocks add to in half precision too.
+    """`layers` blocks over tokens in any layout; `recompute` trades time for activation memory (Chen et al. 2016).
 
     With `classes_only` it returns only the tokens that are read out [N, m, w]: the last block computes no others.
     """
@@ -138,7 +137,7 @@ class Transformer(nn.Module):
         norm_first: bool = True,
     ):
         super().__init__()
-        self.recompute, self.half_residual = False, False
+        self.recompute = False
         self.blocks = nn.ModuleList(
             TransformerBlock(width, heads, mlp_ratio, act, eps, norm_first) for _ in range(layers)
         )
@@ -160,8 +159,6 @@ class Transformer(nn.Module):
     ) -> Tensor:
         """Apply all blocks, or the `last` few. The first of the `prompts` are in x already."""
         blocks = self.blocks[-last:]
-        if self.half_residual and self.training and torch.is_autocast_enabled(x.device.type):
-            x = x.to(torch.get_autocast_dtype(x.device.type))
         for number, block in enumerate(blocks, 1):
             if 1 < number <= len(prompts):
                 x = layout.exchange(x, prompts[number - 1])

@@ -18,8 +18,9 @@ from torch import Tensor
 
 from equipoise.ops.triton_support import why_unavailable
 
-LONGEST = 256  # tokens of a sample
+LONGEST = 128  # tokens of a sample that a GPU was timed with; the kernels go on to 256
 AT_ONCE = 128  # tokens whose scores among themselves fit into a program's registers
+FULL = 0.55  # of a tile beyond 64 tokens: of samples that fill less of it, flash attention is as fast
 ROWS = 64  # of scores at a time, of longer samples
 HEADS = (16, 32, 64)  # dimensions of a head
 CAPABILITY = (9, 0)  # of GPUs that have the shared memory these tiles need, and that they were timed on
@@ -33,10 +34,13 @@ def try_kernels(device: torch.device) -> None:
     _WORKING["cuda"] = able and why_unavailable(torch.empty(0, device=device), _smoke_test) is None
 
 
-def serves(qkv: Tensor, longest: int) -> bool:
-    """Whether the kernels compute this attention: half precision on a GPU that was tried, short samples."""
+def serves(qkv: Tensor, longest: int, even: bool) -> bool:
+    """Whether the kernels compute this attention: half precision on a GPU that was tried, short samples; `even` if all
+    have `longest` tokens."""
     halves = qkv.dtype in (torch.bfloat16, torch.float16)
-    return _WORKING["cuda"] and qkv.is_cuda and halves and longest <= LONGEST and qkv.shape[-1] in HEADS
+    if not _WORKING["cuda"] or not qkv.is_cuda or not halves or qkv.shape[-1] not in HEADS:
+        return False
+    return longest <= LONGEST and not (even and 64 < longest < FULL * 128)
 
 
 def short_attention(qkv: Tensor, starts: Tensor | None, longest: int, causal: bool) -> Tensor:

@@ -14,8 +14,6 @@ import triton.language as tl
 
 from equipoise.ops.triton_matmul import IN_FLOAT32
 
-LOG2_E = tl.constexpr(1.4426950408889634)
-
 
 @triton.jit
 def attend_short(
@@ -25,8 +23,9 @@ def attend_short(
     first, length, head = _place(starts, longest, H, EVEN)
     q, k, v = _qkv(qkv, first, length, head, H, D, B)
     p = _shares(q, k, length, scale, B, CAUSAL)
-    at, real = _rows(out, first, length, head, H * D, D, B)
-    tl.store(at, _product(p.to(v.dtype), v).to(v.dtype), mask=real)
+    attended = _product(p.to(v.dtype), v)
+    at, real = _rows(first, length, head, H * D, D, B)
+    tl.store(out + at, attended.to(out.dtype.element_ty), mask=real)
 
 
 @triton.jit
@@ -37,15 +36,15 @@ def attend_short_backward(
     """grads like qkv. With g = dL/dout: dv = pᵀg, and of scores ds = p·(gvᵀ - Σ_j p gvᵀ); dq = ds k, dk = dsᵀq."""
     first, length, head = _place(starts, longest, H, EVEN)
     q, k, v = _qkv(qkv, first, length, head, H, D, B)
-    at, real = _rows(upstream, first, length, head, H * D, D, B)
-    g = tl.load(at, mask=real, other=0.0)
+    at, real = _rows(first, length, head, H * D, D, B)
+    g = tl.load(upstream + at, mask=real, other=0.0)
     p = _shares(q, k, length, scale, B, CAUSAL)
-    into, real = _rows(grads, first, length, head, 3 * H * D, D, B)
-    tl.store(into + 2 * H * D, _product(tl.trans(p.to(g.dtype)), g).to(g.dtype), mask=real)
+    into, real = _rows(first, length, head, 3 * H * D, D, B)
+    tl.store(grads + into + 2 * H * D, _product(tl.trans(p.to(g.dtype)), g).to(g.dtype), mask=real)
     dp = _product(g, tl.trans(v))
     ds = (p * (dp - tl.sum(p * dp, 1)[:, None]) * scale).to(g.dtype)
-    tl.store(into, _product(ds, k).to(g.dtype), mask=real)
-    tl.store(into + H * D, _product(tl.trans(ds), q).to(g.dtype), mask=real)
+    tl.store(grads + into, _product(ds, k).to(g.dtype), mask=real)
+    tl.store(grads + into + H * D, _product(tl.trans(ds), q).to(g.dtype), mask=real)
 
 
 @triton.jit
@@ -58,16 +57,16 @@ def attend_rows(
     _, k, v = _qkv(qkv, first, length, head, H, D, B)
     start = 0
     while start < length:
-        at, real = _rows(qkv, first + start, length - start, head, 3 * H * D, D, R)
-        z = _scores(tl.load(at, mask=real, other=0.0), k, start, 0, length, scale, R, B, CAUSAL)
+        at, real = _rows(first + start, length - start, head, 3 * H * D, D, R)
+        z = _scores(tl.load(qkv + at, mask=real, other=0.0), k, start, 0, length, scale, R, B, CAUSAL)
         top = tl.max(z, 1)
         p = tl.exp2(z - top[:, None])
         total = tl.sum(p, 1)
         attended = _product(p.to(v.dtype), v) / total[:, None]
-        into, real = _rows(out, first + start, length - start, head, H * D, D, R)
-        tl.store(into, attended.to(v.dtype), mask=real)
+        into, real = _rows(first + start, length - start, head, H * D, D, R)
+        tl.store(out + into, attended.to(v.dtype), mask=real)
         token = start + tl.arange(0, R)
-        tl.store(sums + first * H + head + token * H, top + tl.log2(total), mask=token < length)
+        tl.store(sums + (first + token) * H + head, top + tl.log2(total), mask=token < length)
         start += R
 
 
@@ -78,30 +77,27 @@ def attend_rows_backward(
 ):  # fmt: skip
     """As `attend_short_backward`; Σ_j p gvᵀ is the product of g and the output."""
     first, length, head = _place(starts, longest, H, EVEN)
-    at, real = _rows(qkv, first, length, head, 3 * H * D, D, B)
-    q = tl.load(at, mask=real, other=0.0)
-    at, real = _rows(upstream, first, length, head, H * D, D, B)
-    g = tl.load(at, mask=real, other=0.0)
-    at, real = _rows(out, first, length, head, H * D, D, B)
-    mean = tl.sum(g.to(tl.float32) * tl.load(at, mask=real, other=0.0).to(tl.float32), 1)
+    whole, real = _rows(first, length, head, 3 * H * D, D, B)
+    q = tl.load(qkv + whole, mask=real, other=0.0)
+    at, real = _rows(first, length, head, H * D, D, B)
+    g = tl.load(upstream + at, mask=real, other=0.0)
+    mean = tl.sum(g.to(tl.float32) * tl.load(out + at, mask=real, other=0.0).to(tl.float32), 1)
     token = tl.arange(0, B)
-    total = tl.load(sums + first * H + head + token * H, mask=token < length, other=0.0)
+    total = tl.load(sums + (first + token) * H + head, mask=token < length, other=0.0)
     for_q = tl.zeros((B, D), tl.float32)
     start = 0
     while start < length:
-        here, there = _rows(qkv, first + start, length - start, head, 3 * H * D, D, R)
-        k = tl.load(here + H * D, mask=there, other=0.0)
-        v = tl.load(here + 2 * H * D, mask=there, other=0.0)
+        here, there = _rows(first + start, length - start, head, 3 * H * D, D, R)
+        k = tl.load(qkv + here + H * D, mask=there, other=0.0)
+        v = tl.load(qkv + here + 2 * H * D, mask=there, other=0.0)
         z = _scores(q, k, 0, start, length, scale, B, R, CAUSAL)
         p = tl.exp2(z - total[:, None])
-        into, there = _rows(grads, first + start, length - start, head, 3 * H * D, D, R)
-        tl.store(into + 2 * H * D, _product(tl.trans(p.to(g.dtype)), g).to(g.dtype), mask=there)
+        tl.store(grads + here + 2 * H * D, _product(tl.trans(p.to(g.dtype)), g).to(g.dtype), mask=there)
         ds = (p * (_product(g, tl.trans(v)) - mean[:, None]) * scale).to(g.dtype)
-        tl.store(into + H * D, _product(tl.trans(ds), q).to(g.dtype), mask=there)
+        tl.store(grads + here + H * D, _product(tl.trans(ds), q).to(g.dtype), mask=there)
         for_q += _product(ds, k)
         start += R
-    at, real = _rows(grads, first, length, head, 3 * H * D, D, B)
-    tl.store(at, for_q.to(g.dtype), mask=real)
+    tl.store(grads + whole, for_q.to(g.dtype), mask=real)
 
 
 @triton.jit
@@ -118,19 +114,19 @@ def _place(starts, longest, H: tl.constexpr, EVEN: tl.constexpr):
 
 
 @triton.jit
-def _rows(base, first, length, head, STRIDE: tl.constexpr, D: tl.constexpr, B: tl.constexpr):
-    """Pointers [B, D] to a head's part of B tokens, and which of them there are. Only the first place needs 64 bits."""
+def _rows(first, length, head, STRIDE: tl.constexpr, D: tl.constexpr, B: tl.constexpr):
+    """Where a sample's tokens are, [B, D], and which of them it has."""
     token, k = tl.arange(0, B), tl.arange(0, D)
-    at = base + first * STRIDE + head * D + (token[:, None] * STRIDE + k[None, :])
+    at = (first + token)[:, None] * STRIDE + head * D + k[None, :]
     return at, (token < length)[:, None] & (k >= 0)[None, :]
 
 
 @triton.jit
 def _qkv(qkv, first, length, head, H: tl.constexpr, D: tl.constexpr, B: tl.constexpr):
-    at, real = _rows(qkv, first, length, head, 3 * H * D, D, B)
-    q = tl.load(at, mask=real, other=0.0)
-    k = tl.load(at + H * D, mask=real, other=0.0)
-    v = tl.load(at + 2 * H * D, mask=real, other=0.0)
+    at, real = _rows(first, length, head, 3 * H * D, D, B)
+    q = tl.load(qkv + at, mask=real, other=0.0)
+    k = tl.load(qkv + at + H * D, mask=real, other=0.0)
+    v = tl.load(qkv + at + 2 * H * D, mask=real, other=0.0)
     return q, k, v
 
 
@@ -145,7 +141,7 @@ def _shares(q, k, length, scale, B: tl.constexpr, CAUSAL: tl.constexpr):
 @triton.jit
 def _scores(q, k, row, col, length, scale, R: tl.constexpr, C: tl.constexpr, CAUSAL: tl.constexpr):
     """z [R, C] from this row and column on, in units of log 2, for the hardware knows powers of two."""
-    z = _product(q, tl.trans(k)) * (scale * LOG2_E)
+    z = _product(q, tl.trans(k)) * (scale * 1.4426950408889634)
     rows, cols = row + tl.arange(0, R)[:, None], col + tl.arange(0, C)[None, :]
     seen = (cols < length) & (rows >= 0)
     if CAUSAL:
@@ -157,4 +153,4 @@ def _scores(q, k, row, col, length, scale, R: tl.constexpr, C: tl.constexpr, CAU
 def _product(left, right):
     if IN_FLOAT32:
         left, right = left.to(tl.float32), right.to(tl.float32)
-    return tl.dot(left, right, out_dtype=tl.float32)
+    return tl.dot(left, right, input_precision="ieee", out_dtype=tl.float32)  # of float32 numbers too

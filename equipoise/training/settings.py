@@ -50,7 +50,6 @@ class Training:
     keep_statistics: bool = False  # batch norm goes by its running statistics and leaves them, as in evaluation
     ema: float = 0.0  # decay of the weights' moving average; 0 keeps none
     precision: str = "auto"  # bf16 where the device has it, else float32; float8: bf16, linear maps in 8 bits
-    half_residual: bool = False  # the sum that blocks add to in bf16 too, as open_clip has it: less memory
     device: str = "auto"
     compile: bool = False
     recompute_activations: bool = False

@@ -10,7 +10,6 @@ import torch
 from torch import Tensor, nn
 
 from equipoise.encoders.batch_norm import leaving_statistics
-from equipoise.encoders.transformer import Transformer
 from equipoise.models.model import Model, evaluating
 from equipoise.objectives import Objective
 from equipoise.ops.float8_linear import use_float8
@@ -82,9 +81,6 @@ class Step:
         """Choose how the encoders multiply, and what they keep: activations, and batch norm's running statistics."""
         if self.settings.precision == "float8":
             self._use_float8()
-        for module in self.model.modules():
-            if isinstance(module, Transformer):
-                module.half_residual = self.settings.half_residual
         for tower in self.model.encoders():
             tower.recompute_activations(self.settings.recompute_activations)
         for head in self.model.all_heads():

@@ -68,7 +68,7 @@ def test_a_sample_sees_no_other():
 
 def test_scores_may_be_large():
     qkv, _, starts = made([7, 30], heads=2, dim=16, dtype=torch.float32)
-    large = (qkv.detach().bfloat16() * 64).float().requires_grad_()  # with digits that a GPU's float32 products keep
+    large = (qkv.detach() * 60).requires_grad_()
     got = short_attention(large, starts, 30, True)
     assert error(got, aloud(large.detach().double(), [7, 30], True)) < 1e-4
     assert torch.autograd.grad(got.sum(), large)[0].isfinite().all()
