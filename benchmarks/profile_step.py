@@ -29,7 +29,7 @@ GROUPS = {
     "copies": r"memcpy|memset|catarray|copy_kernel|triton_poi_fused_(cat|clone|stack|_to_copy_)*\d*$",
     "layer norms with sums beside": r"layer_norm",
     "activations": r"gelu|sigmoid",
-    "8-bit rounding": r"float8|e4m3|amax_clamp|abs_amax",
+    "8-bit rounding": r"float8|e4m3|amax_clamp|abs_amax|round_rows",
     "sums over tokens (biases)": r"triton_(red|per)_fused.*sum",
     "other element-wise": r"",
 }

@@ -20,7 +20,7 @@ from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from equipoise.encoders.packing import attention
-from equipoise.ops.float8_linear import quantised
+from equipoise.ops.round_rows import by_torch
 from equipoise.ops.short_attention import short_attention
 
 SHAPES = ((4096, 50, 12), (4096, 77, 8), (2048, 128, 12), (1024, 197, 12), (1024, 65, 8))  # samples, tokens, heads
@@ -83,7 +83,7 @@ def packed_attention() -> None:
 def products() -> None:
     for tokens, deep, wide in PRODUCTS:
         x, w, g = torch.randn(tokens, deep, **BF16), torch.randn(wide, deep, **BF16), torch.randn(tokens, wide, **BF16)
-        (x8, x_scale), (w8, w_scale), one = quantised(x), quantised(w), torch.ones((), device="cuda")
+        (x8, x_scale), (w8, w_scale), one = by_torch(x), by_torch(w), torch.ones((), device="cuda")
         ways = {
             "bf16": lambda x=x, w=w: x @ w.t(),
             "8 bits, rows": lambda a=x8, b=w8, s=x_scale, t=w_scale: scaled(a, b, s, t.t()),

@@ -22,11 +22,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from equipoise.ops.round_rows import by_torch, rounded_rows
 from equipoise.types import UserError
 
-FLOAT8 = torch.float8_e4m3fn
-LARGEST = torch.finfo(FLOAT8).max
-SMALLEST = 1e-12  # of a row's largest number, so that zeros have a scale
 MULTIPLE = 16  # of sizes, which the products need
 CAPABILITY = (8, 9)  # of GPUs that have such products
 
@@ -67,17 +65,10 @@ class _Product(torch.autograd.Function):
 
 def scaled_product(a: Tensor, b: Tensor, bias: Tensor | None = None) -> Tensor:
     """a [T, k] times bᵀ, b [n, k], both rounded to 8 bits row by row: [T, n], bfloat16."""
-    (a8, a_scale), (b8, b_scale) = quantised(a), quantised(b)
+    (a8, a_scale), (b8, b_scale) = rounded_rows(a), by_torch(b)  # b is a weight, small and maybe transposed
     return torch._scaled_mm(
         a8, b8.t(), a_scale, b_scale.t(), bias=bias, out_dtype=torch.bfloat16, use_fast_accum=True
     )  # fmt: skip
-
-
-def quantised(rows: Tensor) -> tuple[Tensor, Tensor]:
-    """Rows [T, k] as 8-bit floats and the scale [T, 1] of each, by which they are multiplied to have it back."""
-    rows = rows.float()
-    scale = rows.abs().amax(1, keepdim=True).clamp(min=SMALLEST) / LARGEST
-    return (rows / scale).clamp(-LARGEST, LARGEST).to(FLOAT8).contiguous(), scale
 
 
 def use_float8(blocks: Iterable[tuple[str, nn.Module]]) -> int:

@@ -13,6 +13,7 @@ from equipoise.encoders.batch_norm import leaving_statistics
 from equipoise.models.model import Model, evaluating
 from equipoise.objectives import Objective
 from equipoise.ops.float8_linear import use_float8
+from equipoise.ops.round_rows import try_kernel
 from equipoise.ops.short_attention import try_kernels
 from equipoise.training.batch_loss import BatchLoss
 from equipoise.training.batch_norm import prepare_batch_norm
@@ -80,7 +81,7 @@ class Step:
     def _prepare_towers(self, probing: int) -> None:
         """Choose how the encoders multiply, and what they keep: activations, and batch norm's running statistics."""
         if self.settings.precision == "float8":
-            self._use_float8()
+            self._use_float8(self.model.device)
         for tower in self.model.encoders():
             tower.recompute_activations(self.settings.recompute_activations)
         for head in self.model.all_heads():
@@ -89,7 +90,8 @@ class Step:
         self._keep_statistics()
         prepare_batch_norm(self.model, self.settings, self.ranks)
 
-    def _use_float8(self) -> None:
+    def _use_float8(self, device: torch.device) -> None:
+        try_kernel(device)
         towers = (tower.blocks() for tower in self.model.encoders())
         named = [(name, block) for blocks in towers for name, block in _named(self.model, blocks)]
         if not use_float8(named):

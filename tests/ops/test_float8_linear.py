@@ -8,7 +8,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from equipoise.ops.float8_linear import Float8Linear, quantised, scaled_product, use_float8
+from equipoise.ops import round_rows
+from equipoise.ops.float8_linear import Float8Linear, scaled_product, use_float8
+from equipoise.ops.round_rows import by_torch
 from equipoise.types import UserError
 
 DEVICE = "cuda" if torch.cuda.is_available() and torch.cuda.get_device_capability() >= (8, 9) else "cpu"
@@ -51,10 +53,39 @@ def made(*shape: int, seed: int = 0) -> Tensor:
 
 def test_the_largest_number_of_a_row_fills_the_range():
     rows = made(40, 32)
-    numbers, scale = quantised(rows)
+    numbers, scale = by_torch(rows)
     assert numbers.dtype == torch.float8_e4m3fn
     assert numbers.float().abs().amax(1).tolist() == [448.0] * 40
     torch.testing.assert_close(rounded(rows), (numbers.float() * scale).cpu().double(), rtol=1e-6, atol=0)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize(("count", "width"), [(1, 16), (37, 48), (5, 3072)])
+def test_the_kernel_rounds_as_torch_does(count, width, dtype):
+    """But for ties. Triton's interpreter forgets the carry where rounding up reaches a power of two; a GPU does not."""
+    pytest.importorskip("triton", reason="Triton is not installed: the kernel is NOT tested")
+    rows = made(count, width).to(dtype)
+    rows[0, :16] = 0
+    (numbers, scale), (wanted, exact) = round_rows._by_kernel(rows), by_torch(rows)
+    torch.testing.assert_close(scale, exact, rtol=1e-6, atol=0)
+    numbers, wanted, whole = numbers.float(), wanted.float(), rows.float() / exact
+    carried = (wanted.abs() > whole.abs()) & (wanted.abs().log2() % 1 == 0) & (DEVICE == "cpu")
+    torch.testing.assert_close(numbers[~carried], wanted[~carried], rtol=0.13, atol=2**-9)  # the next number at most
+    assert float((numbers == wanted)[~carried].float().mean()) > 0.98
+    assert float(carried.float().mean()) < 0.05
+
+
+@pytest.mark.filterwarnings("ignore:invalid value")
+def test_rows_of_zeros_and_what_is_not_finite_by_the_kernel():
+    pytest.importorskip("triton", reason="Triton is not installed: the kernel is NOT tested")
+    rows = made(4, 32)
+    rows[1], rows[2, 3], rows[3, 0] = 0, math.nan, math.inf
+    numbers, scale = round_rows._by_kernel(rows)
+    back = numbers.float() * scale
+    assert not back[1].any()
+    assert back[0].isfinite().all()
+    assert scale[2:].isnan().all()  # so that every product of these rows is NaN, whatever 8 bits make of them
+    assert round_rows._by_kernel(rows[:0])[0].shape == (0, 32)
 
 
 def test_a_product_is_that_of_the_rounded_numbers():
@@ -100,7 +131,9 @@ def test_zeros_stay_and_what_is_not_finite_is_noticed():
 
 
 @pytest.mark.slow
-def test_a_compiled_map_is_one_graph():
+@pytest.mark.parametrize("by_kernel", [False, True])
+def test_a_compiled_map_is_one_graph(monkeypatch, by_kernel):
+    monkeypatch.setattr(round_rows, "usable", lambda _: by_kernel)
     linear = Float8Linear(nn.Linear(32, 16).to(DEVICE))
     compiled = torch.compile(linear, fullgraph=True, backend="aot_eager")
     for tokens in (6, 9, 11):
