@@ -19,11 +19,15 @@ class Metric:
     means: str
     factor: float = 100.0  # shares are shown in percent
     digits: int = 1
+    less: tuple[str, ...] = ()  # numbers whose mean is taken away
 
     def of(self, found: Mapping[str, float], split: str = TEST) -> float | None:
         """The value as it is shown, or None where the cell has not measured it."""
-        keys = [key.format(split=split) for key in self.keys]
-        return self.factor * mean(found[key] for key in keys) if all(key in found for key in keys) else None
+        keys, less = ([key.format(split=split) for key in names] for names in (self.keys, self.less))
+        if not all(key in found for key in (*keys, *less)):
+            return None
+        taken = mean(found[key] for key in less) if less else 0.0
+        return self.factor * (mean(found[key] for key in keys) - taken)
 
 
 def _both(prefix: str, name: str) -> tuple[str, ...]:
@@ -56,6 +60,11 @@ METRICS: dict[str, Metric] = {
     "uniformity": Metric(("{split}/tuned/uniformity",), "uniformity of all points after fine-tuning", 1.0, 3),
     "accuracy": Metric(("{split}/tuned/acc1",), "accuracy after fine-tuning, %"),
     "start accuracy": Metric(("{split}/start/acc1",), "accuracy of the start model, %"),
+    "gained accuracy": Metric(
+        ("{split}/tuned/acc1",),
+        "accuracy after fine-tuning minus that of the start model, %",
+        less=("{split}/start/acc1",),
+    ),
     "guide AUC": Metric(
         ("log/guide/auc_image", "log/guide/auc_text"), "pairs alike that a guide scores above others, %"
     ),

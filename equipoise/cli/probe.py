@@ -32,6 +32,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--draws", type=up_to(2**10), default=3, metavar="N", help="of the shots (default: 3)")
     parser.add_argument("--points", action="store_true", help="probe points of the space, not what the readout reads")
+    parser.add_argument("--by", default="", metavar="NAMES", help="modalities to probe, such as audio (default: all)")
     add_seed(parser, "of what is held out, of the shots, and of SGD")
     add_results_folder(parser)
 
@@ -45,7 +46,8 @@ def run(options: argparse.Namespace) -> None:
         raise UserError(f"--sgd and --protocol {options.protocol} ask for two protocols; give one")
     protocol = options.protocol or ("sgd" if options.sgd else "lbfgs")
     request = ProbeRequest(
-        options.model, options.data, options.set, options.test, protocol, options.seed, options.points
+        options.model, options.data, options.set, options.test, protocol, options.seed, options.points,
+        options.by,
     )  # fmt: skip
     if options.shots:
         probe_shots(request, options.shots, options.draws, options.out or Path("few-shot"), options.command)

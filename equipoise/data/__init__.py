@@ -10,6 +10,7 @@ from equipoise.data.files import ClassShards, Folders, Mixture, PictureFolder, S
 from equipoise.data.modalities import ModalFiles, ModalWorlds
 from equipoise.data.scenes import Scenes
 from equipoise.data.source import Source
+from equipoise.data.tones import Tones
 
 
 class SourceConfig(Protocol):
@@ -30,6 +31,7 @@ SOURCES: dict[str, type[SourceConfig]] = {
     "few_shot": FewShotData,
     "modalities": ModalFiles,
     "modal_worlds": ModalWorlds.Config,
+    "tones": Tones.Config,
 }
 
 __all__ = ["SOURCES", "Scenes", "SourceConfig"]

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import PurePath, PureWindowsPath
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -47,7 +48,7 @@ class Record:
     captions: tuple[str, ...] = ()  # of a text, that one
     picture: str | None = None  # the picture's path in the data, never an absolute one
     side: Mapping[str, Any] = field(default_factory=dict)  # label, tags and what else the data said
-    of: str = IMAGE  # or TEXT
+    of: str = IMAGE  # or TEXT; of named modalities the name, or that of all together
 
     @property
     def name(self) -> str:
@@ -87,7 +88,7 @@ class Index(ABC):
     @property
     @abstractmethod
     def modality(self) -> Mapping[str, int]:
-        """Rows by what they are points of: images, texts."""
+        """Rows by what they are points of: images, texts, or named modalities."""
 
     @property
     @abstractmethod
@@ -105,6 +106,10 @@ class Index(ABC):
     @abstractmethod
     def records(self, rows: Tensor | Sequence[int]) -> list[Record]:
         """What is known of these rows; raises UserError for one that is not there."""
+
+    @abstractmethod
+    def rows_of_keys(self, keys: set[str]) -> np.ndarray:
+        """The rows of the records with these keys, ascending."""
 
     @abstractmethod
     def points(self, rows: Tensor | Sequence[int]) -> Tensor:

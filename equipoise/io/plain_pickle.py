@@ -10,7 +10,7 @@ from __future__ import annotations
 import io
 import pickle
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -84,11 +84,24 @@ STANDING_IN: dict[tuple[str, str], Any] = {
 }
 
 
-class _Plain(pickle.Unpickler):
+PYTHON: Any = pickle._Unpickler  # the one in Python: that in C makes a list as long as any number that a file names
+
+
+class _Plain(PYTHON):  # type: ignore[misc]
+    dispatch: ClassVar[dict[int, Any]] = dict(PYTHON.dispatch)
+
     def find_class(self, module: str, name: str) -> Any:
         if (module, name) not in STANDING_IN:
             raise pickle.UnpicklingError(f"it names {module}.{name}, and only plain data is read")
         return STANDING_IN[module, name]
+
+    def load_build(self) -> None:
+        """Fill an array or a type of numbers; the functions above are not to be changed."""
+        if not isinstance(self.stack[-2], _Array | _Type):
+            raise pickle.UnpicklingError("it changes what is no array, and only plain data is read")
+        super().load_build()
+
+    dispatch[pickle.BUILD[0]] = load_build
 
 
 def read_plain_pickle(path: Path, most: int = MOST_BYTES) -> Any:

@@ -14,7 +14,7 @@ from equipoise.types import UserError
 def require_compatible(model: Model, source: Source) -> None:
     """Raise UserError where the encoders read something else than the source gives."""
     if isinstance(model, ModalModel) or has_modalities(source):
-        _require_modalities(model, source)
+        require_modalities(model, source)
         return
     image, text = (source.image_width, source.text_width) if has_features(source) else (None, None)
     _require("image", "pictures", model.image_encoder, image)
@@ -27,7 +27,9 @@ def require_compatible(model: Model, source: Source) -> None:
         )
 
 
-def _require_modalities(model: Model, source: Source) -> None:
+def require_modalities(model: Model, source: Source, labels: bool = True) -> None:
+    """Raise UserError where a source gives other modalities than the model reads, or other labels than it tells, unless
+    these do not matter."""
     if not has_modalities(source):
         raise UserError(
             "this model reads named modalities, but the data holds images and texts; give data.name modalities or "
@@ -54,10 +56,10 @@ def _require_modalities(model: Model, source: Source) -> None:
                 f"{name} has up to {source.lengths[name]} steps, but the model was built for {one.length}; set "
                 f"modalities.inputs.{name}.length"
             )
-    if model.settings.outputs and source.outputs != model.settings.outputs:
-        labels = {0: "no labels", 1: "labels that are numbers"}.get(source.outputs, f"{source.outputs} classes")
+    if labels and model.settings.outputs and source.outputs != model.settings.outputs:
+        found = {0: "no labels", 1: "labels that are numbers"}.get(source.outputs, f"{source.outputs} classes")
         raise UserError(
-            f"the data has {labels}, but modalities.outputs is {model.settings.outputs}; set it to {source.outputs}"
+            f"the data has {found}, but modalities.outputs is {model.settings.outputs}; set it to {source.outputs}"
         )
 
 

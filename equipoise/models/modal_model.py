@@ -24,9 +24,10 @@ from equipoise.data.source import HAS_MODALITY, MODALITY, MODALITY_MASK, ModalSo
 from equipoise.data.tokenizer import CaptionTokenizer, NoTokenizer
 from equipoise.encoders.encoder import Encoder
 from equipoise.encoders.sequences import ResidualHead
+from equipoise.models.base import AlignedModel, evaluating
 from equipoise.models.logit_scale import LogitScale
 from equipoise.models.modalities import NamedModalities
-from equipoise.models.model import Model, evaluating
+from equipoise.models.model import Model
 from equipoise.models.standardise import Standardise
 from equipoise.models.tower import widened
 from equipoise.spaces import Space
@@ -52,9 +53,7 @@ class ModalModel(Model):
         tokens: CaptionTokenizer,
         bias: float | None = None,
     ):
-        nn.Module.__init__(self)  # Model's own makes towers of images and texts
-        self.space, self.temperature = space, temperature.within(space)
-        self.preprocess, self.tokenizer = preprocess, tokens
+        AlignedModel.__init__(self, space, temperature, preprocess, tokens, bias)  # Model's own makes towers
         self.settings = modalities
         shapes = {name: one.shape for name, one in modalities.inputs.items()}
         self.standard = nn.ModuleDict({f"of_{name}": Standardise(shape.width) for name, shape in shapes.items()})
@@ -68,15 +67,13 @@ class ModalModel(Model):
             ResidualHead(space.dim, modalities.outputs, modalities.dropout) if modalities.outputs else None
         )
         self.shared = self.regions = self.shift = self.prompts = None
-        self.logit_scale = self.temperature.parameter()
-        self.logit_bias = None if bias is None else nn.Parameter(torch.tensor(bias))
         self.heads = nn.ModuleDict()
 
     def __getattr__(self, name: str) -> Any:
         if name in PAIR_PARTS:
             raise UserError(
-                f"this model reads {', '.join(self.modalities)}, and no pictures with texts; use train, eval, embed or "
-                "model.encode, which read modalities"
+                f"this model reads {', '.join(self.modalities)}, and no pictures with texts; use train, eval, embed, "
+                "index, search, probe or model.encode, which read modalities"
             )
         return super().__getattr__(name)
 

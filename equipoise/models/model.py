@@ -24,6 +24,7 @@ from equipoise.data.tokenizer import CaptionTokenizer, NoTokenizer
 from equipoise.encoders import ImageConfig, TextConfig, TextTransformer
 from equipoise.encoders.encoder import Encoder
 from equipoise.heads import Head, HeadConfig, Sizes
+from equipoise.models.base import AlignedModel, count_parameters, evaluating
 from equipoise.models.captioning import Decoding, caption_ids, caption_images
 from equipoise.models.class_prompts import pivot_points
 from equipoise.models.embedding_shift import EmbeddingShift
@@ -40,9 +41,12 @@ from equipoise.spaces import Space
 from equipoise.types import Batch, Embeddings, Features, UserError
 
 ImageLike = Image.Image | str | Path
+__all__ = ["ImageLike", "Model", "count_parameters", "evaluating"]
 
 
-class Model(nn.Module):
+class Model(AlignedModel):
+    """A tower of images and one of texts, into one space; `eq.load` gives one, ready to encode."""
+
     encode_all: EncodeAll = staticmethod(encode_in_chunks)  # encodes a whole data set; several processes share it
 
     def __init__(
@@ -61,9 +65,7 @@ class Model(nn.Module):
         shift: EmbeddingShift.Config | None = None,
         prompts: Prompts.Config | None = None,
     ):
-        super().__init__()
-        self.space, self.temperature = space, temperature.within(space)
-        self.preprocess, self.tokenizer = preprocess, tokens
+        super().__init__(space, temperature, preprocess, tokens, bias)
         classes = readout.class_tokens(space)
         self.image_encoder = image.build(preprocess.size, classes)
         learned = prompts or Prompts.Config()
@@ -76,8 +78,6 @@ class Model(nn.Module):
         self.shared = readout.shared(space)
         self.regions = (regions or RegionBranch.Config()).build(self.image_encoder)
         self.shift = (shift or EmbeddingShift.Config()).build(space)
-        self.logit_scale = self.temperature.parameter()
-        self.logit_bias = None if bias is None else nn.Parameter(torch.tensor(bias))  # where the objective learns one
         widths = (classes * self.image_encoder.width, self.text_encoder.width)
         sizes = Sizes(space, *widths, tokens.size, self.text_encoder.causal, classes, tokens.context)
         self.heads = nn.ModuleDict({name: config.build(sizes) for name, config in (heads or {}).items()})
@@ -125,36 +125,12 @@ class Model(nn.Module):
         )
         return "image-text model", "\n".join(lines)
 
-    def all_heads(self) -> list[Head]:
-        return [head for head in self.heads.values() if isinstance(head, Head)]
-
     def tower(self, name: str) -> Tower:
         """The image or the text tower, made of the modules that the model has now: wrappers may replace them."""
         encoder, readout = (
             (self.image_encoder, self.image_readout) if name == "image" else (self.text_encoder, self.text_readout)
         )
         return Tower(name, encoder, readout, self.shared, self.space, self.shift)
-
-    def update_memory(self, embeddings: Embeddings) -> None:
-        """Let heads store what later batches need of this one: the whole batch, from all processes, after its loss."""
-        for head in self.all_heads():
-            head.update_memory(embeddings)
-
-    def recall(self, needs: Sequence[str]) -> dict[str, Tensor]:
-        """Those of the roles that heads remember of former batches."""
-        recalled = (item for head in self.all_heads() for item in head.recall().items())
-        return {role: points for role, points in recalled if role in needs}
-
-    def clamp_(self) -> None:
-        """Clamp the logit scale and the heads' parameters to their bounds; called after every optimizer step."""
-        self.temperature.clamp_(self.logit_scale)
-        for head in self.all_heads():
-            head.clamp_()
-
-    def memory(self) -> dict[str, Tensor]:
-        """Buffers of the heads' memories by name: part of a run's state, not of the model's state_dict."""
-        memories = ((name, head.memory()) for name, head in self.heads.items() if isinstance(head, Head))
-        return {f"heads.{name}.{part}": tensor for name, parts in memories for part, tensor in parts.items()}
 
     def image_points(self, images: Tensor, mask: Tensor | None = None) -> Tensor:
         """Points [N, d] of preprocessed images [N, 3, H, W], or of image features, with a mask where some of their
@@ -187,32 +163,9 @@ class Model(nn.Module):
         self.image_encoder.load_pretrained()
         self.text_encoder.load_pretrained()
 
-    @property
-    def tokens(self) -> CaptionTokenizer:
-        """The tokenizer, by the name of its recipe table."""
-        return self.tokenizer
-
-    @tokens.setter
-    def tokens(self, tokenizer: CaptionTokenizer) -> None:
-        self.tokenizer = tokenizer
-
-    @property
-    def log_scale(self) -> Tensor:
-        """t, clamped to its bound; logits are exp(t)·similarity."""
-        return self.temperature.bounded(self.logit_scale)
-
     def facts(self) -> dict[str, float]:
         """Numbers for the log beside the logit scale: the bias, and what both readouts share (usage of codes)."""
-        bias = {} if self.logit_bias is None else {"bias": self.logit_bias.item()}
-        return {**bias, **(self.shared.facts() if self.shared else {})}
-
-    @property
-    def device(self) -> torch.device:
-        return self.logit_scale.device
-
-    def similarity(self, images: Tensor, texts: Tensor) -> Tensor:
-        """Similarities [N, M] of points [N, d] and [M, d]: larger is closer; the logit scale is not applied."""
-        return self.space.similarity(images, texts)
+        return {**super().facts(), **(self.shared.facts() if self.shared else {})}
 
     @torch.no_grad()
     def encode_image(
@@ -300,20 +253,3 @@ def _towers_with_tokens(towers: Sequence[Tower], heads: Sequence[Head]) -> froze
     """Names of the towers whose token features a readout or a head reads."""
     by_readouts = {tower.name for tower in towers if tower.readout.reads_tokens}
     return frozenset(by_readouts.union(*(head.reads_tokens for head in heads)))
-
-
-class evaluating:
-    """Context of evaluation mode (dropout off); restores the former mode."""
-
-    def __init__(self, module: nn.Module):
-        self.module, self.was_training = module, module.training
-
-    def __enter__(self) -> None:
-        self.module.eval()
-
-    def __exit__(self, *_: object) -> None:
-        self.module.train(self.was_training)
-
-
-def count_parameters(model: nn.Module) -> int:
-    return sum(p.numel() for p in model.parameters())

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -63,6 +64,9 @@ class MemoryIndex(Index):
     def records(self, rows: Tensor | Sequence[int]) -> list[Record]:
         pairs = [self._pictures.pairs[row] for row in self._there(rows)]
         return [Record(pair.key, pair.captions) for pair in pairs]
+
+    def rows_of_keys(self, keys: set[str]) -> np.ndarray:
+        return np.array([row for row, pair in enumerate(self._pictures.pairs) if pair.key in keys], dtype=np.int64)
 
     def points(self, rows: Tensor | Sequence[int]) -> Tensor:
         return self._points[self._there(rows)]

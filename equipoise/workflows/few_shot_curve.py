@@ -14,6 +14,7 @@ from equipoise.evaluation.metrics import percent
 from equipoise.evaluation.zeroshot import zero_shot
 from equipoise.io.progress import Progress
 from equipoise.io.tables import make_table, print_tables
+from equipoise.models.modal_model import ModalModel
 from equipoise.models.model import Model
 from equipoise.types import UserError
 from equipoise.workflows.probe import (
@@ -34,6 +35,8 @@ def probe_shots(
     if request.protocol != LBFGS:
         raise UserError("--shots is logistic regression by L-BFGS; leave out --protocol")
     model, classes, parts = probed_features(request)
+    if isinstance(model, ModalModel):
+        raise UserError("--shots stands beside zero-shot by prompts, which named modalities have none of; leave it out")
     require_shots(parts[0], shots, draws, classes)
     total = len(set(shots)) * draws * FITS
     with Progress(total, "fitting") as progress:

@@ -102,7 +102,8 @@ def _start(name: str, out: Path | None, resume: bool) -> Start:
         start = load_start(name)
         if isinstance(start.model, ModalModel):
             raise UserError(
-                f"{name} reads named modalities, and fine-tuning is of images and texts; train with `equipoise train`"
+                f"{name} reads named modalities, and fine-tuning is of images and texts; train with `equipoise train`, "
+                "or tell other labels from its points with `equipoise probe`"
             )
         return start
     assert out is not None

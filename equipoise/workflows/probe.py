@@ -26,11 +26,13 @@ from equipoise.io.numbers import hand_over
 from equipoise.io.progress import Progress
 from equipoise.io.tables import print_tables
 from equipoise.models.compatibility import require_compatible
+from equipoise.models.modal_model import ModalModel
 from equipoise.models.model import Model
 from equipoise.types import UserError
 from equipoise.workflows.embed.encoders import what_is_read
 from equipoise.workflows.embed.write import ImageSide
 from equipoise.workflows.load import load
+from equipoise.workflows.probe_modalities import chosen_modalities, modal_features
 from equipoise.workflows.subject import find_source, names_files
 
 HELD_OUT = 0.1
@@ -49,6 +51,7 @@ class ProbeRequest:
     protocol: str = LBFGS  # one of PROTOCOLS
     seed: int = 0
     points: bool = False  # what the readout gives, instead of what it reads
+    by: str = ""  # modalities of a model of named ones; empty: all together
 
 
 def probe_folder(request: ProbeRequest, out: Path | None) -> LinearProbe:
@@ -67,10 +70,16 @@ def probed_features(request: ProbeRequest) -> tuple[Model, Sequence[str], tuple[
     """The model, the names of the classes, and features to train, validate and test on."""
     files = _is_files(request)
     model = load(request.model, "auto")
+    if isinstance(model, ModalModel):
+        return model, *modal_features(model, request.data, request.overrides, request.by)
+    if request.by:
+        raise UserError("--by belongs to models of named modalities, and this one reads images and texts; leave it out")
     return model, *_features(model, request, files)
 
 
 def what_was_read(request: ProbeRequest, model: Model) -> str:
+    if isinstance(model, ModalModel):
+        return f"points of {' and '.join(chosen_modalities(model, request.by))}"
     return "points" if request.points else what_is_read(model)
 
 
@@ -191,7 +200,7 @@ def _write(
 ) -> None:
     extras: dict[str, Any] = {
         "chance": chance, "protocol": request.protocol, "seed": request.seed, **_swept(found, request),
-        "records": [len(p.classes) for p in parts], "features": read,
+        "records": [len(p.classes) for p in parts], "features": read, **({"by": request.by} if request.by else {}),
     }  # fmt: skip
     path = write_results(
         out / f"linear_probe_{request.protocol}.json", dataset=request.data, model=str(request.model), pretrained="",

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import signal
+import warnings
 from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
 
 from equipoise.config import Loaded, load_stored
+from equipoise.data import SourceConfig
 from equipoise.data.keep.readable import readable
+from equipoise.data.modalities import ModalFiles
 from equipoise.finetuning.comparison import Comparison, DidNotHelp
 from equipoise.io.numbers import hand_over
 from equipoise.io.tables import make_table, print_tables
@@ -95,6 +98,7 @@ def _run_training(loaded: Loaded, folder: Path, command: str, resume: bool, rank
             require_better(ranks.on_main(lambda: read_comparison(folder)), folder)
             return 0
         start = start or ranks.on_each(lambda: start_of(loaded, folder))
+        ranks.on_each(lambda: _require_test(loaded.run.data))
         go_on = f"go on with: equipoise train --resume {folder}"
         baseline = on_all_pairs(loaded)
         try:
@@ -131,6 +135,14 @@ def _run_training(loaded: Loaded, folder: Path, command: str, resume: bool, rank
     hand_over({"folder": str(folder)})
     require_better(comparison, folder)
     return 0
+
+
+def _require_test(data: SourceConfig) -> None:
+    """Raise UserError for test samples of modalities that cannot be read: now, and not after the training."""
+    if isinstance(data, ModalFiles):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # what they warn of is told when they are read to be tested on
+            data.build("test")
 
 
 def _trained(

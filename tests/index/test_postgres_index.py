@@ -66,6 +66,8 @@ def test_it_finds_what_a_whole_sort_finds(name, kind, server):
         torch.testing.assert_close(found.scores.double(), scores, atol=1e-5, rtol=1e-5)
     assert (index.space, index.model, dict(index.modality)) == (space, MODEL, {"image": COUNT})
     torch.testing.assert_close(index.points(rows[0]), points[rows[0]])
+    keys = {record.key for record in index.records([3, 7])}
+    assert index.rows_of_keys({*keys, "nobody", "a\0"}).tolist() == [3, 7]
 
 
 def filters() -> list[str]:

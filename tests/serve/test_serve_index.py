@@ -44,6 +44,13 @@ def test_an_index_on_disk_finds_what_one_in_memory_finds(finished_run, index):
     assert found[0] == found[1]
 
 
+def test_both_know_the_rows_of_a_key(finished_run, index):
+    for settings in ({}, {"index": index}):
+        engine = service_of(finished_run, **settings).first
+        key = engine.index.records([2])[0].key
+        assert engine.index.rows_of_keys({key, "nobody"}).tolist() == [2]
+
+
 def test_filters_pass_through_and_a_bad_one_is_one_sentence(finished_run, index):
     with client_of(service_of(finished_run, index=index)) as client:
         fields = client.get("/api/about").json()["fields"]

@@ -110,6 +110,17 @@ def test_search_prints_what_the_index_finds(index_folder, model, capsys):
     assert {result["of"] for result in json.loads(capsys.readouterr().out)["results"]} == {"image"}
 
 
+def test_search_finds_what_is_like_a_record_but_not_itself(index_folder, model, scenes, capsys):
+    index = open_index(index_folder)
+    for by, row in (("", 4), ("image", 4), ("text", index.rows_of_keys({scenes.pair(4).key})[1])):
+        capsys.readouterr()
+        words = ["search", str(index_folder), str(model), "--like", scenes.pair(4).key, "--by", by, "--json", "--quiet"]
+        assert main(words) == 0
+        every = index.search(index.points([row]), 11).rows[0].tolist()
+        expected = [found for found in every if found != row][:10]
+        assert [result["row"] for result in json.loads(capsys.readouterr().out)["results"]] == expected
+
+
 def test_shards_with_side_data_are_added_filtered_replaced_and_deleted(model, tmp_path, capsys):
     data, more, folder = shard(tmp_path / "a.tar", 6), shard(tmp_path / "b.tar", 4, first=4), tmp_path / "index"
     assert main(["index", str(model), str(data), "--out", str(folder)]) == 0
@@ -193,7 +204,11 @@ def test_mistakes_are_one_sentence_each(model, index_folder, tmp_path, capsys):
         (("index", "delete", index_folder), "--where"),
         (("index", "delete", index_folder, "nobody"), "nobody"),
         (("index", "delete", index_folder, "--where", "colour = 3"), "colour"),
-        (("search", index_folder, model), "a text, or a picture"),
+        (("search", index_folder, model), "say what to look for"),
+        (("search", index_folder, model, "red", "--like", "a"), "one of them"),
+        (("search", index_folder, model, "--like", "nobody"), "nobody"),
+        (("search", index_folder, model, "--like", "a", "--data", "clip-scenes"), "--image"),
+        (("index", model, "clip-scenes", *SET, "--out", new, "--of", "sounds"), "sounds"),
         (("search", index_folder, "a red circle"), "is no model folder"),
         (("search", index_folder, model, "red", "--top", "0"), "k is 0"),
         (("search", tmp_path, model, "red"), "no index"),

@@ -179,3 +179,28 @@ def test_two_processes_train_what_one_does(run: Path, tmp_path: Path, parallel: 
     )
     assert together == pytest.approx(alone, rel=1e-5)
     assert "2 processes" in (tmp_path / "run" / "report.html").read_text()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("objective", ["supervised", "gmc_m2"])
+def test_mult_reads_utterances_with_those_before_them(objective: str, tmp_path: Path) -> None:
+    """The recipe mult-mosi, on noise in the layout of the file that it is for."""
+    chance, given = np.random.default_rng(0), {}
+    for split, count in (("train", 32), ("test", 12)):
+        for name, width in (("text", 100), ("audio", 73), ("video", 100)):
+            given[f"{split}_{name}"] = chance.normal(size=(count, width)).astype("f4")
+        given[f"{split}_label"] = np.arange(count) % 2
+        given[f"{split}_id"] = np.array([f"{split}{row // 4}_{row % 4}" for row in range(count)])
+    np.savez(tmp_path / "samples.npz", **given)
+    settings = [f"data.root={tmp_path / 'samples.npz'}", f"objective.name={objective}", "training.steps=1"]
+    assert run_recipe("mult-mosi", [*settings, "training.batch_size=8"], tmp_path / "run", "train") == 0
+    found = json.loads((tmp_path / "run" / "results" / "subsets.json").read_text())["metrics"]
+    assert all(np.isfinite(value) for value in found.values())
+
+
+@pytest.mark.slow
+def test_sounds_and_texts_run_to_their_report(tmp_path: Path) -> None:
+    sizes = ("train_size=16", "validation_size=8", "test_size=8")
+    settings = [*(f"data.{size}" for size in sizes), "training.steps=2", "training.batch_size=8"]
+    assert run_recipe("clap-tones", settings, tmp_path / "run", "train") == 0
+    assert (tmp_path / "run" / "report.html").is_file()

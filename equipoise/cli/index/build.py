@@ -44,7 +44,11 @@ def add_what(parser: argparse.ArgumentParser) -> None:
     add_split(parser, None, "of a recipe's data, or of a table with splits", shown="train; all of a table")
     add_set(parser)
     parser.add_argument(
-        "--of", choices=("images", "texts", "both"), default="images", help="what can be found (default: images)"
+        "--of",
+        default="",
+        metavar="WHAT",
+        help="what can be found: images, texts or both; of modalities joint, some of their names, or all of these "
+        "(default: images, or joint)",
     )
     parser.add_argument("--batch-size", type=int, default=256, help="images encoded at once")
     parser.add_argument("--per-shard", type=int, default=10_000, help="images after which work is saved")

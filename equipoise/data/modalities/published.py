@@ -2,6 +2,8 @@
 
     {"train": {"text": [N, L, w], "audio": ..., "vision": ..., "labels": [N, 1, 1], "id": ...}, "valid": ..., ...}
 
+Some editions have `regression_labels` [N], and `audio_lengths` and `vision_lengths` [N] beside the arrays.
+
 A pickle may name any function; this reader knows arrays, texts and numbers alone (`io/plain_pickle.py`) and refuses
 every other. Numbers that are not finite (the audio of MOSEI has -inf) become 0, as in the code of MulT.
 """
@@ -47,6 +49,7 @@ def _write(path: Path, table: Mapping[str, Any], where: str) -> int:
     label = next((table[name] for name in LABELS if name in table), None)
     if label is not None:
         tensors["label"] = torch.from_numpy(np.array(label, dtype=np.float32).reshape(len(label), -1)[:, 0].copy())
+    tensors |= {f"{name}_lengths": _lengths(table[f"{name}_lengths"]) for name in _with_lengths(tensors, table)}
     ids = next((table[name] for name in IDS if name in table), None)
     words = {} if ids is None else {"id": _unique(ids)}
     sizes = {name: len(rows) for name, rows in tensors.items()} | {name: len(rows) for name, rows in words.items()}
@@ -60,6 +63,15 @@ def _write(path: Path, table: Mapping[str, Any], where: str) -> int:
 def _is_modality(name: str, value: Any) -> bool:
     numbers = isinstance(value, np.ndarray) and value.dtype.kind == "f" and value.ndim in (2, 3)
     return numbers and name not in LABELS and value.size > 0
+
+
+def _with_lengths(tensors: Mapping[str, Tensor], table: Mapping[str, Any]) -> list[str]:
+    """Sequences of which the file says how many steps are real, as some editions of these sets do."""
+    return [name for name, tensor in tensors.items() if tensor.ndim == 3 and f"{name}_lengths" in table]
+
+
+def _lengths(value: Any) -> Tensor:
+    return torch.from_numpy(np.asarray(value, dtype=np.int64).reshape(-1).copy())
 
 
 def _finite(value: np.ndarray) -> Tensor:

@@ -15,7 +15,7 @@ from equipoise.index.filters.sql import sql_of
 from equipoise.index.index import Found, Index, Record, no_row, numbers_of
 from equipoise.index.postgres.connection import Address, Database
 from equipoise.index.postgres.tables import TYPES, composed, is_exact, operator, read_stored
-from equipoise.index.record_json import record_of
+from equipoise.index.record_json import plain, record_of
 
 EFFORTS = {"hnsw": (40, 80, 160, 320, 640), "ivf": (4, 8, 16, 32, 64, 128)}
 USUAL = {"hnsw": 160, "ivf": 16}
@@ -93,6 +93,11 @@ class PostgresIndex(Index):
         names = ("key", "captions", "picture", "side", "of")
         known = {row: record_of(dict(zip(names, parts, strict=True))) for row, *parts in found}
         return [_of_row(known, row) for row in wanted]
+
+    def rows_of_keys(self, keys: set[str]) -> np.ndarray:
+        statement = composed("SELECT row FROM {rows} WHERE key = ANY(%s) ORDER BY row", self.address)
+        found = self.database.read(lambda cursor: cursor.execute(statement, [plain(list(keys))]).fetchall())
+        return np.array([row for (row,) in found], dtype=np.int64)
 
     def points(self, rows: Tensor | Sequence[int]) -> Tensor:
         wanted = numbers_of(rows)

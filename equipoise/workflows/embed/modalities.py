@@ -9,7 +9,7 @@ The source `modalities` reads such a folder back; `joint` is no modality to it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -54,10 +54,12 @@ def embed_modalities(
 
 
 @torch.no_grad()
-def points_of(model: ModalModel, source: ModalSource, rows: range) -> dict[str, Tensor]:
-    """Points of every modality and of all together, and who has which where not all have."""
+def points_of(
+    model: ModalModel, source: ModalSource, rows: Sequence[int], needs: Sequence[str] = (EVERY_MODALITY, JOINT)
+) -> dict[str, Tensor]:
+    """Points of every modality and of all together, or those that are needed, and who has which modality."""
     batch = source.batch(rows, (), NoTokenizer())
     with evaluating(model):
-        made = model(batch.map(lambda tensor: tensor.to(model.device)), (EVERY_MODALITY, JOINT)).roles()
+        made = model(batch.map(lambda tensor: tensor.to(model.device)), needs).roles()
     has = {f"has_{name}": batch.side[f"{HAS_MODALITY}{name}"] for name in model.modalities}
     return {**{name: points.cpu() for name, points in made.items()}, **has}

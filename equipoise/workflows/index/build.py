@@ -17,15 +17,18 @@ from equipoise.data.source import Source, has_features
 from equipoise.evaluation.encoding import encode_image_subset
 from equipoise.index import ModelNote, open_index, require_same_model
 from equipoise.index.folder import FolderIndex
+from equipoise.index.index import IMAGE, TEXT
 from equipoise.index.making import Making
 from equipoise.index.merge import merge
 from equipoise.index.open import is_address, store_at
 from equipoise.io.folder_lock import only_writer
 from equipoise.io.numbers import hand_over
 from equipoise.models.fingerprint import fingerprint
+from equipoise.models.modal_model import ModalModel
 from equipoise.models.model import Model
 from equipoise.types import UserError
 from equipoise.workflows.index.embedding import Wanted, embed
+from equipoise.workflows.index.modalities import modal_queries
 from equipoise.workflows.load import load
 
 TRIED = 200  # queries by which recall is measured
@@ -44,7 +47,7 @@ def build_index(wanted: Wanted, out: Path | None, to: str, making: Making) -> No
     store.prepare(making, model.space)
     with _work_folder(out, wanted, note) as place:
         embedded = embed(model, wanted, note.fingerprint, place)
-        queries = None if making.is_lossless else _queries(model, embedded.source)
+        queries = None if making.is_lossless else _queries(model, embedded.source, wanted)
         measured = store.create(model.space, note, embedded.rows(), making, queries)
     _tell(where, "was made")
     _tell_recall(measured, making)
@@ -87,9 +90,11 @@ def merge_index(folder: Path, recall: float) -> None:
     _tell_recall(merged.recall, Making(recall=recall))
 
 
-def _queries(model: Model, source: Source) -> Tensor | None:
+def _queries(model: Model, source: Source, wanted: Wanted) -> Tensor | None:
     """Points of captions from all over the data, as people will search with; of pictures where there are none."""
     numbers = range(0, len(source), max(1, len(source) // TRIED))
+    if isinstance(model, ModalModel):
+        return modal_queries(model, source, numbers, wanted.parts(model))
     captions = [pair.captions[0] for pair in map(source.pair, numbers) if pair.captions]
     if has_features(source) and source.text_width is not None:
         return encode_image_subset(model, source, numbers).float().cpu()
@@ -121,13 +126,17 @@ def _work_folder(folder: Path | None, wanted: Wanted, note: ModelNote) -> Iterat
 
 def _tell(where: str, what: str) -> None:
     index = open_index(where)
-    counts = ", ".join(f"{count:,} {of}s" for of, count in index.modality.items()) or "nothing"
+    counts = ", ".join(_counted(of, count) for of, count in index.modality.items()) or "nothing"
     shown = "The index in the database" if is_address(where) else f"The index {where}"
     print(f"{shown} {what}: {counts}, searched by {index.kind}")
     if isinstance(index, FolderIndex) and len(index.segments) >= MANY:
         print(f"Each of its {len(index.segments)} segments is searched by itself; `equipoise index merge` makes one")
     hand_over({"rows": len(index), "kind": index.kind, **index.modality})
     index.close()
+
+
+def _counted(of: str, count: int) -> str:
+    return f"{count:,} {of}s" if of in (IMAGE, TEXT) else f"{count:,} of {of}"
 
 
 def _tell_recall(measured: Mapping[str, Any], making: Making) -> None:

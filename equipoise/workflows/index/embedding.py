@@ -26,7 +26,7 @@ from torch import Tensor
 from equipoise.data.bad_records import BadRecordCount
 from equipoise.data.files.image_folder import is_picture
 from equipoise.data.keep.readable import readable
-from equipoise.data.source import Pair, Source, can_crop
+from equipoise.data.source import Pair, Source, can_crop, has_modalities
 from equipoise.data.thumbnail import thumbnail_jpeg
 from equipoise.index import Record
 from equipoise.index.index import IMAGE, TEXT, picture_path
@@ -37,11 +37,13 @@ from equipoise.io.progress import quiet
 from equipoise.io.resumable import NumberedFiles, claim, write_arrays
 from equipoise.models.compatibility import require_compatible
 from equipoise.models.folder import read_tensors
+from equipoise.models.modal_model import ModalModel
 from equipoise.models.model import Model
 from equipoise.settings.trust import current_trust, trusting
 from equipoise.training.device import choosing_device, torch_device
 from equipoise.types import UserError
 from equipoise.workflows.embed.write import ImageSide, TextSide, encode_readable
+from equipoise.workflows.index.modalities import indexed_modalities, modal_filler, modal_rows
 from equipoise.workflows.load import load
 from equipoise.workflows.subject import find_source, names_files
 
@@ -57,7 +59,7 @@ class Wanted:
     data: str
     overrides: tuple[str, ...] = ()
     split: str | None = None
-    of: str = "images"  # one of OF
+    of: str = ""  # one of OF, of modalities what `modalities.py` says; empty: images, or all modalities together
     batch_size: int = 256
     per_shard: int = 10_000
     processes: int = 1
@@ -72,7 +74,15 @@ class Wanted:
         """The data without captions that the model cannot read, and a description of it."""
         source, about = find_source(self.data, self.overrides, self.split or "train", of_files=self.split is not None)
         require_compatible(model, source)
-        return readable(source, model.tokens), about
+        return source if isinstance(model, ModalModel) else readable(source, model.tokens), about
+
+    def parts(self, model: Model) -> tuple[str, ...]:
+        """What has rows: images, texts, or modalities by their names; raises UserError for what the model lacks."""
+        if isinstance(model, ModalModel):
+            return indexed_modalities(model, self.of)
+        if self.of and self.of not in OF:
+            raise UserError(f'--of is "{self.of}", but this model reads images and texts; say {", ".join(OF)}')
+        return OF[self.of or "images"]
 
 
 @dataclass(frozen=True)
@@ -81,40 +91,49 @@ class Embedded:
 
     source: Source
     paths: Sequence[Path]
-    of: str
+    of: tuple[str, ...]  # what has rows
 
     def rows(self) -> Iterator[Rows]:
-        """All rows, file by file: images, then texts."""
+        """All rows, file by file: images, then texts; or one modality after the other."""
+        if has_modalities(self.source):
+            yield from modal_rows(self.source, self.paths, self.of)
+            return
         for path in self.paths:
             tensors = read_tensors(path)
             pairs = [self.source.pair(number) for number in tensors["number"].tolist()]
             thumbs = _cut(tensors["thumbs"], tensors["thumb_ends"])
-            if IMAGE in OF[self.of] and "image" in tensors:
+            if IMAGE in self.of and "image" in tensors:
                 yield Rows(tensors["image"], [image_record(pair) for pair in pairs], thumbs)
-            if TEXT in OF[self.of] and "text" in tensors:
+            if TEXT in self.of and "text" in tensors:
                 owners = tensors["text_of"].tolist()
                 yield Rows(tensors["text"], text_records(pairs, owners), [thumbs[owner] for owner in owners])
 
 
 def embed(model: Model, wanted: Wanted, fingerprint: str, folder: Path) -> Embedded:
     """Write the files that are not there yet."""
+    of = wanted.parts(model)
     source, about = wanted.source(model)
     if not len(source):
         raise UserError(f"{wanted.data}: there is nothing to index: the data has no records")
-    note = {"model": fingerprint, "data": about, "of": wanted.of, "records": len(source), "per_shard": wanted.per_shard}
+    note = {"model": fingerprint, "data": about, "of": list(of), "records": len(source), "per_shard": wanted.per_shard}
     claim(folder, note, NOTE)
     if wanted.processes == 1:
         write_share(model, source, wanted, folder, (0, 1))
     else:
         _in_processes(wanted, folder)
-    return Embedded(source, NumberedFiles(folder, len(source), wanted.per_shard).paths(), wanted.of)
+    return Embedded(source, NumberedFiles(folder, len(source), wanted.per_shard).paths(), of)
 
 
 def write_share(model: Model, source: Source, wanted: Wanted, folder: Path, share: tuple[int, int]) -> None:
     """Write every n-th of the files."""
+    files = NumberedFiles(folder, len(source), wanted.per_shard)
+    if isinstance(model, ModalModel):
+        fill_modalities = modal_filler(model, source, wanted.parts(model))
+        files.write_missing(fill_modalities, wanted.batch_size, "embedding", share)
+        return
     images = ImageSide(model.image_encoder, model.preprocess, lambda features: model.read("image", features))
     texts = TextSide(model.text_encoder, model.tokens, lambda features: model.read("text", features))
-    of = OF[wanted.of]
+    of = wanted.parts(model)
     bad = BadRecordCount(source.max_bad if can_crop(source) else 0.0, len(source))
 
     def fill(path: Path, batches: Iterator[range]) -> None:
@@ -124,7 +143,6 @@ def write_share(model: Model, source: Source, wanted: Wanted, folder: Path, shar
             file.add(source, numbers, points, texts if TEXT in of else None)
         write_arrays(path, file.tensors(), {})
 
-    files = NumberedFiles(folder, len(source), wanted.per_shard)
     files.write_missing(fill, wanted.batch_size, "embedding", share)
 
 
