@@ -49,7 +49,7 @@ def ours(on: bool) -> Callable[[Tensor, Tensor], Tensor]:
     def loss(queries: Tensor, codes: Tensor) -> Tensor:
         with kernels(on):
             mask = torch.ones(queries.shape[:2], dtype=torch.bool, device=queries.device)
-            return (sparsemax(pooled_relevance(queries, mask, codes)) @ codes).float().square().sum()
+            return (sparsemax(pooled_relevance(queries, mask, codes)).to(codes.dtype) @ codes).float().square().sum()
 
     return loss
 

@@ -9,9 +9,13 @@ are as long as they are. The first loss stands in the table: where both compute 
     --caption-length 20   all of those lengths moved, so that their mean is this
     --device cuda --model ViT-B-32 --batch 4096 --precision bf16      on a GPU
 
+Rows of ours may have words behind them: `ours-compiled-float8`, and `flash` (without the kernels of short attention),
+`rows` (with those of up to 256 tokens too), `fdt` (a code book of 16,384 codes reads the towers), in any order.
+
 On a CPU each row has a process of its own; seconds are the CPU's, on one thread, so that other work on the machine
-matters little; memory is the highest resident size above that before the model was built. On a GPU seconds go by the
-clock and memory is what torch allocated at most. Model FLOPs are three times those of a forward pass over all blocks;
+matters little; memory is the highest resident size above that before the model was built. On a GPU seconds are those of
+all timed steps by the clock, which stops when the last loss is read, as a training loop reads it every so many steps;
+memory is what torch allocated at most. Model FLOPs are three times those of a forward pass over all blocks;
 `MFU real` counts real tokens alone, `MFU padded` all 77, each against `--peak` TFLOP/s.
 """
 
@@ -21,7 +25,7 @@ import argparse
 import gc
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -42,7 +46,9 @@ from equipoise.interop.open_clip.keys import from_open_clip
 from equipoise.models.logit_scale import LogitScale
 from equipoise.models.model import Model
 from equipoise.objectives import CLIP
-from equipoise.readouts import ClassToken
+from equipoise.ops import short_attention
+from equipoise.ops.short_attention import LONGEST
+from equipoise.readouts import ClassToken, CodeBookReadout
 from equipoise.spaces import Sphere
 from equipoise.training.settings import Training
 from equipoise.training.step import Step
@@ -50,6 +56,8 @@ from equipoise.types import Batch
 
 BATCHES = 4  # that take turns, each with other texts
 ROWS = ("open_clip", "open_clip-compiled", "ours", "ours-compiled")
+WORDS = ("float8", "flash", "rows", "fdt")  # behind ours
+CODES = 16_384
 
 
 @dataclass(frozen=True)
@@ -66,7 +74,8 @@ class Task:
         """The end token has the highest number, which is how open_clip finds it."""
         make, found = torch.Generator().manual_seed(0), []
         size = self.sizes.image
-        images = torch.randn(self.lengths.shape[1], 3, size, size, generator=make).to(self.device)
+        noise = torch.Generator(self.device).manual_seed(0)
+        images = torch.randn(self.lengths.shape[1], 3, size, size, generator=noise, device=self.device)
         for lengths in self.lengths:
             end = self.sizes.vocabulary - 1
             ids = torch.randint(1, end, (len(lengths), CONTEXT), generator=make)
@@ -75,8 +84,10 @@ class Task:
             found.append(Batch(images, ids.to(self.device), mask.to(self.device), torch.arange(len(lengths))))
         return found
 
-    def settings(self, compiled: bool) -> Training:
-        return Training(warmup_steps=0, learning_rate=1e-4, compile=compiled, precision=self.precision)
+    def settings(self, words: Sequence[str]) -> Training:
+        precision = "float8" if "float8" in words else self.precision
+        compiled = "compiled" in words
+        return Training(warmup_steps=0, learning_rate=1e-4, compile=compiled, precision=precision)
 
 
 @dataclass(frozen=True)
@@ -87,20 +98,20 @@ class Measured:
     first: float  # seconds of the first step by the clock, compilation among them
 
 
-def open_clips(task: Task, compiled: bool) -> Callable[[Batch], float]:
+def open_clips(task: Task, words: Sequence[str]) -> Callable[[Batch], torch.Tensor]:
     """A step as open_clip's own training loop takes it."""
     from open_clip.loss import ClipLoss
 
-    settings, model = task.settings(compiled), open_clip_model(task.sizes).to(task.device).train()
+    settings, model = task.settings(words), open_clip_model(task.sizes).to(task.device).train()
     matrices = [p for p in model.parameters() if p.ndim >= 2]
     others = [p for p in model.parameters() if p.ndim < 2]
     groups = [{"params": matrices, "weight_decay": settings.weight_decay}, {"params": others, "weight_decay": 0.0}]
     optimizer = torch.optim.AdamW(groups, lr=settings.learning_rate, betas=settings.betas, eps=settings.epsilon)
     forward, compare, autocast = model, ClipLoss(), settings.autocast(torch.device(task.device))
-    if compiled:
+    if settings.compile:
         forward = torch.compile(model)
 
-    def step(batch: Batch) -> float:
+    def step(batch: Batch) -> torch.Tensor:
         optimizer.zero_grad()
         with autocast:
             loss = compare(*forward(batch.images, batch.tokens))
@@ -109,31 +120,33 @@ def open_clips(task: Task, compiled: bool) -> Callable[[Batch], float]:
         optimizer.step()
         with torch.no_grad():
             model.logit_scale.clamp_(0, 4.6052)
-        return loss.item()
+        return loss.detach()
 
     return step
 
 
-def ours(task: Task, compiled: bool) -> Callable[[Batch], float]:
+def ours(task: Task, words: Sequence[str]) -> Callable[[Batch], torch.Tensor]:
     sizes, device = task.sizes, torch.device(task.device)
+    short_attention.LONGEST = 0 if "flash" in words else 256 if "rows" in words else LONGEST
     model = Model(
         image=ViT.Config(sizes.patch, sizes.width, sizes.layers, sizes.heads),
         text=TextTransformer.Config(True, sizes.text_width, sizes.text_layers, sizes.text_heads),
-        readout=ClassToken.Config(),
+        readout=CodeBookReadout.Config(codes=CODES) if "fdt" in words else ClassToken.Config(),
         space=Sphere(sizes.dim),
         temperature=LogitScale(),
         preprocess=Preprocess(sizes.image),
         tokens=sizes,  # type: ignore[arg-type]
     )
-    model.load_state_dict(from_open_clip(open_clip_model(sizes).state_dict()))
-    step = Step(model.to(device).train(), CLIP(), task.settings(compiled), device)
+    model.load_state_dict(from_open_clip(open_clip_model(sizes).state_dict()), strict="fdt" not in words)
+    step = Step(model.to(device).train(), CLIP(), task.settings(words), device)
+    return lambda batch: step(batch, 1).loss.total.detach()
 
-    def trimmed(batch: Batch) -> Batch:
-        """As our tokenizer makes it: as wide as the longest text."""
-        width = -4 * (-int(batch.mask.sum(1).max()) // 4)
-        return Batch(batch.images, batch.tokens[:, :width], batch.mask[:, :width], batch.index.to(device))
 
-    return lambda batch: step(trimmed(batch), 1).loss.total.item()
+def trimmed(batch: Batch) -> Batch:
+    """As our tokenizer makes it: as wide as the longest text."""
+    width = -4 * (-int(batch.mask.sum(1).max()) // 4)
+    tokens, mask = (x[:, :width].contiguous() for x in (batch.tokens, batch.mask))
+    return Batch(batch.images, tokens, mask, batch.index.to(batch.images.device))
 
 
 def open_clip_model(sizes: Sizes) -> torch.nn.Module:
@@ -155,21 +168,29 @@ def open_clip_model(sizes: Sizes) -> torch.nn.Module:
 def measure(row: str, task: Task) -> Measured:
     torch.set_num_threads(task.threads)
     open_clip_model(MODELS["small"])  # so that libraries are loaded before memory is looked at
-    memory = Memory(task.device)
-    make = ours if row.startswith("ours") else open_clips
-    step, batches = make(task, row.endswith("compiled")), task.batches()
-    clock = time.process_time if task.device == "cpu" and task.threads == 1 else time.perf_counter
+    memory, words = Memory(task.device), row.split("-")
+    is_ours = words[0] == "ours"
+    step, batches = (ours if is_ours else open_clips)(task, words), task.batches()
+    batches = [trimmed(batch) for batch in batches] if is_ours else batches
     began = time.perf_counter()
-    loss = step(batches[0])
+    loss = step(batches[0]).item()
     first = time.perf_counter() - began
     for number in range(1, task.warmup):
-        step(batches[number % BATCHES])
-    seconds = []
+        step(batches[number % BATCHES]).item()
+    return Measured(loss, _seconds(step, batches, task), memory.peak(), first)
+
+
+def _seconds(step: Callable[[Batch], torch.Tensor], batches: list[Batch], task: Task) -> float:
+    """Seconds per step: the median on a CPU, the mean on a GPU, which may be at work on several steps at once."""
+    clock = time.process_time if task.device == "cpu" and task.threads == 1 else time.perf_counter
+    seconds, start = [], clock()
     for number in range(task.steps):
-        start = clock()
-        step(batches[number % BATCHES])  # its loss is read, so a GPU has finished too
-        seconds.append(clock() - start)
-    return Measured(loss, statistics.median(seconds), memory.peak(), first)
+        loss = step(batches[number % BATCHES])
+        if task.device == "cpu" or number == task.steps - 1:
+            loss.item()
+            seconds.append(clock() - start)
+            start = clock()
+    return statistics.median(seconds) if task.device == "cpu" else seconds[0] / task.steps
 
 
 class Memory:
@@ -206,14 +227,17 @@ def main() -> None:
         f"{real / 1e12:.3g} of real tokens, {padded / 1e12:.3g} with texts of {CONTEXT}"
     )
     columns = ("first loss", "ms a step", "pairs/s", "ratio", "peak MiB", "MFU real", "MFU padded", "first step s")
-    print("".join((f"{'':<20}", *(f"{column:>13}" for column in columns))), flush=True)
+    print("".join((f"{'':<24}", *(f"{column:>13}" for column in columns))), flush=True)
     slowest = None
     for row in options.rows:
         try:
             with _process(options.device) as run:
                 got: Measured = run(partial(measure, row, task))
-        except torch.cuda.OutOfMemoryError:
-            print(f"{row:<20}{'out of memory':>13}", flush=True)
+        except Exception as problem:  # what one row cannot do says nothing of the others
+            print(
+                f"{row:<24}  fails: {type(problem).__name__}: {(str(problem).splitlines() or [''])[0][:150]}",
+                flush=True,
+            )
             continue
         slowest = slowest or got.seconds
         use = [f"{flops / got.seconds / options.peak / 1e12:.1%}" if options.peak else "" for flops in (real, padded)]
@@ -221,7 +245,7 @@ def main() -> None:
             f"{got.loss:.5f}", f"{got.seconds * 1e3:,.1f}", f"{options.batch / got.seconds:,.0f}",
             f"{slowest / got.seconds:.2f}", f"{got.peak / 2**20:,.0f}", *use, f"{got.first:.1f}",
         )  # fmt: skip
-        print("".join((f"{row:<20}", *(f"{cell:>13}" for cell in cells))), flush=True)
+        print("".join((f"{row:<24}", *(f"{cell:>13}" for cell in cells))), flush=True)
 
 
 class _process:
@@ -238,6 +262,14 @@ class _process:
         self.pool.__exit__(*error)
 
 
+def _row(name: str) -> str:
+    base = next((row for row in reversed(ROWS) if name == row or name.startswith(f"{row}-")), "")
+    words = name.removeprefix(base).strip("-").split("-") if base else ["?"]
+    if words != [""] and (not base.startswith("ours") or not set(words) <= set(WORDS)):
+        raise argparse.ArgumentTypeError(f"rows are {', '.join(ROWS)}, ours with words of {', '.join(WORDS)} behind")
+    return name
+
+
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", choices=MODELS, default="small")
@@ -246,7 +278,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--caption-length", type=float, default=FLICKR8K_MEAN)
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--precision", choices=("float32", "bf16"), default="float32")
-    parser.add_argument("--rows", nargs="+", choices=ROWS, default=["open_clip", "ours"])
+    parser.add_argument("--rows", nargs="+", type=_row, default=["open_clip", "ours"])
     parser.add_argument("--steps", type=int, default=8, help="timed, after 3 that are not")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--peak", type=float, default=0.0, help="TFLOP/s; 989 for bf16 on an H100 or H200")

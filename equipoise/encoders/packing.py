@@ -5,8 +5,9 @@
     Padded    x [N, L, w]   the same samples with their padding, for graphs whose shapes may not depend on the data
 
 Only attention mixes tokens, so it alone needs the layout; every other layer acts on single tokens. Packed attention
-stays within a sample. Where torch has a kernel for samples of different lengths it is used (on a GPU, in half
-precision); elsewhere queries, keys and values are padded for the time of the attention alone.
+stays within a sample. Samples of up to 128 tokens have kernels of their own (on a GPU, in half precision:
+`ops/short_attention.py`); where torch has one for longer samples of different lengths it is used; elsewhere queries,
+keys and values are padded for the time of the attention alone.
 
 N samples, L the longest, T real tokens of all of them, m tokens read out of each, h heads of d dimensions, w = h·d.
 """
@@ -19,6 +20,8 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 from torch.nn import functional as F
+
+from equipoise.ops.short_attention import serves, short_attention
 
 HAS_VARLEN = torch.__version__ >= "2.11"  # a version, compared as one
 EVERYTHING, THE_PAST = (-1, -1), (-1, 0)  # how far a token sees to the left and to the right; -1 is all the way
@@ -56,6 +59,9 @@ class Even:
     classes: int = 1  # number of first tokens that are read out
 
     def attend(self, qkv: Tensor) -> Tensor:
+        samples, tokens = qkv.shape[:2]
+        if serves(qkv, tokens, even=True):
+            return short_attention(qkv.flatten(0, 1), None, tokens, causal=False).unflatten(0, (samples, tokens))
         return attention(*qkv.unbind(-3))
 
     def read(self, x: Tensor) -> Tensor:
@@ -101,6 +107,8 @@ class Packed:
         return x.new_zeros(shape.numel(), *rest).index_copy(0, self.rows, x).view(*shape, *rest)
 
     def attend(self, qkv: Tensor) -> Tensor:
+        if serves(qkv, self.mask.shape[1], even=False):
+            return short_attention(qkv, self.starts, self.mask.shape[1], self.causal)
         if _has_kernel(qkv):
             q, k, v = qkv.unbind(-3)
             return self._kernel(q, k, v, self.starts, self.mask.shape[1], THE_PAST if self.causal else EVERYTHING)

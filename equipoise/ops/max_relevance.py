@@ -5,9 +5,9 @@ Chen et al. 2023 (FDT), Eq. 4 and 6.
     r_ic = max_{j real} <q_ij, c_c>        dL/dq_ij = Σ_{c : j = j*(i,c)} g_ic c_c        dL/dc_c = Σ_i g_ic q_ij*(i,c)
 
 q [N, P, w] projected tokens, c [C, w] codes, j*(i,c) the token that fits best, g = dL/dr [N, C]. Forward visits a
-chunk of samples and codes at a time and keeps r and j* alone. Backward visits only the entries of g that are not zero:
-behind a sparsemax these are the few codes with a share. On a GPU with Triton, kernels do the same without writing a
-score that is not the best (`max_relevance_fused.py`).
+chunk of samples and codes at a time and keeps r, float32 at least, and j* alone. Backward visits only the entries of g
+that are not zero: behind a sparsemax these are the few codes with a share. On a GPU with Triton, kernels do the same
+without writing a score that is not the best (`max_relevance_fused.py`).
 """
 
 from __future__ import annotations
@@ -43,7 +43,8 @@ class _Pooled(torch.autograd.Function):
             pooled, best = max_relevance_fused.best_tokens(queries, mask, codes)
             ctx.save_for_backward(queries, codes, best)
             return pooled
-        pooled = queries.new_empty(len(queries), len(codes))
+        exact = torch.promote_types(queries.dtype, torch.float32)
+        pooled = queries.new_empty(len(queries), len(codes), dtype=exact)
         best = torch.empty(pooled.shape, dtype=torch.int32, device=pooled.device)
         padded = not bool(mask.all())
         for n, c in _tiles(len(queries), queries.shape[1], len(codes)):
@@ -82,6 +83,7 @@ def _tiles(samples: int, tokens: int, codes: int) -> Iterator[tuple[slice, slice
 
 def _add_rows(into: Tensor, rows: Tensor, values: Tensor) -> None:
     """into[rows] += values, where rows repeat, in the same order every time."""
+    values = values.to(into.dtype)
     if into.is_cuda:
         into.index_put_((rows,), values, accumulate=True)  # on a GPU index_add_ adds in any order
     else:

@@ -23,7 +23,7 @@ def usable(numbers: Tensor) -> bool:
 
 
 def best_tokens(queries: Tensor, mask: Tensor, codes: Tensor) -> tuple[Tensor, Tensor]:
-    """The largest <q_j, c> [N, C], in the queries' type, and its j."""
+    """The largest <q_j, c> [N, C], float32, and its j."""
     from equipoise.ops import max_relevance_triton
 
     (samples, tokens, width), count = queries.shape, len(codes)
@@ -35,7 +35,7 @@ def best_tokens(queries: Tensor, mask: Tensor, codes: Tensor) -> tuple[Tensor, T
     flat = split_bf16(queries.reshape(-1, width)), mask.to(torch.int8).contiguous(), split_bf16(codes)
     with torch.cuda.device_of(queries):
         max_relevance_triton.best_tokens[grid](*flat, pooled, best, tokens, count, W=width, PRODUCTS=products, **cut)
-    return pooled.to(queries.dtype), best
+    return pooled, best
 
 
 def thresholds(below: Tensor) -> Tensor:

@@ -117,6 +117,8 @@ class CodeBookReadout(Readout):
 
     def relevance(self, features: Features, book: CodeBook) -> Tensor:
         """Relevance of each code to each sample [N, C], pooled over its tokens."""
+        if self.config.pooling == "max" and torch.is_autocast_enabled(features.classes.device.type):
+            return self._half_relevance(features, book)
         queries, mask = self.queries(features, book)
         with torch.autocast(queries.device.type, enabled=False):
             return self._relevance(queries, mask, book.codes)
@@ -127,6 +129,15 @@ class CodeBookReadout(Readout):
         tokens, mask = real_tokens(features, "the code book")
         queries = self.projection(tokens).to(book.codes.dtype) * self.scale
         return queries if book.gain is None else queries * book.gain, mask
+
+    def _half_relevance(self, features: Features, book: CodeBook) -> Tensor:
+        """The same by products of half precision. The scale, which is positive, multiplies their sums, which are
+        float32: queries are rounded once."""
+        tokens, mask = real_tokens(features, "the code book")
+        queries = self.projection(tokens)
+        with torch.autocast(queries.device.type, enabled=False):
+            relevance = self._relevance(queries, mask, book.codes.to(queries.dtype)).to(book.codes.dtype) * self.scale
+            return relevance if book.gain is None else relevance * book.gain
 
     def _relevance(self, queries: Tensor, mask: Tensor, codes: Tensor) -> Tensor:
         if self.config.pooling == "mean":  # of products, which is the product with the mean

@@ -44,7 +44,7 @@ class CodeBook(Shared):
         """Update the usage statistics with the weights [N, C] of a training batch."""
         mean = weights.mean(0).to(self.usage)
         usage = self.usage[TOWERS.index(tower)]
-        usage.lerp_(mean, 1 - DECAY if bool(usage.any()) else 1.0)
+        usage.lerp_(mean, torch.where(usage.any(), 1 - DECAY, 1.0).to(usage))  # not an `if`: a GPU is not waited for
         self._active[tower] = (weights > 0).sum(1).float().mean()
         self._pairs[tower] = weights[-PAIRS:].clone()
 

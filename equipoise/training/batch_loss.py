@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -17,14 +16,11 @@ from equipoise.kernels.sharding.hard_negatives import sharded_hardness
 from equipoise.models.model import Model
 from equipoise.objectives import Objective
 from equipoise.spaces import Hardness, Space, hardness
+from equipoise.training.finite import FiniteCheck, NotFinite
 from equipoise.training.settings import EVERYTHING
 from equipoise.types import COMMON, Batch, Embeddings, Loss
 
 Means = Callable[[Tensor, Tensor], Hardness]  # mean hardness of all rows among all columns
-
-
-class NotFinite(ArithmeticError):
-    """Raised when a number of the step is NaN or infinite, before the weights are touched; the message says which."""
 
 
 @dataclass(frozen=True)
@@ -34,11 +30,12 @@ class BatchLoss:
     model: Model
     objective: Objective
     exchange: str
+    finite: FiniteCheck
 
     def __call__(self, roles: Mapping[str, Tensor], batch: Batch) -> Loss:
         """The loss of the whole batch; `roles` and `batch` are this rank's part of it."""
         loss = self._everything(roles, batch) if self.exchange == EVERYTHING else self._divided(roles, batch)
-        _require_finite(loss)
+        self.finite.loss(loss)
         return loss
 
     def _everything(self, roles: Mapping[str, Tensor], batch: Batch) -> Loss:
@@ -81,12 +78,3 @@ def _facts(loss: Loss, embeddings: Embeddings, means: Means) -> dict[str, float]
 
 def _means(space: Space, rows: Tensor, cols: Tensor) -> Hardness:
     return Hardness(*(numbers.mean() for numbers in hardness(rows, cols, space=space)))
-
-
-def _require_finite(loss: Loss) -> None:
-    total = loss.total.item()
-    if math.isfinite(total):
-        return
-    values = {name: value.item() for name, value in loss.terms.items()}
-    bad = [f"{name} = {value}" for name, value in values.items() if not math.isfinite(value)]
-    raise NotFinite(f"the loss became {total} (terms: {', '.join(bad) or 'all finite before their sum'})")

@@ -15,13 +15,13 @@ from equipoise.io.progress import Progress
 from equipoise.models.logit_scale import unit_free
 from equipoise.models.model import Model
 from equipoise.objectives import Objective
-from equipoise.training.batch_loss import NotFinite
 from equipoise.training.checkpoint.checkpoints import LOWER, Checkpoints
 from equipoise.training.checkpoint.state import RunProgress, TrainingState
 from equipoise.training.distributed.ranks import Ranks
 from equipoise.training.distributed.sharded_encoding import sharded_encoding
 from equipoise.training.distributed.wrap import device_of_rank
 from equipoise.training.ema import EMA
+from equipoise.training.finite import NotFinite
 from equipoise.training.length import is_due
 from equipoise.training.logging.metrics import MetricsLog, NullLogger
 from equipoise.training.logging.running_mean import RunningMean
@@ -86,8 +86,9 @@ def train(
         try:
             run.go()
         except NotFinite as error:
+            bad = error.step or position.step + 1
             raise UserError(
-                f"{error} at step {position.step + 1}, so training stopped; {checkpoints.last(position.step)}. {LOWER}"
+                f"{error} at step {bad}, so training stopped; {checkpoints.last(bad - 1)}. {LOWER}"
             ) from error
         except WORKER_ERRORS as error:
             if sentence := lost_worker(error):
@@ -160,6 +161,7 @@ class _Run:
     def _log_if_due(self, facts: StepResult) -> None:
         step = self.position.step
         if is_due(step, self.settings.log_every, self.settings.steps):
+            self.state.step.finite.settle()
             values = _values(facts, self.state.model, self.clock)
             self.log.write(step, values)
             self.progress.update(step, **_shown(values, self.loss.mean()))
@@ -171,6 +173,7 @@ class _Run:
         due = first or is_due(position.step, self.settings.evaluate_every, self.settings.steps)
         if not self.evaluate or not due or position.evaluated == position.step:
             return
+        self.state.step.finite.settle()
         with self.clock.paused(), average.applied_to(model) if average else nullcontext():
             found = self.interrupt.interruptible_together(partial(self.evaluate, model))
             if found is None:
@@ -184,6 +187,7 @@ class _Run:
 
     def _save(self) -> None:
         position = self.position
+        self.state.step.finite.settle()
         with self.clock.paused():
             self.log.sync()
             position.seconds, position.records = self.clock.seconds(), len(self.log.records)
@@ -228,7 +232,7 @@ def _values(facts: StepResult, model: Model, clock: Throughput) -> dict[str, flo
         **facts.loss.facts(),
         "at_bound": float(model.temperature.at_bound(model.logit_scale)),
         "learning_rate": facts.learning_rate,
-        "grad_norm": facts.grad_norm,
+        "grad_norm": float(facts.grad_norm),
         "pairs_per_second": clock.rate(),
         "seconds": clock.seconds(),
     }

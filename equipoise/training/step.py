@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 import torch
@@ -11,26 +12,30 @@ from torch import Tensor, nn
 from equipoise.encoders.batch_norm import leaving_statistics
 from equipoise.models.model import Model, evaluating
 from equipoise.objectives import Objective
-from equipoise.training.batch_loss import BatchLoss, NotFinite
+from equipoise.ops.float8_linear import use_float8
+from equipoise.ops.round_rows import try_kernel
+from equipoise.ops.short_attention import try_kernels
+from equipoise.training.batch_loss import BatchLoss
 from equipoise.training.batch_norm import prepare_batch_norm
 from equipoise.training.distributed.loss_sharding import choose_loss_sharding
 from equipoise.training.distributed.ranks import Ranks
 from equipoise.training.distributed.wrap import broadcast_scale_grads, no_sync, wrap_model
 from equipoise.training.ema import EMA
+from equipoise.training.finite import Deferred, FiniteCheck, Immediate
 from equipoise.training.freezing import READOUTS, TwoPhase, freeze_all_but, frozen, frozen_norms
 from equipoise.training.grad_cache import cached_backward, micro_batches
 from equipoise.training.length import is_due
 from equipoise.training.optimizer import learning_rate, make_optimizer
 from equipoise.training.settings import Training
 from equipoise.training.term_gradients import require_gradients_possible, with_term_gradients
-from equipoise.types import COMMON, MOMENTUM, RECALLED, Batch, Embeddings, Loss
+from equipoise.types import COMMON, MOMENTUM, RECALLED, Batch, Embeddings, Loss, UserError
 
 
 @dataclass(frozen=True)
 class StepResult:
     loss: Loss
     learning_rate: float
-    grad_norm: float
+    grad_norm: Tensor  # a number, which may still have to be waited for
 
 
 class Step:
@@ -42,7 +47,7 @@ class Step:
         batch norm   layers of frozen parts keep their statistics, those that train join over the ranks
         wrap         FSDP2 replaces every parameter by a sharded one
         optimizer    holds parameters, as the phases do: the wrapped model's
-        compile      traces what is wrapped
+        compile      traces what is wrapped, with the kernels that were tried before
     """
 
     def __init__(
@@ -55,13 +60,16 @@ class Step:
         self.roles = [role for role in objective.needs if role not in (*self.teacher_roles, *RECALLED)]
         objective.check_batches(settings.batch_size, settings.micro_batch)
         self.autocast = settings.autocast(device)
-        self.loss = BatchLoss(model, objective, choose_loss_sharding(settings, objective, self.ranks, model.space.dim))
         probing = settings.probe.steps_of(settings.steps)
         self._freeze(probing)
         self._prepare_towers(probing)
         self.module = wrap_model(model, self.ranks, settings.parallel, device)
         self.phases = TwoPhase(model, READOUTS, settings.trains, probing) if probing else None
         self.optimizer = make_optimizer(model, settings)
+        self.finite = _finite_check(self.optimizer)
+        exchange = choose_loss_sharding(settings, objective, self.ranks, model.space.dim)
+        self.loss = BatchLoss(model, objective, exchange, self.finite)
+        try_kernels(device)
         self.forward = torch.compile(self.module) if settings.compile else self.module
 
     def _freeze(self, probing: int) -> None:
@@ -71,7 +79,9 @@ class Step:
         freeze_all_but(self.model, self.settings.trains, *((READOUTS,) if probing else ()))
 
     def _prepare_towers(self, probing: int) -> None:
-        """Choose what the encoders keep of a forward pass: activations, and batch norm's running statistics."""
+        """Choose how the encoders multiply, and what they keep: activations, and batch norm's running statistics."""
+        if self.settings.precision == "float8":
+            self._use_float8(self.model.device)
         for tower in self.model.encoders():
             tower.recompute_activations(self.settings.recompute_activations)
         for head in self.model.all_heads():
@@ -79,6 +89,15 @@ class Step:
         self.frozen_norms = frozen_norms(self.model, self.settings.keep_statistics or probing > 0)
         self._keep_statistics()
         prepare_batch_norm(self.model, self.settings, self.ranks)
+
+    def _use_float8(self, device: torch.device) -> None:
+        try_kernel(device)
+        towers = (tower.blocks() for tower in self.model.encoders())
+        named = [(name, block) for blocks in towers for name, block in _named(self.model, blocks)]
+        if not use_float8(named):
+            raise UserError(
+                'precision "float8" is of linear maps of transformer blocks, of which this model has none; use bf16'
+            )
 
     def __call__(self, batch: Batch, number: int, average: EMA | None = None) -> StepResult:
         """Do step `number`, from 1; `average` is the EMA of the weights so far, for an objective that it teaches."""
@@ -91,8 +110,7 @@ class Step:
             loss = self._backward(batch, average, self._is_logged(number))
         broadcast_scale_grads(self.model, self.ranks)
         grad_norm = _total(nn.utils.clip_grad_norm_(self.model.parameters(), self.settings.clip_norm or math.inf))
-        if not math.isfinite(grad_norm):
-            raise NotFinite(f"the gradient became {grad_norm}")
+        self.finite.gradient(grad_norm, loss, number)
         self.optimizer.step()
         self.model.clamp_()
         return StepResult(loss, rate, grad_norm)
@@ -152,6 +170,19 @@ class Step:
         return {f"{MOMENTUM}{role}": torch.cat(parts) for role, parts in seen.items()}
 
 
-def _total(norm: Tensor) -> float:
-    """A norm that may be sharded over ranks, as a number."""
-    return float(norm.full_tensor() if hasattr(norm, "full_tensor") else norm)
+def _named(model: nn.Module, blocks: Iterable[nn.Module]) -> Iterator[tuple[str, nn.Module]]:
+    """Modules of a model with their names in it."""
+    names = {module: name for name, module in model.named_modules()}
+    return ((names[block], block) for block in blocks)
+
+
+def _total(norm: Tensor) -> Tensor:
+    """A norm that may be sharded over ranks, as one that is not."""
+    return norm.full_tensor() if hasattr(norm, "full_tensor") else norm
+
+
+def _finite_check(optimizer: torch.optim.Optimizer) -> FiniteCheck:
+    """Deferred where the optimizer can skip a step by itself: the fused one (a GPU's), of parameters that are whole."""
+    first = next(parameter for group in optimizer.param_groups for parameter in group["params"])
+    can_skip = optimizer.param_groups[0]["fused"] and not hasattr(first, "full_tensor")
+    return Deferred(optimizer, first.device) if can_skip else Immediate()

@@ -237,3 +237,42 @@ def test_what_cannot_be_read_is_refused_in_a_sentence():
     ):
         with pytest.raises(UserError, match=sentence):
             CodeBookReadout.Config(**wrong)
+
+
+@pytest.mark.parametrize("settings", [{}, {"active": 0.5}, {"padding": "zero"}], ids=str)
+def test_autocast_multiplies_in_half_precision_and_keeps_relevance_exact(settings):
+    """Relevance is float32, and wrong by no more than rounding queries and codes once makes it."""
+    readout, book = made(dim=32, scale=1.0, **settings)
+    readout, book, seen = readout.float(), book.float(), features(n=6, length=5)
+    seen = Features(seen.classes.float(), seen.tokens.float(), seen.mask)
+    with torch.autocast("cpu", torch.bfloat16):
+        relevance = readout.relevance(seen, book)
+        queries = readout.projection(seen.tokens)
+    assert (relevance.dtype, queries.dtype) == (torch.float32, torch.bfloat16)
+    gain = 1.0 if book.gain is None else book.gain.double()
+    scores = queries.double() @ book.codes.bfloat16().double().T * readout.scale * gain
+    wanted = scores.masked_fill(~seen.mask[..., None], -math.inf).amax(1)
+    wanted = wanted.clamp(min=0) if readout.config.padding == "zero" else wanted
+    unit = 2**-8 if not max_relevance.max_relevance_fused.usable(queries) else 1e-6  # tiles round their scores
+    assert float((relevance.detach() - wanted.detach()).abs().max()) <= unit * float(wanted.detach().abs().max())
+    exact = readout.relevance(seen, book)
+    assert not torch.equal(exact, relevance)  # without autocast nothing is rounded
+    for made_by in (relevance, exact):
+        (made_by.square().sum()).backward()
+    assert book.codes.grad.isfinite().all()
+    assert all(p.grad.isfinite().all() for p in readout.projection.parameters())
+
+
+def test_gradients_under_autocast_are_those_of_float32_products_within_rounding():
+    readout, book = made(dim=32, scale=1.0)
+    readout, book, seen = readout.float(), book.float(), features(n=6, length=5)
+    seen, found = Features(seen.classes.float(), seen.tokens.float(), seen.mask), []
+    for half in (False, True):
+        with torch.autocast("cpu", torch.bfloat16):
+            exact = readout._relevance(*readout.queries(seen, book), book.codes) if not half else None
+            (readout.relevance(seen, book) if exact is None else exact).square().sum().backward()
+        found.append([p.grad.clone() for p in (book.codes, *readout.projection.parameters())])
+        readout.zero_grad()
+        book.zero_grad()
+    for exact, half in zip(*found, strict=True):
+        assert float((half - exact).norm()) <= 0.03 * float(exact.norm())

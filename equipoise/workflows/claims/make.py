@@ -22,9 +22,9 @@ from equipoise.data.keep.file import NOTE
 from equipoise.finetuning.comparison import DidNotHelp
 from equipoise.io.atomic import write_text
 from equipoise.io.progress import quiet
-from equipoise.training.batch_loss import NotFinite
 from equipoise.training.device import choosing_device, torch_device
 from equipoise.training.distributed.ranks import Ranks
+from equipoise.training.finite import NotFinite
 from equipoise.training.logging.metrics import METRICS_FILE, read_metrics
 from equipoise.types import UserError
 from equipoise.workflows.claims.cell import START, Cell, as_text
