@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import shlex
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from snippets.served import serve
 
 ROOT = Path(__file__).parents[2]
 TUTORIALS = sorted((ROOT / "docs" / "tutorials").glob("*.md"))
@@ -56,24 +56,6 @@ def command(folder: Path, line: str) -> None:
     done = subprocess.run(words, cwd=folder, env=known, capture_output=True, text=True, timeout=LIMIT, check=False)
     allowed = (0, NOT_BETTER) if words[3] == "finetune" else (0,)
     assert done.returncode in allowed, f"{line}\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}"
-
-
-def serve(folder: Path, words: list[str], known: dict[str, str]) -> None:
-    """Until it says where it is."""
-    process = subprocess.Popen(
-        [*words, "--port", "0"], cwd=folder, env=known, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    )
-    assert process.stdout
-    said = []
-    try:
-        for line in process.stdout:
-            said.append(line)
-            if "http://" in line:
-                break
-        assert "http://" in said[-1], "".join(said)
-    finally:
-        process.send_signal(signal.SIGINT)
-        process.wait(60)
 
 
 @pytest.mark.parametrize("page", TUTORIALS, ids=lambda page: page.stem)
