@@ -1,15 +1,17 @@
 """`equipoise benchmark` beside CLIP_benchmark and eccv_caption: the same models and files, their code, the difference.
 
-python benchmarks/benchmark_parity.py MODEL ... --suite FILE --data ROOT --out FOLDER
+    python benchmarks/benchmark_parity.py MODEL ... --suite FILE --data ROOT --out FOLDER
+    python benchmarks/benchmark_parity.py MODEL ... --real DATA --out FOLDER      five real sets (`peer_sets.py`)
 
-Prints a line per model and set with the largest difference of any metric that both have. Needs clip_benchmark, and for
-sets with relevance eccv_caption (pip install --no-deps clip_benchmark eccv_caption; tqdm, scikit-learn).
+Prints a line per model and set with the largest difference of any metric that both have, and a table for docs. Needs
+clip_benchmark, and for sets with relevance eccv_caption (pip install --no-deps clip_benchmark eccv_caption; tqdm,
+scikit-learn).
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,6 +19,7 @@ from typing import Any
 import numpy as np
 import torch
 from open_clip_peer import make_torchvision_importable
+from peer_sets import lay_out
 from PIL import Image
 from torch import Tensor, nn
 
@@ -24,6 +27,8 @@ from equipoise.data.annotations.caption_ids import caption_ids
 from equipoise.data.annotations.relevance_files import read_relevance
 from equipoise.data.benchmark_sets.class_set import ClassSet
 from equipoise.data.benchmark_sets.find import read_set
+from equipoise.data.benchmark_sets.set_spec import SetSpec
+from equipoise.reports.benchmark_page import Cell
 from equipoise.training.distributed.ranks import Ranks
 from equipoise.workflows.benchmark import BenchmarkRequest, run_benchmark
 from equipoise.workflows.benchmark.embedder import OwnModel, find_embedder
@@ -133,33 +138,57 @@ def _kept(lists: Any, queries: set[str], items: set[str]) -> dict[str, list[str]
     return {query: several for query, several in some.items() if several}
 
 
+def theirs_on(model: AsTheirs, name: str, spec: SetSpec, root: Path) -> dict[str, float]:
+    """The peers' numbers of a model on a set."""
+    found = read_set(name, spec, root)
+    if isinstance(found, ClassSet):
+        return classification(model, found)
+    numbers = retrieval(model, found, spec.captions)
+    if found.relevance:
+        pairs = (found.source.pair(number) for number in range(len(found.source)))
+        texts = [one for pair in pairs for one in pair.captions[: spec.captions]]
+        numbers |= relevance(found, model.embedder.images(found.source), model.embedder.texts(texts), spec.captions)
+    return numbers
+
+
+def table(cells: Mapping[tuple[str, str], Cell], apart: Mapping[tuple[str, str], float]) -> list[str]:
+    """Lines of Markdown: a row per set, a column per model, and the largest difference of a row."""
+    models, sets = ([*dict.fromkeys(key[part] for key in cells)] for part in (0, 1))
+    names = [Path(model).name for model in models]
+    lines = [f"| set, metric | {' | '.join(names)} | largest difference |", f"|---|{'---:|' * (len(models) + 1)}"]
+    for name in sets:
+        row = [cells[model, name] for model in models]
+        largest = max(apart[model, name] for model in models)
+        lines.append(f"| {name}, {row[0].main} | {' | '.join(cell.shown for cell in row)} | {largest:.0e} |")
+    return lines
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("models", nargs="+")
-    parser.add_argument("--suite", required=True)
-    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--suite")
+    parser.add_argument("--data", type=Path)
+    parser.add_argument("--real", type=Path, help="a folder of real data, instead of --suite and --data")
     parser.add_argument("--out", type=Path, required=True)
     options = parser.parse_args()
+    if options.real:
+        options.suite, options.data = str(lay_out(options.real, options.out / "sets")), options.out / "sets"
     make_torchvision_importable()
     request = BenchmarkRequest(tuple(options.models), options.suite, options.data, options.out, device="cpu")
-    ours = {(cell["model"], cell["dataset"]): cell["metrics"] for cell in run_benchmark(request)}
+    found = {(cell["model"], cell["dataset"]): cell for cell in run_benchmark(request)}
     print(f"\n{'model':32}{'set':16}{'metrics':>8}{'largest difference':>20}")
+    apart = {}
     for word in options.models:
-        embedder = find_embedder(word, torch.device("cpu"), Ranks())
-        model = AsTheirs(embedder)
+        model = AsTheirs(find_embedder(word, torch.device("cpu"), Ranks()))
         for name, spec in read_suite(options.suite).items():
-            found = read_set(name, spec, options.data)
-            if isinstance(found, ClassSet):
-                theirs = classification(model, found)
-            else:
-                theirs = retrieval(model, found, spec.captions)
-                if found.relevance:
-                    texts = [
-                        one for n in range(len(found.source)) for one in found.source.pair(n).captions[: spec.captions]
-                    ]
-                    theirs |= relevance(found, embedder.images(found.source), embedder.texts(texts), spec.captions)
-            apart = max(abs(ours[word, name][key] - value) for key, value in theirs.items())
-            print(f"{Path(word).name:32}{name:16}{len(theirs):8}{apart:20.2e}", flush=True)
+            ours, theirs = found[word, name]["metrics"], theirs_on(model, name, spec, options.data)
+            apart[word, name] = max(abs(ours[key] - value) for key, value in theirs.items())
+            print(f"{Path(word).name:32}{name:16}{len(theirs):8}{apart[word, name]:20.2e}", flush=True)
+    cells = {}
+    for key, cell in found.items():
+        about = cell["equipoise"]
+        cells[key] = Cell(cell["metrics"], about["intervals"], about["chance"], about["main"])
+    print("", *table(cells, apart), sep="\n")
 
 
 if __name__ == "__main__":

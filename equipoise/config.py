@@ -57,8 +57,8 @@ __all__ = ["Loaded", "Run", "builtin_recipes", "dump", "load_layers", "load_run"
 
 @dataclass(frozen=True)
 class Run:
-    name: str = "run"
-    seed: int = within(SEED, 0)
+    name: str = "run"  # of the run; its folder is runs/NAME
+    seed: int = within(SEED, 0)  # of weights, order and augmentation
     data: SourceConfig = choice(SOURCES, "scenes")
     shuffle: Shuffle = field(default_factory=Shuffle)
     keep: Keep = field(default_factory=Keep)

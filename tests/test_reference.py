@@ -24,3 +24,11 @@ def test_the_reference_has_every_table_and_name() -> None:
     names = (ROOT / "docs" / "reference" / "python.md").read_text(encoding="utf-8")
     assert "## eq.contrast" in names
     assert "object at 0x" not in names
+
+
+def test_every_key_is_told_in_words() -> None:
+    """The remark behind its field is the last cell of its row; a class within another has remarks too."""
+    keys = (ROOT / "docs" / "reference" / "recipe-keys.md").read_text(encoding="utf-8")
+    rows = [line.strip("|").split(" | ") for line in keys.splitlines() if line.startswith("| `")]
+    assert [row[0] for row in rows if len(row) < 4 or not row[3].strip()] == []
+    assert "| `data.max_things` | whole number | `4` | in a scene |" in keys

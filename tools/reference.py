@@ -10,6 +10,7 @@ import dataclasses
 import inspect
 import re
 import sys
+import textwrap
 import tokenize
 from collections.abc import Iterator
 from functools import cache
@@ -31,6 +32,7 @@ WORDS = {
 }  # fmt: skip
 QUOTED = "[\"']([^\"']+)[\"']"
 FIELD = re.compile(r"^    (\w+): ")
+FOR_TOOLS = re.compile("(?:fmt|type|noqa):")
 
 
 def recipe_keys() -> str:
@@ -157,9 +159,15 @@ def _behind(path: Path, first: int, last: int, lines: list[str]) -> dict[str, st
     with path.open("rb") as file:
         tokens = list(tokenize.tokenize(file.readline))
     comments = {token.start[0]: token.string for token in tokens if token.type == tokenize.COMMENT}
-    named = ((FIELD.match(line), comments.get(number)) for number, line in zip(range(first, last), lines, strict=True))
-    said = ((match[1], text) for match, text in named if match and text)
-    return {name: re.sub(r"\s*(?:fmt|type|noqa):.*", "", text.lstrip("# ")) for name, text in said}
+    own = textwrap.dedent("".join(lines)).splitlines()  # a class within another is set in further
+    named = ((FIELD.match(line), comments.get(number)) for number, line in zip(range(first, last), own, strict=True))
+    return {match[1]: _remark(text) for match, text in named if match and text}
+
+
+def _remark(comment: str) -> str:
+    """A comment without what is said to tools in it."""
+    parts = (part.strip() for part in comment.split("#"))
+    return "; ".join(part for part in parts if part and not FOR_TOOLS.match(part))
 
 
 def _cell(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Every command, in the order of `equipoise --help`: the parser, the tests and README's list follow from this table.
+"""Every command, in the order of `equipoise --help`: the parser, the tests and docs/commands.md follow from this table.
 
 A command is a line here, a file of words in `cli/` and a driver of the same name in `workflows/`. The file of words has
 

@@ -17,7 +17,9 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
+    from equipoise.io.numbers import hand_over
     from equipoise.workflows.init_recipe import init_recipe
 
     path = init_recipe(options.data, options.set, options.out)
+    hand_over({"recipe": str(path), "next": f"equipoise train {path}"})
     print(f"The recipe is {path}; train with: equipoise train {path}")

@@ -34,12 +34,12 @@ CHANCES = 9  # numbers drawn for each picture
 @dataclass(frozen=True)
 class Augment:
     flip: float = 0.0  # chances from here
-    jitter: float = 0.0
-    grey: float = 0.0
-    blur: float = 0.0
+    jitter: float = 0.0  # of colours
+    grey: float = 0.0  # of losing all colour
+    blur: float = 0.0  # of a Gaussian blur
     brightness: float = 0.4  # of jitter: factors from 1 - this to 1 + this
-    contrast: float = 0.4
-    saturation: float = 0.4
+    contrast: float = 0.4  # of jitter, likewise
+    saturation: float = 0.4  # of jitter, likewise
     hue: float = 0.1  # of jitter: turns of the colour circle, either way
 
     def __post_init__(self) -> None:

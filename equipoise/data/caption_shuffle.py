@@ -33,8 +33,8 @@ from equipoise.types import UserError
 @dataclass(frozen=True)
 class Shuffle:
     share: float = 0.0  # of the training pairs
-    seed: int = within(SEED, 0)
-    level: Literal["image", "caption"] = "image"
+    seed: int = within(SEED, 0)  # draws them
+    level: Literal["image", "caption"] = "image"  # all captions of an image travel together, or each by itself
     file: str = ""  # a noise index instead
 
     def __post_init__(self) -> None:

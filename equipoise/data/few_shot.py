@@ -61,7 +61,7 @@ SHIFTED = "shifted"  # the mean over all shifted sets, where numbers are named a
 @dataclass(frozen=True)
 class FewShotData:
     names_classes: ClassVar[bool] = True
-    of: WithClasses = choice(CLASS_SOURCES, "class_shards")
+    of: WithClasses = choice(CLASS_SOURCES, "class_shards")  # where the pictures and classes come from
     shots: int = 16  # images of each class in training; 0 takes all
     seed: int = within(SEED, 0)  # draws them
     templates: tuple[str, ...] = ()  # with {} for the class's name; those of the source where none are given

@@ -41,9 +41,9 @@ class Squashed(int):
 class Preprocess:
     """How images are cropped, resized and normalised."""
 
-    size: int = bounded(224, 1, 2**14)
-    mean: tuple[float, float, float] = bounded(OPENAI_MEAN, -1e3, 1e3)
-    std: tuple[float, float, float] = bounded(OPENAI_STD, 1e-3, 1e3)
+    size: int = bounded(224, 1, 2**14)  # side of the pictures that the model sees, in pixels
+    mean: tuple[float, float, float] = bounded(OPENAI_MEAN, -1e3, 1e3)  # of red, green and blue, subtracted; OpenAI's
+    std: tuple[float, float, float] = bounded(OPENAI_STD, 1e-3, 1e3)  # of red, green and blue, divided by; OpenAI's
     resize: str = "shortest"  # for evaluation: shorter side, then the centre; squash: both sides, as SigLIP has it
     crop_scale: tuple[float, float] = (0.8, 1.0)  # training crop: share of the image's area
     crop_ratio: tuple[float, float] = (3 / 4, 4 / 3)  # training crop: width over height, before it is made square

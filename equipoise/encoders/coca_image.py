@@ -36,17 +36,17 @@ class CoCaImage(ImageEncoder):
     class Config:
         cites: ClassVar[tuple[str, ...]] = ("yu2022coca", "dosovitskiy2021vit")
 
-        patch: int = bounded(32, 1, 2**14)
-        width: int = bounded(768, 1, 2**16)
-        layers: int = bounded(12, 1, 1000)
-        heads: int = 12
-        mlp_ratio: float = bounded(4.0, 0, 64)
-        activation: str = "gelu"
-        patch_dropout: float = 0.0
-        pooling: str = "single"
+        patch: int = bounded(32, 1, 2**14)  # side of a patch, in pixels
+        width: int = bounded(768, 1, 2**16)  # of the tokens
+        layers: int = bounded(12, 1, 1000)  # transformer blocks
+        heads: int = 12  # of attention; they divide the width
+        mlp_ratio: float = bounded(4.0, 0, 64)  # width of the MLPs, in widths of the tower
+        activation: str = "gelu"  # of the MLPs: gelu, gelu_tanh, quick_gelu, relu
+        patch_dropout: float = 0.0  # share of patches left out in training
+        pooling: str = "single"  # single, cascade, parallel
         queries: int = bounded(256, 1, 2**14)  # in `single` the first is the class
         pooled: int = bounded(512, 1, 2**16)  # width of what they find
-        pool_heads: int = 8
+        pool_heads: int = 8  # of attention in the poolers
 
         def __post_init__(self) -> None:
             self.vit()

@@ -34,12 +34,12 @@ class CoCaText(TextEncoder):
     class Config:
         cites: ClassVar[tuple[str, ...]] = ("yu2022coca",)
 
-        width: int = bounded(512, 1, 2**16)
-        layers: int = bounded(12, 1, 1000)
-        heads: int = 8
-        mlp_ratio: float = bounded(4.0, 0, 64)
-        activation: str = "gelu"
-        legacy_mask: bool = False
+        width: int = bounded(512, 1, 2**16)  # of the tokens
+        layers: int = bounded(12, 1, 1000)  # transformer blocks
+        heads: int = 8  # of attention; they divide the width
+        mlp_ratio: float = bounded(4.0, 0, 64)  # width of the MLPs, in widths of the tower
+        activation: str = "gelu"  # of the MLPs: gelu, gelu_tanh, quick_gelu, relu
+        legacy_mask: bool = False  # the shifted mask that open_clip's weights were trained with
         pad: int = bounded(0, 0, 2**24)  # the token behind a text that the class sees by `legacy_mask`
 
         def __post_init__(self) -> None:

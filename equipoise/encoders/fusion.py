@@ -64,10 +64,10 @@ class FusionBlock(nn.Module):
 class FusionEncoder(nn.Module):
     @dataclass(frozen=True)
     class Config:
-        layers: int = bounded(6, 1, 1000)
-        heads: int = bounded(12, 1, 2**16)
-        mlp_ratio: float = bounded(4.0, 0, 64)
-        activation: str = "gelu"
+        layers: int = bounded(6, 1, 1000)  # transformer blocks
+        heads: int = bounded(12, 1, 2**16)  # of attention
+        mlp_ratio: float = bounded(4.0, 0, 64)  # width of the MLPs, in widths of the tower
+        activation: str = "gelu"  # of the MLPs: gelu, gelu_tanh, quick_gelu, relu
         norm_first: bool = True  # pre-LN blocks; false: post-LN, as BERT's
 
         def __post_init__(self) -> None:

@@ -31,7 +31,7 @@ class Precomputed(Encoder):
     @dataclass(frozen=True)
     class Config:
         width: int = bounded(512, 1, 2**20)  # of the features
-        dropout: float = 0.0
+        dropout: float = 0.0  # of the features
         normalise: bool = True  # LayerNorm first
         classes: int = 0  # how many of the first tokens are class tokens
 

@@ -34,12 +34,12 @@ class SiglipImage(ImageEncoder):
     class Config:
         cites: ClassVar[tuple[str, ...]] = ("zhai2023siglip", "dosovitskiy2021vit")
 
-        patch: int = bounded(16, 1, 2**14)
-        width: int = bounded(768, 1, 2**16)
-        layers: int = bounded(12, 1, 1000)
-        heads: int = 12
-        mlp_ratio: float = bounded(4.0, 0, 64)
-        activation: str = "gelu_tanh"
+        patch: int = bounded(16, 1, 2**14)  # side of a patch, in pixels
+        width: int = bounded(768, 1, 2**16)  # of the tokens
+        layers: int = bounded(12, 1, 1000)  # transformer blocks
+        heads: int = 12  # of attention; they divide the width
+        mlp_ratio: float = bounded(4.0, 0, 64)  # width of the MLPs, in widths of the tower
+        activation: str = "gelu_tanh"  # of the MLPs: gelu, gelu_tanh, quick_gelu, relu
 
         def __post_init__(self) -> None:
             check_sizes(

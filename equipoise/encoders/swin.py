@@ -34,13 +34,13 @@ class Swin(ImageEncoder):
     class Config:
         cites: ClassVar[tuple[str, ...]] = ("liu2021swin", "liu2022swinv2")
 
-        patch: int = bounded(4, 1, 2**14)
+        patch: int = bounded(4, 1, 2**14)  # side of a patch, in pixels
         width: int = bounded(128, 1, 2**16)  # of the first stage; each further one is twice as wide
         layers: tuple[int, ...] = bounded((2, 2, 18, 2), 1, 1000)  # blocks of each stage
         heads: tuple[int, ...] = (4, 8, 16, 32)  # of each stage
         window: int = bounded(7, 1, 128)  # places per side
-        mlp_ratio: float = bounded(4.0, 0, 64)
-        activation: str = "gelu"
+        mlp_ratio: float = bounded(4.0, 0, 64)  # width of the MLPs, in widths of the tower
+        activation: str = "gelu"  # of the MLPs: gelu, gelu_tanh, quick_gelu, relu
 
         def __post_init__(self) -> None:
             check_sizes(patch=self.patch, width=self.width, window=self.window, mlp_ratio=self.mlp_ratio)

@@ -31,12 +31,12 @@ class TextTransformer(TextEncoder):
 
     @dataclass(frozen=True)
     class Config:
-        causal: bool = True
-        width: int = bounded(512, 1, 2**16)
-        layers: int = bounded(12, 1, 1000)
-        heads: int = 8
-        mlp_ratio: float = bounded(4.0, 0, 64)
-        activation: str = "gelu"
+        causal: bool = True  # words see earlier ones alone, read at the end; false: all, read at a class token
+        width: int = bounded(512, 1, 2**16)  # of the tokens
+        layers: int = bounded(12, 1, 1000)  # transformer blocks
+        heads: int = 8  # of attention; they divide the width
+        mlp_ratio: float = bounded(4.0, 0, 64)  # width of the MLPs, in widths of the tower
+        activation: str = "gelu"  # of the MLPs: gelu, gelu_tanh, quick_gelu, relu
         norm_first: bool = True  # pre-LN blocks; false: post-LN, as BERT's
         embedding_norm: bool = False  # a LayerNorm of words with their positions, before the blocks
 

@@ -25,7 +25,7 @@ class TimmImage(Pretrained, ImageEncoder):
         model: str = "vit_base_patch16_224"  # timm's name
         weights: str = ""  # a .safetensors or .pth file of the model
         pretrained: bool = False  # weights from the hub
-        frozen: bool = False
+        frozen: bool = False  # whether its weights stay as they are
 
         def __post_init__(self) -> None:
             if self.weights and self.pretrained:

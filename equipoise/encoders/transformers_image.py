@@ -28,7 +28,7 @@ class TransformersImage(Pretrained, ImageEncoder):
     class Config:
         model: str = ""  # a folder with config.json, as transformers writes, or a hub name
         pretrained: bool = False  # weights from that folder, or from the hub
-        frozen: bool = False
+        frozen: bool = False  # whether its weights stay as they are
 
         def __post_init__(self) -> None:
             if not self.model:

@@ -22,7 +22,7 @@ class TransformersText(Pretrained, TextEncoder):
         model: str = ""  # a folder with config.json, as transformers and sentence-transformers write, or a hub name
         pretrained: bool = False  # weights from that folder, or from the hub
         pooling: str = ""  # mean or first token; by default what a sentence-transformers folder says, else mean
-        frozen: bool = False
+        frozen: bool = False  # whether its weights stay as they are
 
         def __post_init__(self) -> None:
             if not self.model:

@@ -28,13 +28,13 @@ class ViT(ImageEncoder):
 
     @dataclass(frozen=True)
     class Config:
-        patch: int = bounded(32, 1, 2**14)
-        width: int = bounded(768, 1, 2**16)
-        layers: int = bounded(12, 1, 1000)
-        heads: int = 12
-        mlp_ratio: float = bounded(4.0, 0, 64)
-        activation: str = "gelu"
-        patch_dropout: float = 0.0
+        patch: int = bounded(32, 1, 2**14)  # side of a patch, in pixels
+        width: int = bounded(768, 1, 2**16)  # of the tokens
+        layers: int = bounded(12, 1, 1000)  # transformer blocks
+        heads: int = 12  # of attention; they divide the width
+        mlp_ratio: float = bounded(4.0, 0, 64)  # width of the MLPs, in widths of the tower
+        activation: str = "gelu"  # of the MLPs: gelu, gelu_tanh, quick_gelu, relu
+        patch_dropout: float = 0.0  # share of patches left out in training
 
         def __post_init__(self) -> None:
             check_sizes(

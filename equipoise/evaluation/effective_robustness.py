@@ -8,9 +8,8 @@ logit space as in Radford et al. 2021, §3.3. Of baseline models a straight line
     effective robustness of f = shifted(f) - σ( a · logit(accuracy(f)) + b )
 
 0 for a model on the line, above 0 for one that loses less than the baselines do. Accuracies of 0 and 1, whose logits
-are infinite, are moved by half a picture. How we differ: ImageNet-A and -R have 200 of ImageNet's 1,000 classes, and
-the paper compares them with ImageNet's accuracy among these 200; here the accuracy among all stands on the axis, for
-baselines and models alike, so that values of these two sets are not those of the paper.
+are infinite, are moved by half a picture. ImageNet-A and -R have 200 of ImageNet's 1,000 classes: there accuracy(f) is
+ImageNet's among these 200, as in the paper (`data/benchmark_sets/class_parts.py`).
 """
 
 from __future__ import annotations

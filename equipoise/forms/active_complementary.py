@@ -31,7 +31,7 @@ class ActiveComplementary(Form):
     normalizer_names: ClassVar[tuple[str, ...]] = ("logits",)
     divisible: ClassVar[bool] = True
 
-    weight: float = 5.0
+    weight: float = 5.0  # of the negatives
 
     def __post_init__(self) -> None:
         if not self.weight >= 0:

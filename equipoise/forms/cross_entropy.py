@@ -34,7 +34,7 @@ class CrossEntropy(ClosedFormGrad):
     divisible: ClassVar[bool] = True
     weighable: ClassVar[bool] = True
 
-    direction: str = "both"
+    direction: str = "both"  # both, rows (each image among texts), cols
 
     def __post_init__(self) -> None:
         if self.direction not in SHARES:

@@ -56,8 +56,8 @@ class Divergence(Form):
     divisible: ClassVar[bool] = True
     weighable: ClassVar[bool] = True
 
-    kind: str = "symmetric_kl"
-    among: str = "all"
+    kind: str = "symmetric_kl"  # kl, symmetric_kl, js
+    among: str = "all"  # all, or negatives alone
 
     def __post_init__(self) -> None:
         if self.kind not in DIVERGENCES:

@@ -30,8 +30,8 @@ class Sigmoid(ClosedFormGrad):
     divisible: ClassVar[bool] = True
     weighable: ClassVar[bool] = True
 
-    bias: float = -10.0
-    learned: bool = False
+    bias: float = -10.0  # added to every logit; where it is learned, at the start
+    learned: bool = False  # whether it is trained
 
     @property
     def learned_bias(self) -> float | None:

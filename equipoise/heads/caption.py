@@ -35,10 +35,10 @@ class CaptionHead(Head):
 
     @dataclass(frozen=True)
     class Config:
-        layers: int = bounded(12, 1, 1000)
-        heads: int = bounded(8, 1, 1000)
-        mlp_ratio: float = bounded(4.0, 0, 64)
-        activation: str = "gelu"
+        layers: int = bounded(12, 1, 1000)  # transformer blocks
+        heads: int = bounded(8, 1, 1000)  # of attention; they divide the width
+        mlp_ratio: float = bounded(4.0, 0, 64)  # width of the MLPs, in widths of the tower
+        activation: str = "gelu"  # of the MLPs: gelu, gelu_tanh, quick_gelu, relu
 
         def __post_init__(self) -> None:
             check_sizes(layers=self.layers, heads=self.heads, mlp_ratio=self.mlp_ratio)

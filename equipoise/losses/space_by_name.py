@@ -1,7 +1,7 @@
 """The space of a loss: given as it is, or by name, and then as wide as the features.
 
 A product that is only named has as many factors of the usual size as there is room for: `product_sphere` of 512 numbers
-is 8 spheres in 64 dimensions each.
+is 8 spheres in 64 dimensions each; where there is room for one alone, sizes must be given.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ def space_for(space: str | Space, dim: int) -> Space:
     if "m" not in sizes:
         return kind(dim)
     each = int(sizes["n"])  # type: ignore[arg-type]
-    if dim % each:
+    if dim % each or dim < 2 * each:  # a product of one sphere would be a sphere, which nobody asked for
+        why = f"have room for one factor of {each} only" if dim == each else f"are not divided by {each} evenly"
         raise UserError(
-            f"{dim} numbers are not divided by {each} evenly, so {space} needs its sizes; give "
-            f"space={kind.__name__}(n, m) with n·m = {dim}"
+            f"{dim} numbers {why}, so {space} needs its sizes; give space={kind.__name__}(n, m) with n·m = {dim}"
         )
     return kind(each, dim // each)  # type: ignore[call-arg]

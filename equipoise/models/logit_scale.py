@@ -40,7 +40,7 @@ MATCHED = "matched"
 @dataclass(frozen=True)
 class LogitScale:
     init: float | Literal["matched"] = bounded(CLIPS_START, -100, 100)  # t, not exp(t); matched: by the space
-    learnable: bool = True
+    learnable: bool = True  # whether t is trained
     max_scale: float = bounded(100.0, 0, 1e9)  # upper bound on exp(t)
     per_sphere: bool = False  # divides the bound by the number of spheres of a product, geodesic: by its root
     speed: float = bounded(1.0, 0, 1e6)  # multiplies the learning rate of t

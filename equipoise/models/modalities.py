@@ -30,9 +30,9 @@ from equipoise.types import UserError
 class ModalInput:
     """One modality: the shape of its arrays, and its encoder."""
 
-    width: int = bounded(64, 1, 2**20)
+    width: int = bounded(64, 1, 2**20)  # of the arrays
     length: int = bounded(1, 1, 2**20)  # steps at most; 1: a vector
-    encoder: SequenceConfig = choice(SEQUENCE_ENCODERS, "mlp")
+    encoder: SequenceConfig = choice(SEQUENCE_ENCODERS, "mlp")  # what reads them
 
     @property
     def shape(self) -> SequenceShape:
@@ -53,8 +53,8 @@ class NoModalities:
 
 @dataclass(frozen=True)
 class NamedModalities:
-    inputs: Mapping[str, ModalInput] = choices({"input": ModalInput}, "input")
-    joint: JointConfig = choice(JOINT_ENCODERS, "concat")
+    inputs: Mapping[str, ModalInput] = choices({"input": ModalInput}, "input")  # the modalities, by name
+    joint: JointConfig = choice(JOINT_ENCODERS, "concat")  # what reads all of them together
     code: int = bounded(60, 1, 2**16)  # width of what the encoders give, before the shared map to the space
     outputs: int = bounded(0, 0, 100_000)  # scores of the label: as many as classes, 1 for a number, 0 without a label
     dropout: float = bounded(0.0, 0.0, 0.999)  # in the head that tells the label

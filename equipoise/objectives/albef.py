@@ -45,14 +45,14 @@ WEIGHTS = ("contrast_weight", "match_weight", "words_weight")
 
 @dataclass(frozen=True)
 class ALBEF(Objective):
-    contrast_weight: float = 1.0
-    match_weight: float = 1.0
-    words_weight: float = 1.0
-    alpha: float = 0.4
+    contrast_weight: float = 1.0  # of L_ITC
+    match_weight: float = 1.0  # of L_ITM: do these two belong together?
+    words_weight: float = 1.0  # of L_MLM: guess hidden words
+    alpha: float = 0.4  # how far the moving average is believed
     ramp: float = 1.0  # epochs in which α rises from 0
-    queue: int = bounded(65_536, 1, 2**24)
-    fusion: FusionEncoder.Config = field(default_factory=FusionEncoder.Config)
-    impl: str = "auto"
+    queue: int = bounded(65_536, 1, 2**24)  # points of each side that are remembered
+    fusion: FusionEncoder.Config = field(default_factory=FusionEncoder.Config)  # the encoder of image and text together
+    impl: str = "auto"  # how the loss is computed: auto, eager, tiled, fused
 
     def __post_init__(self) -> None:
         for name in (*WEIGHTS, "ramp"):

@@ -29,9 +29,9 @@ from equipoise.types import Batch, Embeddings, Loss
 class CLIP(Objective):
     cites: ClassVar[tuple[str, ...]] = ("radford2021clip",)
 
-    target: Target = choice(TARGETS, "one_hot")
-    form: Form = choice(FORMS, "cross_entropy")
-    impl: str = "auto"
+    target: Target = choice(TARGETS, "one_hot")  # who matches whom
+    form: Form = choice(FORMS, "cross_entropy")  # how similarity is held against the target
+    impl: str = "auto"  # how the loss is computed: auto, eager, tiled, fused
 
     def __post_init__(self) -> None:
         choose_by_name(self)

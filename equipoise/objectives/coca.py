@@ -40,10 +40,10 @@ COST, WORDS = CaptionHead.roles
 class CoCa(Objective):
     cites: ClassVar[tuple[str, ...]] = ("yu2022coca",)
 
-    of: Objective = choice(BASES, "clip")
-    contrastive_weight: float = 1.0
-    caption_weight: float = 2.0
-    decoder: CaptionHead.Config = field(default_factory=CaptionHead.Config)
+    of: Objective = choice(BASES, "clip")  # the objective that compares images with texts
+    contrastive_weight: float = 1.0  # of that one
+    caption_weight: float = 2.0  # of writing captions
+    decoder: CaptionHead.Config = field(default_factory=CaptionHead.Config)  # what writes them
 
     def __post_init__(self) -> None:
         choose_by_name(self)

@@ -29,9 +29,9 @@ from equipoise.types import Batch, Embeddings, Loss
 class CRCL(Objective):
     cites: ClassVar[tuple[str, ...]] = ("qin2023crcl", "radford2021clip")
 
-    target: HardTarget = choice(HARD_TARGETS, "one_hot")
+    target: HardTarget = choice(HARD_TARGETS, "one_hot")  # who matches whom
     weight: float = 5.0  # of the negatives
-    impl: str = "auto"
+    impl: str = "auto"  # how the loss is computed: auto, eager, tiled, fused
 
     def __post_init__(self) -> None:
         choose_by_name(self)

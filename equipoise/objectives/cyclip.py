@@ -36,9 +36,9 @@ BASES: dict[str, type[Objective]] = {"clip": CLIP, "softclip": SoftCLIP, "slip":
 class CyCLIP(Objective):
     cites: ClassVar[tuple[str, ...]] = ("goel2022cyclip",)
 
-    of: Objective = choice(BASES, "clip")
-    in_modal_weight: float = 0.25
-    cross_modal_weight: float = 0.25
+    of: Objective = choice(BASES, "clip")  # the objective that it is added to
+    in_modal_weight: float = 0.25  # λ₁: images lie to each other as their texts do
+    cross_modal_weight: float = 0.25  # λ₂: image i to text j as image j to text i
     impl: str = "auto"  # of the two terms
 
     def __post_init__(self) -> None:

@@ -52,18 +52,18 @@ TEXT_VIEWS: dict[str, tuple[str, ...]] = {"eda": (TEXT_VIEW2,), "caption": (OTHE
 
 @dataclass(frozen=True)
 class DeCLIP(Objective):
-    clip_weight: float = 0.4
-    simsiam_weight: float = 0.2
-    words_weight: float = 0.2
-    nearest_weight: float = 0.2
+    clip_weight: float = 0.4  # of L_CLIP
+    simsiam_weight: float = 0.2  # of L_SimSiam: two views of an image
+    words_weight: float = 0.2  # of L_MLM: hidden words
+    nearest_weight: float = 0.2  # of L_NN: the closest text of the queue
     words_ramp: float = 0.0  # share of the run in which words_weight rises from 0
     text_views: str = "eda"  # what the second text is: eda (words changed), caption (another of the record), none
-    queue: int = bounded(65_536, 1, 2**24)
+    queue: int = bounded(65_536, 1, 2**24)  # texts that are remembered
     width: int = bounded(1024, 1, 2**16)  # of SimSiam's projector
     bottleneck: int = bounded(512, 1, 2**16)  # of its predictor
-    target: Target = choice(TARGETS, "one_hot")
-    form: Form = choice(FORMS, "cross_entropy")
-    impl: str = "auto"
+    target: Target = choice(TARGETS, "one_hot")  # who matches whom
+    form: Form = choice(FORMS, "cross_entropy")  # how similarity is held against the target
+    impl: str = "auto"  # how the loss is computed: auto, eager, tiled, fused
 
     def __post_init__(self) -> None:
         choose_by_name(self)

@@ -33,10 +33,10 @@ from equipoise.types import Batch, Embeddings, Loss, UserError
 class FewShot(Mixing):
     cites: ClassVar[tuple[str, ...]] = ("oh2023geodesic", "radford2021clip", "khosla2020supcon")
 
-    m2_weight: float = 0.1
-    v_weight: float = 0.1
-    l_weight: float = 0.1
-    vl_weight: float = 0.1
+    m2_weight: float = 0.1  # of m²-Mix
+    v_weight: float = 0.1  # of V-Mix: images among themselves
+    l_weight: float = 0.1  # of L-Mix: texts among themselves
+    vl_weight: float = 0.1  # of VL-Mix: both at once
     alpha: tuple[float, float] = (0.5, 0.5)
 
     @property

@@ -30,8 +30,8 @@ from equipoise.types import Batch, Embeddings, Loss, UserError
 class FILIP(Objective):
     cites: ClassVar[tuple[str, ...]] = ("yao2022filip", "radford2021clip")
 
-    target: Target = choice(TARGETS, "one_hot")
-    impl: str = "auto"
+    target: Target = choice(TARGETS, "one_hot")  # who matches whom
+    impl: str = "auto"  # how the loss is computed: auto, eager, tiled, fused
 
     def __post_init__(self) -> None:
         choose_by_name(self)

@@ -47,12 +47,12 @@ class Supervised(Objective):
 class GMC(Objective):
     cites: ClassVar[tuple[str, ...]] = GMCLoss.cites
 
-    supervised_weight: float = bounded(1.0, 0.0, 1e6)
-    contrast_weight: float = bounded(1.0, 0.0, 1e6)
+    supervised_weight: float = bounded(1.0, 0.0, 1e6)  # of the label's loss
+    contrast_weight: float = bounded(1.0, 0.0, 1e6)  # of the contrast
     m2_weight: float = bounded(0.0, 0.0, 1e6)  # β; 0.2 in the mixup paper
-    m2_alpha: float = bounded(2.0, 1e-6, 1e6)
-    reading: str = "per_anchor"
-    impl: str = "auto"
+    m2_alpha: float = bounded(2.0, 1e-6, 1e6)  # of Beta(α, α)
+    reading: str = "per_anchor"  # of m²-Mix: per_anchor, literal
+    impl: str = "auto"  # how the loss is computed: auto, eager, tiled, fused
 
     def __post_init__(self) -> None:
         self._contrast()
@@ -79,10 +79,10 @@ class GMC(Objective):
 class ModalPairs(Objective):
     cites: ClassVar[tuple[str, ...]] = ("radford2021clip",)
 
-    supervised_weight: float = bounded(0.0, 0.0, 1e6)
-    contrast_weight: float = bounded(1.0, 0.0, 1e6)
-    form: Form = choice(FORMS, "cross_entropy")
-    impl: str = "auto"
+    supervised_weight: float = bounded(0.0, 0.0, 1e6)  # of the label's loss
+    contrast_weight: float = bounded(1.0, 0.0, 1e6)  # of the contrast
+    form: Form = choice(FORMS, "cross_entropy")  # how similarity is held against the target
+    impl: str = "auto"  # how the loss is computed: auto, eager, tiled, fused
 
     @property
     def needs(self) -> tuple[str, ...]:

@@ -32,13 +32,13 @@ from equipoise.types import Batch, Embeddings, Loss, UserError
 class SLIP(Objective):
     cites: ClassVar[tuple[str, ...]] = ("mu2022slip", "chen2020simclr", "radford2021clip")
 
-    self_weight: float = 1.0
-    self_temperature: float = 0.1
+    self_weight: float = 1.0  # λ, of SimCLR
+    self_temperature: float = 0.1  # of SimCLR
     hidden: int = bounded(4096, 1, 2**16)  # widths of the projector
-    width: int = bounded(256, 1, 2**16)
-    target: Target = choice(TARGETS, "one_hot")
-    form: Form = choice(FORMS, "cross_entropy")
-    impl: str = "auto"
+    width: int = bounded(256, 1, 2**16)  # of what it compares
+    target: Target = choice(TARGETS, "one_hot")  # who matches whom
+    form: Form = choice(FORMS, "cross_entropy")  # how similarity is held against the target
+    impl: str = "auto"  # how the loss is computed: auto, eager, tiled, fused
 
     def __post_init__(self) -> None:
         choose_by_name(self)

@@ -41,17 +41,17 @@ from equipoise.types import Batch, Embeddings, Loss, StepInfo, UserError
 class SoftCLIP(Objective):
     cites: ClassVar[tuple[str, ...]] = ("gao2024softclip", "gao2022pyramidclip", "radford2021clip")
 
-    beta: float = 0.3
-    relation_weight: float = 1.0
-    clip_weight: float = 0.5
-    divergence: str = "symmetric_kl"
-    guide: Guide = choice(GUIDES, "regions_tags")
+    beta: float = 0.3  # how far targets are softened
+    relation_weight: float = 1.0  # λ, of the negatives alone
+    clip_weight: float = 0.5  # μ, of CLIP's loss
+    divergence: str = "symmetric_kl"  # kl, symmetric_kl, js
+    guide: Guide = choice(GUIDES, "regions_tags")  # what says who is alike
     gamma: float = 1.0  # the first guide's part in the soft losses
-    second: Guide = choice(GUIDES, "image_text")
-    match: HardTarget = choice(HARD_TARGETS, "one_hot")
+    second: Guide = choice(GUIDES, "image_text")  # another guide, for 1 - gamma
+    match: HardTarget = choice(HARD_TARGETS, "one_hot")  # who matches whom, before that is softened
     warmup: float = 0.0  # share of the run, at its start, that is plain CLIP
     ramp: float = 0.0  # share of the run in which β rises from 0, linearly
-    impl: str = "auto"
+    impl: str = "auto"  # how the loss is computed: auto, eager, tiled, fused
 
     def __post_init__(self) -> None:
         choose_by_name(self)

@@ -38,8 +38,8 @@ LOCAL = tuple(f"{MOMENTUM}{role}" for role in LocalPoints.roles)
 
 @dataclass(frozen=True)
 class TCL(ALBEF):
-    in_modal_weight: float = 1.0
-    local_weight: float = 1.0
+    in_modal_weight: float = 1.0  # of each modality with itself
+    local_weight: float = 1.0  # of samples with their parts
     local_side: int = bounded(4, 1, 2**10)  # patches are pooled to so many in a row
 
     def __post_init__(self) -> None:

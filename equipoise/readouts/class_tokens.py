@@ -38,7 +38,7 @@ class ClassToken(Readout):
     class Config:
         cites: ClassVar[tuple[str, ...]] = ("radford2021clip",)
 
-        image_bias: bool = False
+        image_bias: bool = False  # in the map of images
         image_projection: bool = True  # False: the image tower's feature is the vector, as SigLIP's is
         text_bias: bool = False  # as SigLIP has it
 

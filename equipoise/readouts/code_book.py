@@ -53,12 +53,12 @@ class CodeBookReadout(Readout):
     class Config:
         cites: ClassVar[tuple[str, ...]] = ("chen2023fdt", "martins2016sparsemax")
 
-        codes: int = bounded(16_384, 1, 2**24)
+        codes: int = bounded(16_384, 1, 2**24)  # in the book
         scale: float = 0.001  # of relevance, multiplied by 1/√d
-        pooling: str = "max"
-        activation: str = "sparsemax"
-        projection: str = "two_layers"
-        padding: str = "out"
+        pooling: str = "max"  # of relevance over tokens: max, mean
+        activation: str = "sparsemax"  # sparsemax, softmax
+        projection: str = "two_layers"  # of tokens to queries: two_layers, one_layer
+        padding: str = "out"  # out (left out), zero (its relevance is 0)
         active: float = bounded(0.0, 0, 1)  # share of the codes that are active at the start of a run; 0: by `scale`
 
         def __post_init__(self) -> None:

@@ -32,8 +32,8 @@ class Pooled(Readout):
     class Config:
         cites: ClassVar[tuple[str, ...]] = ("chen2023fdt",)
 
-        pooling: str = "max"
-        projection: str = "two_layers"
+        pooling: str = "max"  # max, mean
+        projection: str = "two_layers"  # of tokens: two_layers, one_layer
 
         def __post_init__(self) -> None:
             for name, known in SETTINGS.items():

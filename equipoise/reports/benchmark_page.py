@@ -12,6 +12,7 @@ from equipoise.evaluation.metrics import percent
 from equipoise.io.atomic import write_text
 from equipoise.io.figures import SERIES, style, svg
 from equipoise.reports.page import page
+from equipoise.reports.shift_clouds import ShiftCloud, cloud_chart
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -54,6 +55,7 @@ class ShiftTable:
     columns: Sequence[str]
     rows: Sequence[Sequence[str]]
     fits: str  # how well the lines through baselines fit; empty where there are none
+    clouds: Sequence[ShiftCloud] = ()  # pictures of baselines, models and lines
 
 
 Cells = Mapping[tuple[str, str], Cell]  # by set and model
@@ -71,7 +73,7 @@ def write_benchmark(
     filled: dict[str, Any] = {
         "models": list(models),
         "main": _main_table(models, sets, cells, averages),
-        "shifted": list(shifted),
+        "shifted": [(one, [cloud_chart(cloud) for cloud in one.clouds]) for one in shifted],
         "bars": _bars(models, sets, cells),
         "details": {name: _details(name, models, cells) for name in sets},
     }

@@ -27,7 +27,7 @@ DRAWN = 4096  # pairs of points, to estimate a spread
 class Space(ABC):
     has_geodesics: ClassVar[bool] = False
 
-    dim: int = bounded(512, 1, 2**20)
+    dim: int = bounded(512, 1, 2**20)  # of its points
 
     @abstractmethod
     def project(self, vectors: Tensor) -> Tensor:

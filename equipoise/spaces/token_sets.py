@@ -36,7 +36,7 @@ class TokenSets(Space):
 
     n: int = bounded(256, 1, 2**20)  # dimensions of each vector
     m: int = bounded(77, 1, 2**20)  # the most vectors of a set
-    toward: str = "both"
+    toward: str = "both"  # both, rows (closest word of each patch), cols
     dim: int = field(default=None, kw_only=True)  # type: ignore[assignment]  # n·m; may be given, and must be that
 
     def __post_init__(self) -> None:

@@ -60,7 +60,7 @@ class Duplicates(HardTarget):
     cites: ClassVar[tuple[str, ...]] = ("khosla2020supcon",)
     divisible: ClassVar[bool] = True
 
-    same: tuple[str, ...] = ("caption", INDEX)
+    same: tuple[str, ...] = ("caption", INDEX)  # two samples match that share any of these
 
     def __post_init__(self) -> None:
         if not self.same:

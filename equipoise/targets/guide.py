@@ -37,10 +37,10 @@ ROLES = tuple(part.name for part in fields(Embeddings))
 
 @dataclass(frozen=True)
 class Guide:
-    by_row: str = "regions"
-    by_col: str = "tags"
+    by_row: str = "regions"  # the role, or side data, that compares images
+    by_col: str = "tags"  # the same for texts
     across: bool = False  # compare by_row with by_col, as a teacher does
-    stop_gradient: bool = False
+    stop_gradient: bool = False  # whether the guide is not trained through
     scale: float = 0.0  # exp(t) of the guide; 0: the model's
     match_share: float = 0.0  # of the guide's softmax that a sample's own match is to have, by which exp(t) is set
 

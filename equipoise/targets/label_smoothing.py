@@ -29,8 +29,8 @@ class Smoothed(Target):
     cites: ClassVar[tuple[str, ...]] = ("szegedy2016inception", "gao2024softclip")
     soft: ClassVar[bool] = True
 
-    alpha: float = 0.2
-    of: HardTarget = choice(HARD_TARGETS, "one_hot")
+    alpha: float = 0.2  # the share that all others have together
+    of: HardTarget = choice(HARD_TARGETS, "one_hot")  # what is smoothed
 
     def __post_init__(self) -> None:
         choose_by_name(self)

@@ -38,11 +38,11 @@ class Softened(Target):
     soft: ClassVar[bool] = True
     guided: ClassVar[bool] = True
 
-    beta: float = 0.3
-    of: HardTarget = choice(HARD_TARGETS, "one_hot")
-    guide: Guide = choice(GUIDES, "regions_tags")
+    beta: float = 0.3  # how far it is softened
+    of: HardTarget = choice(HARD_TARGETS, "one_hot")  # what is softened
+    guide: Guide = choice(GUIDES, "regions_tags")  # what says who is alike
     gamma: float = 1.0  # the first guide's part
-    second: Guide = choice(GUIDES, "image_text")
+    second: Guide = choice(GUIDES, "image_text")  # another guide, for 1 - gamma
     ramp: float = 0.0  # share of the run in which β rises from 0, linearly
 
     def __post_init__(self) -> None:

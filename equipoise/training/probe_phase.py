@@ -24,7 +24,7 @@ from equipoise.types import UserError
 @dataclass(frozen=True)
 class ProbePhase:
     share: float = 0.0  # of the steps; 0: everything from the start
-    learning_rate: float = 1e-3
+    learning_rate: float = 1e-3  # of that phase
     augment: bool = True  # False: pictures as in evaluation, neither cropped at random nor changed
 
     def __post_init__(self) -> None:

@@ -147,7 +147,8 @@ def test_a_name_that_is_a_recipe_and_something_else_is_an_error_that_says_how_to
         assert word in err
 
 
-def test_readme_names_every_command() -> None:
-    table = (ROOT / "README.md").read_text(encoding="utf-8").partition("## Commands")[2].partition("##")[0]
+def test_the_page_of_commands_sorts_every_command() -> None:
+    page = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
+    table = page.partition("## By what you want to do")[2].partition("##")[0]
     rows = [line.split("|")[1] for line in table.splitlines() if line.startswith("| `")]
     assert {name for row in rows for name in re.findall("`(.+?)`", row)} == {name.split()[0] for name in COMMANDS}

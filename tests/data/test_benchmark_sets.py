@@ -321,6 +321,8 @@ def test_copies_look_for_their_originals_among_distractors(tmp_path: Path):
     found = read_set("copydays", SETS["copydays"], tmp_path)
     assert isinstance(found, InstanceSet)
     assert [one.easy for one in found.truth] == [(1,), (0,), (1,)]
+    assert found.blocks == ("jpeg/75", "strong", "strong")
+    assert SETS["copydays"].metric == "strong_mAP"
     assert len(found.database) == 3
     picture(root / "strong" / "999901.jpg")
     with pytest.raises(UserError, match="no original of this copy"):

@@ -51,6 +51,9 @@ def test_points_of_another_space():
         CLIPLoss(space=eq.Sphere(8))(u, u, 10.0)
     with says(r"16 numbers are not divided by 64 .*ProductSphere\(n, m\)"):
         CLIPLoss(space="product_sphere")(u, u, 10.0)
+    wide = F.normalize(torch.randn(4, 64), dim=1)
+    with says(r"64 numbers have room for one factor .*ProductSphere\(n, m\) with n·m = 64"):
+        CLIPLoss(space="product_sphere")(wide, wide, 10.0)
     with says("space must be a Space or one of sphere, euclidean.*'spher'"):
         CLIPLoss(space="spher")
 

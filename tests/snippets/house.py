@@ -38,8 +38,11 @@ SPELLED = {
     "open_clip:ViT-B-32:weights.pt": "open_clip:ViT-B-32",
     "--suite zero-shot --data sets": "--suite zero-shot --only cifar10 --data sets",
     "--suite mine.toml": "--suite suite.toml",
-    "push runs/mine my-name/mine --private": "push runs/mine ./hub/mine",
-    "pull my-name/mine": "pull ./hub/mine",
+    "year < 2000": 'label = "logo"',  # of side data that the house has
+    'label = "logo"': 'label = "heart"',
+    'year >= 2020 and kind = "photo"': 'label != "logo"',
+    " --private": "",
+    " my-name/": " ./hub/",  # a folder is a hub too
     "TRAIN.npz": "train.npz",
     "DEV.npz": "dev.npz",
     "RECIPE --set objective.name=m3mix --set objective.of.name=softclip": "softclip-scenes --set objective.name=m3mix "
@@ -126,6 +129,8 @@ def build(folder: Path) -> None:
         _class_shard(pictures, folder / "cifar" / f"{name}-000.tar")
     _pairs(pictures, train, folder / "photos")
     pictures[0].save(folder / "photo.jpg")
+    (folder / "more").mkdir()
+    pictures[1].save(folder / "more" / "new.jpg")
     _own_files(pictures, train, folder)
     _features(folder)
     _modalities(folder)
@@ -149,14 +154,26 @@ def train_what_is_named(folder: Path, text: str) -> None:
                 words = ["train", recipe, "--out", str(first), "--quiet", *sets, *small(recipe, list(settings))]
                 assert main(words) == 0
             shutil.copytree(first, folder / "runs" / name)
-    if named := re.search(r"runs/(\w+) --index indexes/photos", text):
-        data, place = folder / "photos" / "{00000..00001}.tar", folder / "indexes" / "photos"
-        shutil.rmtree(place, ignore_errors=True)  # of another model
-        assert main(["index", "build", str(folder / "runs" / named[1]), str(data), "--out", str(place), "--quiet"]) == 0
+    _index_what_is_named(folder, text)
+    if (pulled := re.search(r"pull \./hub/(\w+)", text)) and "push" not in text:
+        train_what_is_named(folder, "runs/demo")
+        assert main(["push", str(folder / "runs" / "demo"), str(folder / "hub" / pulled[1])]) == 0
     if "clips/" in text and not (folder / "clips").exists():
         words = ["--to", "open_clip", "--out", str(folder / "clips" / "ViT-B-32")]
         assert main(["export", str(folder / "runs" / "mine"), *words]) == 0
     make_what_is_named(folder, text)
+
+
+def _index_what_is_named(folder: Path, text: str) -> None:
+    """Index what a text searches and does not make, by the model that it names."""
+    model = re.search(r"runs/(\w+)", text)
+    for name in {*re.findall(r"indexes/(\w+)", text)} - {*re.findall(r"--out indexes/(\w+)", text)}:
+        run, place = folder / "runs" / (model[1] if model else "demo"), folder / "indexes" / name
+        if not run.exists():
+            train_what_is_named(folder, "runs/demo")
+        shutil.rmtree(place, ignore_errors=True)  # of another model
+        data = str(folder / "photos" / "{00000..00001}.tar")
+        assert main(["index", "build", str(run), data, "--out", str(place), "--quiet"]) == 0
 
 
 def _modalities(folder: Path) -> None:

@@ -17,6 +17,7 @@ import equipoise.workflows.benchmark.embedder as embedders
 from equipoise.cli import main
 from equipoise.data.benchmark_sets.caption_set import read_caption_set
 from equipoise.data.benchmark_sets.class_folders import read_class_folders
+from equipoise.types import UserError
 from equipoise.workflows.benchmark import BenchmarkRequest, run_benchmark
 from equipoise.workflows.benchmark.open_clip_model import OpenClipModel
 
@@ -58,6 +59,9 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for name in (f"original/20{number:02d}00.jpg", f"strong/20{number:02d}01.jpg"):
             (root / "copydays" / name).parent.mkdir(parents=True, exist_ok=True)
             picture.save(root / "copydays" / name)
+        if number < 2:
+            (root / "copydays" / "crops" / "50").mkdir(parents=True, exist_ok=True)
+            picture.crop((0, 0, 16, 16)).save(root / "copydays" / "crops" / "50" / f"20{number:02d}00.jpg")
     (root / "suite.toml").write_text(SUITE)
     return root
 
@@ -91,11 +95,20 @@ def test_cells_have_numbers_intervals_and_clip_benchmarks_shape(root: Path, run:
     assert found["metrics"]["image_to_text_own_mAP@R"] >= 0
     assert found["equipoise"]["own_pairs"] == "98 of 100"
     assert -1 <= found["metrics"]["sits_spearman"] <= 1
-    assert cells["copies"]["metrics"]["R@1"] >= 0.5  # the copies are saved as their originals are
+    copies = cells["copies"]["metrics"]
+    assert copies["R@1"] >= 0.5  # the copies are saved as their originals are
+    assert copies["mAP"] == pytest.approx((4 * copies["strong_mAP"] + 2 * copies["crops/50_mAP"]) / 6)
+    assert copies["strong_R@1"] >= 0.5
     assert json.loads((tmp_path / "benchmark.json").read_text()) == list(cells.values())
     page = (tmp_path / "benchmark.html").read_text()
     assert "colours" in page
     assert "<script" not in page
+
+
+def test_a_main_metric_that_is_not_there_is_one_sentence(root: Path, run: Path, tmp_path: Path) -> None:
+    (tmp_path / "suite.toml").write_text('[c]\ntask = "zero-shot"\ndata = "colours"\nmain = "accuracy"\n')
+    with pytest.raises(UserError, match=r"c: there is no accuracy to read.*acc1"):
+        run_benchmark(BenchmarkRequest((str(run),), str(tmp_path / "suite.toml"), root, tmp_path / "out", device="cpu"))
 
 
 def test_numbers_are_those_of_eval(root: Path, run: Path, tmp_path: Path) -> None:

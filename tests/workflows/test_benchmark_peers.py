@@ -7,10 +7,8 @@ keep the data at ../shared/data beside the project.
 
 from __future__ import annotations
 
-import io
 import json
 import os
-import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -19,6 +17,7 @@ from typing import NamedTuple
 import pytest
 import torch
 from benchmark_parity import AsTheirs, classification, relevance, retrieval
+from peer_sets import records, write_folders
 from PIL import Image
 from torch import Tensor
 
@@ -62,39 +61,6 @@ pytestmark = [
         reason=f"{REAL} lacks some of {', '.join(NEEDED)}: parity on real pictures is NOT tested",
     ),
 ]
-
-
-class Record(NamedTuple):
-    key: str
-    parts: dict[str, bytes]  # by ending
-
-    def picture(self) -> Image.Image:
-        return Image.open(io.BytesIO(self.parts["jpg"])).convert("RGB")
-
-
-def records(shard: Path) -> Iterator[Record]:
-    """The records of a shard, by tarfile alone."""
-    with tarfile.open(shard) as tar:
-        current = Record("", {})
-        for member in tar:
-            key, _, ending = member.name.partition(".")
-            if key != current.key:
-                if current.key:
-                    yield current
-                current = Record(key, {})
-            content = tar.extractfile(member)
-            assert content is not None
-            current.parts[ending] = content.read()
-        yield current
-
-
-def write_folders(shard: Path, field: str, out: Path, every: int = 1) -> None:
-    """Pictures in folders called by a field of their side data."""
-    for number, record in enumerate(records(shard)):
-        name = str(json.loads(record.parts["json"])[field]).replace("/", " or ")
-        if number % every == 0:
-            (out / name).mkdir(parents=True, exist_ok=True)
-            (out / name / f"{record.key}.jpg").write_bytes(record.parts["jpg"])
 
 
 class Peer(NamedTuple):

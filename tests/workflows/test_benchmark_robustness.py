@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,9 @@ from class_pictures import write_class_folders
 from equipoise.cli import main
 from equipoise.data.benchmark_sets import SETS
 from equipoise.data.benchmark_sets.baseline_accuracies import read_accuracies
+from equipoise.data.benchmark_sets.class_parts import class_parts
+from equipoise.data.benchmark_sets.class_set import ClassSet
+from equipoise.data.benchmark_sets.class_words import class_words
 from equipoise.types import UserError
 from equipoise.workflows.benchmark.suite import read_suite
 
@@ -55,7 +59,9 @@ def test_effective_robustness_is_above_the_line_of_a_files_baselines(root: Path,
     expected = 1 / (1 + math.exp(-slope * math.log(kept / (1 - kept)) - math.log(0.4 / 0.6)))
     assert found["effective"][label]["dark"] == pytest.approx(own["dark"] - expected)
     assert found["lines"]["dark"]["models"] == 2  # "c" has no accuracy on either
-    assert "R² = 1.00 of 2 baselines" in (root / "out" / "benchmark.html").read_text()
+    page = (root / "out" / "benchmark.html").read_text()
+    assert "R² = 1.00 of 2 baselines" in page
+    assert 'aria-label="Accuracies: dark over colours"' in page
 
 
 def test_without_baselines_there_are_accuracies_alone(root: Path, finished_run: Path, capsys) -> None:
@@ -63,7 +69,72 @@ def test_without_baselines_there_are_accuracies_alone(root: Path, finished_run: 
     assert main([*words, "--out", str(root / "out")]) == 0
     (found,) = json.loads(capsys.readouterr().out)["robustness"]
     assert found["lines"] == found["effective"] == {}
-    assert "mean of shifts" in (root / "out" / "benchmark.html").read_text()
+    page = (root / "out" / "benchmark.html").read_text()
+    assert "mean of shifts" in page
+    assert "Accuracies: " not in page  # there is no line to hold models against
+
+
+PART = SUITE.replace('data = "dark"', 'data = "part"')
+
+
+def without_blue(root: Path) -> Path:
+    """A shift with two of the three classes."""
+    write_class_folders(root / "part", each=3)
+    shutil.rmtree(root / "part" / "dark_blue")
+    (root / "suite.toml").write_text(PART)
+    return root
+
+
+def test_a_shift_with_fewer_classes_is_held_against_the_accuracy_among_these(
+    root: Path, finished_run: Path, capsys
+) -> None:
+    """As ImageNet-A and -R are; the oracle is the whole set without the third class, as a set of its own."""
+    without_blue(root)
+    words = ["benchmark", str(finished_run), "--suite", str(root / "suite.toml"), "--data", str(root), "--json"]
+    (root / "known.csv").write_text(
+        "model,set,accuracy\na,colours:dark,0.5\na,dark,0.4\nb,colours:dark,0.8\nb,dark,0.6\nc,colours,0.9\n"
+    )
+    assert main([*words, "--out", str(root / "out"), "--baseline", str(root / "known.csv")]) == 0
+    said = json.loads(capsys.readouterr().out)
+    (found,) = said["robustness"]
+    assert found["held_against"] == {"dark": "colours:dark"}
+    (whole,) = [cell for cell in said["cells"] if cell["dataset"] == "colours"]
+    shutil.rmtree(root / "colours" / "dark_blue")
+    assert main([*words, "--only", "colours", "--out", str(root / "again")]) == 0
+    (alone,) = json.loads(capsys.readouterr().out)["cells"]
+    assert whole["metrics"]["acc1:dark"] == alone["metrics"]["acc1"]
+    assert whole["equipoise"]["pictures:dark"] == alone["equipoise"]["pictures"] == 8
+    label = finished_run.name
+    assert found["accuracies"][label]["colours:dark"] == alone["metrics"]["acc1"]
+    slope = (math.log(0.6 / 0.4) - math.log(0.4 / 0.6)) / math.log(0.8 / 0.2)
+    kept = min(max(alone["metrics"]["acc1"], 0.5 / 8), 1 - 0.5 / 8)
+    expected = 1 / (1 + math.exp(-slope * math.log(kept / (1 - kept)) - math.log(0.4 / 0.6)))
+    assert found["effective"][label]["dark"] == pytest.approx(found["accuracies"][label]["dark"] - expected)
+    page = (root / "out" / "benchmark.html").read_text()
+    assert 'aria-label="Accuracies: dark over colours"' in page
+    assert "among the classes of dark" in page
+
+
+def test_baselines_without_that_accuracy_are_told_its_name(root: Path, finished_run: Path, capsys) -> None:
+    without_blue(root)
+    words = ["benchmark", str(finished_run), "--suite", str(root / "suite.toml"), "--data", str(root)]
+    assert main([*words, "--out", str(root / "out"), "--baseline", str(root / "known.csv")]) == 2
+    assert "colours:dark is the accuracy on colours among the classes of dark" in capsys.readouterr().err
+
+
+def test_parts_of_imagenet_go_by_wnids_though_two_classes_have_one_name(tmp_path: Path) -> None:
+    sets = {}
+    for name in ("imagenet1k", "imagenet-r", "imagenetv2"):
+        words = class_words(SETS[name].classes)
+        sets[name] = ClassSet([None] * len(words.names), tuple(range(len(words.names))), words.names, words.templates)
+    specs = {name: SETS[name] for name in sets}
+    parts = class_parts(specs, sets)
+    assert set(parts) == {"imagenet1k"}
+    assert set(parts["imagenet1k"]) == {"imagenet-r"}  # V2 has all classes
+    numbers, whole = parts["imagenet1k"]["imagenet-r"], class_words("imagenet1k")
+    assert [whole.wnids[number] for number in numbers] == list(class_words("imagenet-r").wnids)
+    assert "missile" in sets["imagenet-r"].names
+    assert whole.names.count("missile") == 2
 
 
 @pytest.mark.parametrize(

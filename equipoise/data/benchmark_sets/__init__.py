@@ -69,7 +69,9 @@ SETS: dict[str, SetSpec] = {
     "ucf101": SetSpec(ZERO_SHOT, ("ucf101",), "class folders of middle frames", classes="ucf101"),
     "roxford5k": SetSpec(INSTANCES, ("roxford5k",), "gnd_roxford5k.pkl (or .json) and jpg/"),
     "rparis6k": SetSpec(INSTANCES, ("rparis6k",), "gnd_rparis6k.pkl (or .json) and jpg/"),
-    "copydays": SetSpec(COPIES, ("copydays",), "original/, strong/ or other copies, and perhaps distractors/"),
+    "copydays": SetSpec(
+        COPIES, ("copydays",), "original/, strong/, and perhaps crops/, jpegqual/ and distractors/", main="strong_mAP"
+    ),
 }
 
 SUITES: dict[str, tuple[str, ...]] = {

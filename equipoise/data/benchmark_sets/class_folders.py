@@ -62,7 +62,8 @@ def read_class_folders(root: Path, words: ClassWords | None) -> ClassSet:
     place = next((root / split for split in SPLITS if (root / split).is_dir()), root)
     if not place.is_dir():
         raise UserError(f"{place}: there is no such folder; give one that holds a folder for each class")
-    folders = sorted(one for one in place.iterdir() if one.is_dir() and not one.name.startswith("."))
+    # by name, not by path, which some systems compare without capitals: Caltech-101's order has them first
+    folders = sorted(_folders_in(place), key=lambda folder: folder.name)
     if not folders:
         raise UserError(f"{place}: there are no folders in it; give one that holds a folder for each class")
     names: tuple[str, ...]
@@ -80,6 +81,10 @@ def read_class_folders(root: Path, words: ClassWords | None) -> ClassSet:
         if is_picture(picture.name)
     ]
     return listed_set(files, names, templates, str(place))
+
+
+def _folders_in(place: Path) -> list[Path]:
+    return [one for one in place.iterdir() if one.is_dir() and not one.name.startswith(".")]
 
 
 def class_numbers(folders: Sequence[str], words: ClassWords, place: Path) -> list[int]:

@@ -8,8 +8,9 @@ Revisited Oxford and Paris (Radenović et al. 2018, "Revisiting Oxford and Paris
 A .pkl is read as plain data alone (`io/plain_pickle.py`). Copydays (Douze et al. 2009), in ROOT/copydays:
 
     original/200000.jpg ...       the database, with the pictures of distractors/ where there are any
-    strong/200001.jpg ...         attacked copies, and those of other folders (jpeg/75, crops/50): the queries. The copy
-                                  2000xx is of the original 2000yy: all but the last two digits are the same.
+    strong/200001.jpg ...         attacked copies, and those of other folders (jpegqual/75, crops/50): the queries, each
+                                  folder a block. The copy 2000xx is of the original 2000yy: all but the last two
+                                  digits are the same.
 """
 
 from __future__ import annotations
@@ -51,6 +52,7 @@ class InstanceSet:
     database: Pictures
     truth: tuple[Truth, ...]
     graded: bool  # whether there are easy and hard ones; else all are `easy`
+    blocks: tuple[str, ...] = ()  # of copies: the folder of each query, by which results are told apart
 
 
 class CutRecords(PictureRecords):
@@ -146,7 +148,8 @@ def read_copydays(folder: Path) -> InstanceSet:
     pictures = PictureRecords(_keyed([*originals, *distractors], folder), captioned=False)
     asked = PictureRecords(_keyed(attacked, folder), captioned=False)
     truth = tuple(Truth((number[_block(path)],)) for path in attacked)
-    return InstanceSet(Pictures(asked), Pictures(pictures), truth, graded=False)
+    blocks = tuple(path.parent.relative_to(folder).as_posix() for path in attacked)
+    return InstanceSet(Pictures(asked), Pictures(pictures), truth, graded=False, blocks=blocks)
 
 
 def _keyed(files: Sequence[Path], folder: Path) -> list[tuple[Path, str]]:

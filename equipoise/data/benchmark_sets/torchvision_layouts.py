@@ -94,6 +94,16 @@ def _folders(folder: Path, words: ClassWords) -> ClassSet:
     return read_class_folders(folder, words)
 
 
+def _caltech101(folder: Path, words: ClassWords) -> ClassSet:
+    """All 102 folders: the background is a class of CLIP's and VTAB's, though torchvision leaves it out."""
+    place = folder / "101_ObjectCategories"
+    if not (place / "BACKGROUND_Google").is_dir():
+        raise UserError(
+            f"{place}: the folder BACKGROUND_Google is missing, which is one of the 102 classes; unpack all"
+        )
+    return read_class_folders(place, words)
+
+
 TORCHVISION: dict[str, tuple[Layout, ...]] = {
     "food101": (Layout("food-101", "meta/test.txt", _listed(_food101)),),
     "dtd": (Layout("dtd/dtd", "labels/test1.txt", _listed(_dtd)), Layout("dtd", "labels/test1.txt", _listed(_dtd))),
@@ -102,7 +112,7 @@ TORCHVISION: dict[str, tuple[Layout, ...]] = {
     "fgvc_aircraft": (Layout("fgvc-aircraft-2013b", "data/images_variant_test.txt", _listed(_aircraft)),),
     "flowers": (Layout("flowers-102", "setid.mat", _listed(_flowers)),),
     "cars": (Layout("stanford_cars", "cars_test_annos_withlabels.mat", _listed(_cars)),),
-    "caltech101": (Layout("caltech101", "101_ObjectCategories", lambda f, w: _folders(f / "101_ObjectCategories", w)),),
+    "caltech101": (Layout("caltech101", "101_ObjectCategories", _caltech101),),
     "eurosat": (Layout("eurosat", "2750", lambda f, w: _folders(f / "2750", w)),),
     "country211": (Layout("country211", "test", _folders),),
     "renderedsst2": (Layout("rendered-sst2", "test", _folders),),

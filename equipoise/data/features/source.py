@@ -32,10 +32,10 @@ class FeatureFiles:
     @dataclass(frozen=True)
     class Config:
         train: str | tuple[str, ...] = ""  # files, or folders of them, as `equipoise embed` writes
-        validation: str | tuple[str, ...] = ""
+        validation: str | tuple[str, ...] = ""  # likewise
         test: str | tuple[str, ...] = ""  # without it, the validation files are used again
         image: str = "image"  # the arrays' names
-        text: str = "text"
+        text: str = "text"  # likewise
         guides: bool = False  # let the features themselves guide targets: side data image_vectors and text_vectors
 
         def build(self, split: str) -> FeatureFiles:

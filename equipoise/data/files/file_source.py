@@ -31,10 +31,10 @@ OWN = "own"  # in place of "kept" or "held out": the records say themselves that
 
 @dataclass(frozen=True)
 class FileSettings(ABC):
-    train: Patterns = ""
-    validation: Patterns = ""
-    test: Patterns = ""
-    root: str = ""
+    train: Patterns = ""  # files, each a pattern such as train-{000..099}.tar
+    validation: Patterns = ""  # files; empty: a share of train
+    test: Patterns = ""  # files; empty: those of validation
+    root: str = ""  # the folder that these start at
     validation_share: float = 0.05  # of the training records, where there are no files for validation
     max_bad: float = 0.01  # share of records that may be unusable
     regions: str = ""  # a folder of regions and tags, or "inside"

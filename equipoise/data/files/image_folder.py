@@ -24,7 +24,7 @@ from equipoise.types import UserError
 @dataclass(frozen=True)
 class Folders(FileSettings):
     names_classes: ClassVar[bool] = True
-    templates: tuple[str, ...] = DEFAULT_TEMPLATES
+    templates: tuple[str, ...] = DEFAULT_TEMPLATES  # captions, with {} for the class's name
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -51,8 +51,8 @@ PARTS: dict[str, type[FileSettings]] = {
 class Mixture:
     @dataclass(frozen=True)
     class Config:
-        parts: Mapping[str, FileSettings] = choices(PARTS, "shards")
-        weights: tuple[float, ...] = ()
+        parts: Mapping[str, FileSettings] = choices(PARTS, "shards")  # the data sets, each under a name of its own
+        weights: tuple[float, ...] = ()  # how often each is drawn, one for each part; none: by their sizes
 
         def __post_init__(self) -> None:
             if self.weights and (len(self.weights) != len(self.parts) or min(self.weights) <= 0):

@@ -40,8 +40,8 @@ class Keep:
     """Which captions of the training split are trained on; all of them where there is no folder."""
 
     folder: str = ""  # of `equipoise clean`
-    rule: Literal["decision", "threshold", "share", "weights"] = "decision"
-    threshold: float = 0.5
+    rule: Literal["decision", "threshold", "share", "weights"] = "decision"  # the file's, or anew by P(right)
+    threshold: float = 0.5  # of the rule threshold: a caption is kept whose P(right) is as high
 
     def __post_init__(self) -> None:
         _require_probability(self.threshold)
@@ -67,8 +67,8 @@ class Clean:
     evidence: Evidence = "ratio"  # how P(right) follows: from log r and π, or by a way of the field (docs/clean.md)
     judges: int = 1  # models a fold, whose evidence is averaged
     per: Literal["auto", "caption", "image"] = "auto"  # by itself and its siblings, by itself, all of an image together
-    rule: Rule = "threshold"
-    threshold: float = 0.5
+    rule: Rule = "threshold"  # what is kept: threshold, share, weights (docs/clean.md)
+    threshold: float = 0.5  # of the rule threshold: a caption is kept whose P(right) is as high
     share: float = 0.0  # of captions that the rule share drops; 0: as many as the judges read to be wrong
     online: bool = False  # whether judges train and judge beside the model, instead of before it
     every: int = 1  # epochs of the model between two judgements, where they do

@@ -30,11 +30,11 @@ MOST_CLASSES = 100_000
 class ModalFiles:
     root: str | tuple[str, ...] = ""  # files, or folders of them, that say themselves which samples are of which split
     train: str | tuple[str, ...] = ""  # or files of one split each
-    validation: str | tuple[str, ...] = ""
-    test: str | tuple[str, ...] = ""
+    validation: str | tuple[str, ...] = ""  # likewise
+    test: str | tuple[str, ...] = ""  # likewise
     modalities: tuple[str, ...] = ()  # the arrays that are modalities; none: all floating-point arrays [N, ...]
     id: str = "id"  # the arrays' names
-    label: str = "label"
+    label: str = "label"  # likewise
     labels: str = "auto"  # class, number, or auto: floating-point labels are numbers, others classes
     incomplete: bool = False  # samples whose id is not in all files lack a modality, and raise no UserError
     validation_share: float = bounded(0.1, 0, 0.9)  # of the training samples, where nothing else is for validation

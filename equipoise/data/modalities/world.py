@@ -35,20 +35,20 @@ GRID = 8001  # points of the integral over what can be told
 class ModalWorlds:
     @dataclass(frozen=True)
     class Config:
-        seed: int = 0
-        modalities: tuple[str, ...] = ("text", "audio", "video")
+        seed: int = 0  # of everything
+        modalities: tuple[str, ...] = ("text", "audio", "video")  # their names
         knows: tuple[float, ...] = bounded((1.0, 0.6, 0.4), 0, 1e3)  # of the shared latents, for each modality
         private: tuple[float, ...] = bounded((1.0, 1.0, 1.0), 0, 1e3)  # how strong its private latents are
-        noise: tuple[float, ...] = bounded((1.0, 1.0, 1.0), 1e-3, 1e3)
-        shared_latents: int = bounded(4, 1, 64)
-        private_latents: int = bounded(4, 0, 64)
-        width: int = bounded(16, 2, 1024)
+        noise: tuple[float, ...] = bounded((1.0, 1.0, 1.0), 1e-3, 1e3)  # of every step, for each modality
+        shared_latents: int = bounded(4, 1, 64)  # numbers that all modalities know
+        private_latents: int = bounded(4, 0, 64)  # numbers of each modality alone
+        width: int = bounded(16, 2, 1024)  # of each modality
         length: int = bounded(8, 0, 4096)  # steps at most; 0: vectors
         classes: int = bounded(2, 0, 1000)  # 0: the label is a number
         missing: float = bounded(0.0, 0, 0.9)  # chance that a training sample lacks a modality; never all of them
-        train_size: int = bounded(2000, 2, 10**7)
-        validation_size: int = bounded(500, 2, 10**7)
-        test_size: int = bounded(1000, 2, 10**7)
+        train_size: int = bounded(2000, 2, 10**7)  # samples for training
+        validation_size: int = bounded(500, 2, 10**7)  # for validation
+        test_size: int = bounded(1000, 2, 10**7)  # for the test
 
         def __post_init__(self) -> None:
             for name in ("knows", "private", "noise"):

@@ -41,22 +41,22 @@ class Scenes:
 
     @dataclass(frozen=True)
     class Config:
-        train_size: int = 20_000
-        validation_size: int = 1_000
-        test_size: int = 1_000
-        seed: int = within(SEED, 0)
+        train_size: int = 20_000  # scenes for training
+        validation_size: int = 1_000  # for validation
+        test_size: int = 1_000  # for the test
+        seed: int = within(SEED, 0)  # of all scenes and captions
         captions: int = bounded(5, 1, 1000)  # per image
-        details: tuple[str, ...] = ("complete", "partial", "abstract")
-        detail_weights: tuple[float, ...] = (0.4, 0.4, 0.2)
-        min_things: int = 1
-        max_things: int = 4
-        shift: str = "none"
-        zoom: float = 1.0
-        shapes: tuple[str, ...] = tuple(SHAPES)
-        colours: tuple[str, ...] = tuple(COLOURS)
-        textures: tuple[str, ...] = tuple(TEXTURES)
-        noise: Noise = field(default_factory=Noise)
-        detector: SceneDetector = field(default_factory=SceneDetector)
+        details: tuple[str, ...] = ("complete", "partial", "abstract")  # how much captions may say
+        detail_weights: tuple[float, ...] = (0.4, 0.4, 0.2)  # how often each; the first caption is complete
+        min_things: int = 1  # in a scene
+        max_things: int = 4  # in a scene
+        shift: str = "none"  # of the look: none, texture, background, rotation, hue
+        zoom: float = 1.0  # how much larger than usual things are drawn
+        shapes: tuple[str, ...] = tuple(SHAPES)  # that things may have
+        colours: tuple[str, ...] = tuple(COLOURS)  # that things may have
+        textures: tuple[str, ...] = tuple(TEXTURES)  # that things may have
+        noise: Noise = field(default_factory=Noise)  # what is wrong with the training split
+        detector: SceneDetector = field(default_factory=SceneDetector)  # regions and tags of the things
         cache: bool = True  # keep pairs, and images where they fit
         splits: str = CONTENT  # which contents a split may hold: none of another's, or (iid) any
 

@@ -31,9 +31,9 @@ Box = tuple[float, float, float, float]
 @dataclass(frozen=True)
 class SceneDetector:
     regions: int = 0  # the most an image has; 0: no detector at all
-    missed: float = 0.0
-    jitter: float = 0.0
-    confused: float = 0.0
+    missed: float = 0.0  # share of things that are not found
+    jitter: float = 0.0  # how far corners are off, in sides of the box
+    confused: float = 0.0  # share of tags that name something else
     size: int = bounded(64, 0, 2**14)  # pixels of the pictures it looks at
 
     def __post_init__(self) -> None:

@@ -33,9 +33,9 @@ TINT = 0.02
 class Noise:
     """The share of records with each kind of noise."""
 
-    shuffled: float = 0.0
-    wrong_attribute: float = 0.0
-    near_duplicates: float = 0.0
+    shuffled: float = 0.0  # have another record's captions
+    wrong_attribute: float = 0.0  # have captions that are false in one detail
+    near_duplicates: float = 0.0  # repeat an earlier image, a little changed
 
     def __post_init__(self) -> None:
         for name, share in vars(self).items():

@@ -29,10 +29,10 @@ class Concat(JointEncoder):
     class Config:
         cites: ClassVar[tuple[str, ...]] = ("poklukar2022gmc",)
 
-        hidden: int = bounded(64, 1, 2**16)
-        layers: int = bounded(2, 1, 100)
-        activation: str = "relu"
-        dropout: float = bounded(0.0, 0.0, 0.999)
+        hidden: int = bounded(64, 1, 2**16)  # width of the layers
+        layers: int = bounded(2, 1, 100)  # linear maps
+        activation: str = "relu"  # of the MLPs: gelu, gelu_tanh, quick_gelu, relu
+        dropout: float = bounded(0.0, 0.0, 0.999)  # behind each activation
 
         def __post_init__(self) -> None:
             activation(self.activation)

@@ -36,17 +36,17 @@ class MulT(JointEncoder):
     class Config:
         cites: ClassVar[tuple[str, ...]] = ("tsai2019mult", "poklukar2022gmc")
 
-        width: int = bounded(30, 1, 2**16)
-        layers: int = bounded(5, 1, 1000)
+        width: int = bounded(30, 1, 2**16)  # of every step
+        layers: int = bounded(5, 1, 1000)  # of attention from one modality to another
         memory_layers: int = bounded(3, 1, 1000)  # at least: memories have no fewer than `layers`
-        heads: int = bounded(5, 1, 2**16)
+        heads: int = bounded(5, 1, 2**16)  # of attention; they divide the width
         future: bool = True  # keep steps from looking at later ones
         attention_dropout: float = bounded(0.1, 0.0, 0.999)  # in memories, and where keys are of `dropped` modalities
         hidden_dropout: float = bounded(0.1, 0.0, 0.999)  # behind ReLUs
-        residual_dropout: float = bounded(0.1, 0.0, 0.999)
-        embedding_dropout: float = bounded(0.25, 0.0, 0.999)
+        residual_dropout: float = bounded(0.1, 0.0, 0.999)  # behind each block
+        embedding_dropout: float = bounded(0.25, 0.0, 0.999)  # of the inputs of `dropped` modalities
         output_dropout: float = bounded(0.0, 0.0, 0.999)  # in the residual head
-        dropped: tuple[str, ...] = ("text",)
+        dropped: tuple[str, ...] = ("text",)  # modalities whose attention is dropped out
 
         def __post_init__(self) -> None:
             if self.width % self.heads:

@@ -33,16 +33,16 @@ Hard = Callable[[float], Mapping[str, float]]  # λ of m² to what is logged of 
 
 @dataclass(frozen=True)
 class Mixing(Objective):
-    m2_weight: float = 0.02
-    v_weight: float = 0.05
-    l_weight: float = 0.05
-    vl_weight: float = 0.1
+    m2_weight: float = 0.02  # of m²-Mix
+    v_weight: float = 0.05  # of V-Mix: images among themselves
+    l_weight: float = 0.05  # of L-Mix: texts among themselves
+    vl_weight: float = 0.1  # of VL-Mix: both at once
     per_epoch: bool = True  # divide these by the number of the epoch, from 1
     m2_alpha: tuple[float, float] = (0.5, 0.5)  # of Beta(α, α), in the first step and in the last
     alpha: tuple[float, float] = (2.0, 2.0)  # in V, L and VL
     m2_scale: float = 1 / 0.07  # exp(t₂), at the start where it is learned; 0 shares the model's
-    m2_scale_learned: bool = True
-    impl: str = "auto"
+    m2_scale_learned: bool = True  # whether m²-Mix's own logit scale is trained
+    impl: str = "auto"  # how the loss is computed: auto, eager, tiled, fused
 
     def __post_init__(self) -> None:
         for term in TERMS:

@@ -29,7 +29,7 @@ class IMix(Objective):
     cites: ClassVar[tuple[str, ...]] = ("lee2021imix", "oh2023geodesic")
 
     alpha: tuple[float, float] = (1.0, 1.0)  # of Beta(α, α), in the first step and in the last
-    impl: str = "auto"
+    impl: str = "auto"  # how the loss is computed: auto, eager, tiled, fused
 
     def __post_init__(self) -> None:
         check_alpha(self.alpha)

@@ -47,7 +47,7 @@ BASES: dict[str, type[Objective]] = {
 class M3Mix(Mixing):
     cites: ClassVar[tuple[str, ...]] = ("oh2023geodesic",)
 
-    of: Objective = choice(BASES, "clip")
+    of: Objective = choice(BASES, "clip")  # the objective that it is added to
     reading: str = READINGS[0]  # of m², one of READINGS
     original_negatives: bool = True  # in V, L and VL
 

@@ -31,10 +31,10 @@ from equipoise.types import Batch, Embeddings, Loss, UserError
 class UnMix(Objective):
     cites: ClassVar[tuple[str, ...]] = ("shen2022unmix", "oh2023geodesic")
 
-    of: Objective = choice(BASES, "clip")
-    mix_weight: float = 1.0
+    of: Objective = choice(BASES, "clip")  # the objective of the pictures as they are
+    mix_weight: float = 1.0  # of the mixed ones
     alpha: tuple[float, float] = (1.0, 1.0)  # of Beta(α, α), in the first step and in the last
-    impl: str = "auto"
+    impl: str = "auto"  # how the loss is computed: auto, eager, tiled, fused
 
     def __post_init__(self) -> None:
         choose_by_name(self)

@@ -18,6 +18,7 @@ from equipoise.data.annotations.caption_ids import CaptionIds, caption_ids
 from equipoise.data.annotations.graded_pairs import KINDS, read_graded
 from equipoise.data.annotations.relevance_files import read_relevance
 from equipoise.data.benchmark_sets.caption_set import CaptionSet
+from equipoise.data.benchmark_sets.class_parts import Numbers, among
 from equipoise.data.benchmark_sets.class_set import ClassSet
 from equipoise.data.benchmark_sets.find import Found
 from equipoise.data.benchmark_sets.instance_set import InstanceSet
@@ -30,7 +31,7 @@ from equipoise.evaluation.instance_retrieval import instance_precision, revisite
 from equipoise.evaluation.metrics import DIRECTIONS
 from equipoise.evaluation.ranking import RECALLS, QueryRanks, rank_queries, retrieval_chance, sums
 from equipoise.evaluation.relevance import SparseRelevance, join
-from equipoise.evaluation.zeroshot import classify, zero_shot_chance
+from equipoise.evaluation.zeroshot import SpaceLike, classify, zero_shot_chance
 from equipoise.workflows.benchmark.features import (
     CachedFeatures,
     digest,
@@ -41,6 +42,7 @@ from equipoise.workflows.benchmark.features import (
 
 CHUNK = 1024
 PRECISIONS = ("mAP@R", "R-Precision", "R@1")
+Parts = Mapping[str, Numbers]  # classes of a set that shifts of it have, by shift
 
 
 @dataclass
@@ -57,29 +59,30 @@ class CellResult:
         self.intervals |= {name: interval(drawn) for name, drawn in samples.items()}
 
 
-def content_of(found: Found, spec: SetSpec) -> str:
+def content_of(found: Found, spec: SetSpec, parts: Parts) -> str:
     """A digest of all of a set that decides numbers."""
-    about = repr((spec.task, spec.captions, spec.folds))
+    about = repr((spec.task, spec.captions, spec.folds, sorted(parts.items())))
     if isinstance(found, ClassSet):
         words = (*found.names, *found.templates, *map(str, found.labels))
         return digest((about, pictures_digest(found.source), *words))
     if isinstance(found, InstanceSet):
-        return digest((about, pictures_digest(found.queries), pictures_digest(found.database), repr(found.truth)))
+        pictures = (pictures_digest(found.queries), pictures_digest(found.database))
+        return digest((about, *pictures, repr((found.truth, found.blocks))))
     chosen = captions(found.source, spec.captions)
     files = [*found.relevance.values(), *found.grades.values(), *([found.annotations] if found.annotations else [])]
     owners = repr(chosen.image_of_text.tolist())
-    pictures = pictures_digest(found.source)  # type: ignore[arg-type]
-    return digest((about, pictures, texts_digest(chosen.texts), owners, *(file.read_bytes() for file in files)))
+    images = pictures_digest(found.source)  # type: ignore[arg-type]
+    return digest((about, images, texts_digest(chosen.texts), owners, *(file.read_bytes() for file in files)))
 
 
-def evaluate_set(features: CachedFeatures, found: Found, spec: SetSpec) -> CellResult:
-    """The numbers of a model on a set."""
+def evaluate_set(features: CachedFeatures, found: Found, spec: SetSpec, parts: Parts) -> CellResult:
+    """The numbers of a model on a set, and on the classes of each of its `parts`."""
     if isinstance(found, ClassSet):
-        return _classes(features, found)
+        return _classes(features, found, parts)
     return _instances(features, found) if isinstance(found, InstanceSet) else _captions(features, found, spec)
 
 
-def _classes(features: CachedFeatures, found: ClassSet) -> CellResult:
+def _classes(features: CachedFeatures, found: ClassSet, parts: Parts) -> CellResult:
     prompts = [text for several in fill(found.templates, found.names) for text in several]
     shape = (len(found.names), len(found.templates))
     points, labels = features.texts(prompts).unflatten(0, shape), torch.tensor(found.labels)
@@ -98,7 +101,22 @@ def _classes(features: CachedFeatures, found: ClassSet) -> CellResult:
     )
     recall = "mean_per_class_recall"
     result.add({recall: float(np.mean(recalls))}, {recall: resampled_recall(right, truth, shape[0])})
+    for name, numbers in parts.items():
+        hit = _hits_among(numbers, images, labels, points, features.embedder.space)
+        key = among("acc1", name)
+        result.add({key: float(hit.mean())}, {key: resampled_means(hit, np.ones_like(hit))[:, 0]})
+        result.notes[among("pictures", name)] = len(hit)
     return result
+
+
+def _hits_among(numbers: Sequence[int], images: Tensor, labels: Tensor, points: Tensor, space: SpaceLike) -> np.ndarray:
+    """Whether each picture of these classes is recognised among these classes alone [n, 1]."""
+    chosen = torch.tensor(numbers)
+    of_class = torch.full((len(points),), -1)
+    of_class[chosen] = torch.arange(len(chosen))
+    kept = of_class[labels] >= 0
+    places, _ = classify(images[kept], of_class[labels[kept]], points[chosen], space, "embedding", CHUNK)
+    return (places.cpu() == 1).double().numpy()[:, None]
 
 
 def _captions(features: CachedFeatures, found: CaptionSet, spec: SetSpec) -> CellResult:
@@ -216,6 +234,10 @@ def _instances(features: CachedFeatures, found: InstanceSet) -> CellResult:
     positives = [one.easy for one in found.truth]
     precision = instance_precision(queries, database, similarity, positives, [()] * len(positives), k=1)
     _add_instances(result, {"mAP": precision.average, "R@1": precision.at_k})
+    of_query = np.array(found.blocks)
+    for block in dict.fromkeys(found.blocks):
+        chosen = of_query == block
+        _add_instances(result, {f"{block}_mAP": precision.average[chosen], f"{block}_R@1": precision.at_k[chosen]})
     return result
 
 

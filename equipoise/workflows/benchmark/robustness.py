@@ -9,8 +9,10 @@ from typing import Any
 
 from equipoise.data.benchmark_sets import SetSpec
 from equipoise.data.benchmark_sets.baseline_accuracies import Accuracies, read_accuracies
-from equipoise.evaluation.effective_robustness import BaselineLine, baseline_line
+from equipoise.data.benchmark_sets.class_parts import among
+from equipoise.evaluation.effective_robustness import BaselineLine, baseline_line, logit
 from equipoise.evaluation.metrics import percent
+from equipoise.reports.shift_clouds import ShiftCloud
 from equipoise.types import UserError
 
 METRIC = "acc1"
@@ -24,14 +26,36 @@ class Robustness:
     shifts: tuple[str, ...]
     models: tuple[str, ...]
     accuracies: Accuracies  # by model, by set; baselines from files among them
+    axes: Mapping[str, str]  # by shift: the accuracy that it is held against, `of`'s among all or among its classes
+    pictures: Mapping[str, int]  # by set
+    baselines: tuple[str, ...] = ()
     lines: Mapping[str, BaselineLine] = field(default_factory=dict)  # by shift
     effective: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # by model, by shift
 
     def as_json(self) -> dict[str, Any]:
         return {
-            "of": self.of, "shifts": list(self.shifts), "accuracies": self.accuracies,
+            "of": self.of, "shifts": list(self.shifts), "held_against": self.axes, "accuracies": self.accuracies,
             "lines": {name: asdict(line) for name, line in self.lines.items()}, "effective": self.effective,
         }  # fmt: skip
+
+    def clouds(self) -> list[ShiftCloud]:
+        """What the picture of each shift shows; none without baselines."""
+        found = []
+        for shift, line in self.lines.items():
+            axis = self.axes[shift]
+            baselines = [model for model in self.baselines if {axis, shift} <= set(self.accuracies[model])]
+            points = {model: self._point(model, shift) for model in (*baselines, *self.models)}
+            models = {model: points[model] for model in self.models}
+            found.append(
+                ShiftCloud(axis, shift, models, [points[one] for one in baselines], line.slope, line.intercept)
+            )
+        return found
+
+    def _point(self, model: str, shift: str) -> tuple[float, float]:
+        """In logits."""
+        names = (self.axes[shift], shift)
+        x, y = (logit(self.accuracies[model][name], self.pictures[name]) for name in names)
+        return x, y
 
     def columns(self) -> list[str]:
         return ["model", self.of, *self.shifts, "mean of shifts", *(["effective"] if self.lines else [])]
@@ -75,34 +99,52 @@ def robustness(
     found, published = [], published or {}
     for of in dict.fromkeys(spec.shift_of for spec in specs.values() if spec.shift_of in specs):
         shifts = tuple(name for name, spec in specs.items() if spec.shift_of == of)
-        accuracies, pictures = _accuracies(cells, (of, *shifts))
+        accuracies, pictures = _accuracies(cells, of, shifts)
+        axes = {name: among(of, name) if among(of, name) in pictures else of for name in shifts}
         known = {label: accuracies[label] for label in baselines} | {
-            model: dict(some) for model, some in published.items() if of in some
+            model: dict(some) for model, some in published.items() if set(some) & {of, *axes.values()}
         }
-        lines = {name: _line(known, of, name, pictures) for name in shifts} if baselines or published else {}
+        lines = {name: _line(known, axes[name], name, pictures) for name in shifts} if baselines or published else {}
         effective = {
             label: {
-                name: line.effective(accuracies[label][of], accuracies[label][name], pictures[of])
+                name: line.effective(accuracies[label][axes[name]], accuracies[label][name], pictures[axes[name]])
                 for name, line in lines.items()
             }
             for label in labels
         }  # fmt: skip
-        found.append(Robustness(of, shifts, tuple(labels), {**known, **accuracies}, lines, effective if lines else {}))
+        found.append(
+            Robustness(
+                of, shifts, tuple(labels), {**known, **accuracies}, axes, pictures, tuple(known), lines,
+                effective if lines else {},
+            )
+        )  # fmt: skip
     return found
 
 
-def _line(known: Accuracies, of: str, shift: str, pictures: Mapping[str, int]) -> BaselineLine:
-    pairs = [(some[of], some[shift]) for some in known.values() if shift in some]
+def _line(known: Accuracies, axis: str, shift: str, pictures: Mapping[str, int]) -> BaselineLine:
+    pairs = [(some[axis], some[shift]) for some in known.values() if {axis, shift} <= set(some)]
     try:
-        return baseline_line(pairs, pictures[of], pictures[shift])
+        return baseline_line(pairs, pictures[axis], pictures[shift])
     except UserError as error:
-        raise UserError(f"{of} and {shift}: {error}") from None
+        of, _, part = axis.partition(":")
+        hint = f"; {axis} is the accuracy on {of} among the classes of {part} alone" if part else ""
+        raise UserError(f"{axis} and {shift}: {error}{hint}") from None
 
 
-def _accuracies(cells: Sequence[Mapping[str, Any]], names: Sequence[str]) -> tuple[Accuracies, dict[str, int]]:
+def _accuracies(
+    cells: Sequence[Mapping[str, Any]], of: str, shifts: Sequence[str]
+) -> tuple[Accuracies, dict[str, int]]:
+    """Accuracies by model and set, and numbers of pictures by set; of `of` also among the classes of shifts."""
     accuracies, pictures = Accuracies(), dict[str, int]()
     for cell in cells:
-        if cell["dataset"] in names:
-            accuracies.setdefault(cell["equipoise"]["label"], {})[cell["dataset"]] = cell["metrics"][METRIC]
-            pictures[cell["dataset"]] = int(cell["equipoise"]["pictures"])
+        name, about, metrics = cell["dataset"], cell["equipoise"], cell["metrics"]
+        if name not in (of, *shifts):
+            continue
+        keys = {name: (METRIC, "pictures")}
+        if name == of:
+            keys |= {among(of, shift): (among(METRIC, shift), among("pictures", shift)) for shift in shifts}
+        own = accuracies.setdefault(about["label"], {})
+        for key, (metric, count) in keys.items():
+            if metric in metrics:
+                own[key], pictures[key] = metrics[metric], int(about[count])
     return accuracies, pictures

@@ -12,6 +12,7 @@ from typing import Any
 
 from equipoise import __version__
 from equipoise.data.benchmark_sets import SetSpec
+from equipoise.data.benchmark_sets.class_parts import class_parts
 from equipoise.data.benchmark_sets.find import Found, find_place, missing, read_set
 from equipoise.data.benchmark_sets.set_spec import ZERO_SHOT
 from equipoise.evaluation.metrics import percent
@@ -33,7 +34,7 @@ from equipoise.workflows.benchmark.protocols import CellResult, content_of, eval
 from equipoise.workflows.benchmark.robustness import Robustness, read_baselines, robustness
 from equipoise.workflows.benchmark.suite import read_suite
 
-PROTOCOL = "1"  # of the numbers: a change of it computes all cells anew
+PROTOCOL = "2"  # of the numbers: a change of it computes all cells anew
 CELLS, FEATURES, PAGE, ALL = "cells", "features", "benchmark.html", "benchmark.json"
 ROBUSTNESS = "robustness.json"
 
@@ -109,15 +110,22 @@ def _row(
     """The cells of one model."""
     model = embedder.digest()
     features = CachedFeatures(embedder, model, request.out / FEATURES, ranks)
+    parts = class_parts(
+        {name: spec for name, (spec, _) in sets.items()}, {name: found for name, (_, found) in sets.items()}
+    )
     cells = []
     for name, (spec, found) in sets.items():
-        key = digest((PROTOCOL, model, content_of(found, spec)))
+        some = parts.get(name, {})
+        key = digest((PROTOCOL, model, content_of(found, spec, some)))
         file = request.out / CELLS / f"{_file_name(label)}--{_file_name(name)}.json"
         known = _stored(file, key)
         if ranks.total(int(known is not None)) == ranks.world and known is not None:
             cells.append(known)
             continue
-        cell = _as_json(evaluate_set(features, found, spec), name, spec, embedder, label, key)
+        measured = evaluate_set(features, found, spec, some)
+        if spec.metric not in measured.metrics:
+            raise UserError(f"{name}: there is no {spec.metric} to read; it has {', '.join(measured.metrics)}")
+        cell = _as_json(measured, name, spec, embedder, label, key)
         if ranks.is_main:
             write_text(file, json.dumps(cell, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
         cells.append(cell)
@@ -171,7 +179,7 @@ def _report(
 
 def _shown(one: Robustness) -> ShiftTable:
     fits = [f"{name}: R² = {line.fit:.2f} of {line.models} baselines" for name, line in one.lines.items()]
-    return ShiftTable(one.of, one.columns(), one.rows(), "; ".join(fits))
+    return ShiftTable(one.of, one.columns(), one.rows(), "; ".join(fits), one.clouds())
 
 
 def _cell(cell: dict[str, Any]) -> Cell:
