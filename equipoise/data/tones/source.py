@@ -35,12 +35,12 @@ class Tones:
     class Config:
         cites: ClassVar[tuple[str, ...]] = ("gong2021ast", "wu2023clap")
 
-        train_size: int = bounded(4000, 2, 10**7)
-        validation_size: int = bounded(300, 2, 10**7)
-        test_size: int = bounded(300, 2, 10**7)
-        seed: int = within(SEED, 0)
+        train_size: int = bounded(4000, 2, 10**7)  # sounds to train on
+        validation_size: int = bounded(300, 2, 10**7)  # sounds to watch the training by
+        test_size: int = bounded(300, 2, 10**7)  # sounds for the numbers of the report
+        seed: int = within(SEED, 0)  # of all that is drawn: another seed, other sounds
         captions: int = bounded(3, 1, 100)  # per sound
-        most_notes: int = bounded(2, 1, 2)
+        most_notes: int = bounded(2, 1, 2)  # in one sound, after each other
         noise: float = bounded(0.01, 0.0, 1.0)  # deviation of white noise; notes have amplitudes of 0.15 to 0.6
 
         def build(self, split: str) -> Tones:

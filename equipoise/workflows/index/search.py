@@ -18,7 +18,7 @@ from equipoise.models.modal_model import ModalModel
 from equipoise.types import JOINT, UserError
 from equipoise.workflows.index.modalities import sample_point
 from equipoise.workflows.load import load
-from equipoise.workflows.subject import find_source
+from equipoise.workflows.subject import find_source, names_files
 
 SHOWN = 60  # characters of a caption
 FIRST = (JOINT, IMAGE)  # of several rows of one record, these are meant where nobody says
@@ -35,6 +35,10 @@ class Query:
     data: str = ""  # a recipe, or files
     overrides: Sequence[str] = ()
     split: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.data:
+            names_files(self.data)  # a name with two meanings raises UserError before a model is loaded
 
     def require_one(self, model: Path) -> None:
         given = [bool(self.text.strip()), self.image is not None, bool(self.like)]
