@@ -32,6 +32,7 @@ SPELLED = {
     "--out FOLDER": "--out out",
     "training.learning_rate=3e-4,1e-3,3e-3 --seeds 3": "training.learning_rate=1e-3",
     "--shots 1 2 4 8 16": "--shots 1",
+    "--seconds 20": "--seconds 1",
     "scene-8.png": "photo.jpg",
     "transformers:RESNET": "transformers:resnet",
     "sentence-transformers:MINILM": "sentence-transformers:minilm",

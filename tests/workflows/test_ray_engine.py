@@ -109,13 +109,14 @@ def test_what_one_engine_left_another_goes_on_with(model, tmp_path):
     assert contents(tmp_path / "one") == contents(tmp_path / "two")
 
 
-@pytest.mark.parametrize("command", ["index", "check", "regions"])
+@pytest.mark.parametrize("command", ["index", "check", "regions", "audit"])
 def test_the_bytes_of_one_process(model, tmp_path, command):
     data = shard(tmp_path / "a.tar", 9)
     words = {
         "index": ["index", str(model), str(data), "--per-shard", "2", "--of", "both"],
         "check": ["data", "check", str(data)],
         "regions": ["regions", str(data), "--per-file", "4"],
+        "audit": ["audit", str(data), "--model", str(model)],
     }[command]
     for name, engine in (("one", []), ("two", ["--engine", "ray"])):
         assert main([*words, "--out", str(tmp_path / name), *engine]) == 0
