@@ -35,7 +35,10 @@ def test_a_wrong_key_is_one_sentence(tmp_path: Path) -> None:
     assert str(error.value) == f'{recipe}:3: unknown key "sede"; did you mean "seed"?'
 
 
-@pytest.mark.parametrize("name", builtin_recipes())
+@pytest.mark.parametrize(
+    "name",  # tests/golden resolves all of them in the quick tests
+    [pytest.param(name, marks=[pytest.mark.slow] * bool(n % 8)) for n, name in enumerate(builtin_recipes())],
+)
 def test_every_built_in_recipe_loads_and_has_a_header(name: str, tmp_path: Path) -> None:
     loaded = load_run(name)
     stored = tmp_path / "config.toml"

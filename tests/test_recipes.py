@@ -96,7 +96,7 @@ def slow_unless(names: Iterable[str], quick: set[str]) -> list[Any]:
     return [pytest.param(name, marks=() if name in quick else pytest.mark.slow) for name in names]
 
 
-@pytest.mark.parametrize("recipe", slow_unless(SMALL, REPORTED))
+@pytest.mark.parametrize("recipe", slow_unless(SMALL, set(sorted(REPORTED)[::3])))
 def test_small_recipes_run_from_data_to_report(recipe: str, tmp_path: Path) -> None:
     settings = [*LITTLE_DATA, "training.batch_size=8", "training.log_every=1"]
     assert run_recipe(recipe, settings, tmp_path / "run", f"equipoise train {recipe}") == 0

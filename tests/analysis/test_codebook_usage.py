@@ -207,6 +207,7 @@ def test_the_command_writes_a_page_and_finds_words(fdt_run, tmp_path, capsys):
     assert sum(code["share"] for code in codes) == pytest.approx(1, abs=1e-5)
 
 
+@pytest.mark.slow
 def test_mistakes_are_one_sentence(fdt_run, finished_run, tmp_path, capsys):
     for words, sentence in (
         ([finished_run], "this model has no codes to look at"),

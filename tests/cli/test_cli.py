@@ -163,6 +163,7 @@ def test_train_then_eval(equipoise: Call, tmp_path: Path, tiny_settings: tuple[s
     assert set(written) == {"dataset", "model", "pretrained", "task", "metrics", "language", "equipoise"}
 
 
+@pytest.mark.slow
 def test_long_captions_are_warned_of_in_one_line_and_counted(
     equipoise: Call, tmp_path: Path, tiny_settings: tuple[str, ...]
 ) -> None:

@@ -86,6 +86,7 @@ def test_the_square_is_the_evaluation_of_a_file(height, width, kind, tmp_path):
             torch.testing.assert_close(evaluated(encoded(data, "").square(size), size), expected, rtol=0, atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("height", "width", "reduction"), [(401, 500, 2), (900, 1203, 4), (1700, 1601, 8)])
 def test_a_large_jpeg_is_read_smaller_and_looks_the_same(height, width, reduction):
     data = encode(picture(height, width), quality=95)

@@ -92,6 +92,7 @@ def test_training_crops_match_torchvision_inside(open_clip):
         torch.testing.assert_close(ours[:, 2:-2, 2:-2] * 255, theirs[:, 2:-2, 2:-2], rtol=0, atol=0.02)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("height", "width", "scale"), [(64, 64, (0.8, 1.0)), (60, 90, (0.2, 1.0)), (40, 41, (0.9, 1.0))]
 )

@@ -36,6 +36,7 @@ def pooled_by_hand(pool: AttentionPool, tokens: Tensor, positions: Tensor, norm:
     return torch.cat(out)
 
 
+@pytest.mark.slow
 def test_resnet_50_equals_open_clips(open_clip):
     """Random weights, biases and running statistics, carried over."""
     from open_clip.modified_resnet import ModifiedResNet

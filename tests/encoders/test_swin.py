@@ -142,6 +142,7 @@ def test_recomputing_activations_changes_no_gradient():
     assert [name for name in found[0] if not torch.equal(found[0][name], found[1][name])] == []
 
 
+@pytest.mark.slow
 def test_a_compiled_tower_is_one_graph_and_gives_the_same():
     tower, images = random_swin(replace(SMALL, layers=(2,), heads=(2,))).train(), torch.randn(2, 3, 16, 16)
     compiled = torch.compile(tower, backend="eager", fullgraph=True)
@@ -186,6 +187,7 @@ def test_decay_touches_maps_only():
     assert decayed == {"attention.qkv.weight", "attention.out.weight", "mlp_in.weight", "mlp_out.weight"}
 
 
+@pytest.mark.slow
 def test_swin_b_has_the_published_size_and_cost():
     """Chen et al. 2023, Table 17: CLIP-Swin-B, both towers, 151M parameters and 18.4G multiply-adds."""
     with torch.device("meta"):

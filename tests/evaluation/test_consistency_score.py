@@ -25,6 +25,7 @@ def by_hand(images: Tensor, labels: list[int], guesses: list[int], space: Space,
     return agree / len(images)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("chunk", [3, 1024])
 def test_it_counts_what_neighbours_say(name, chunk, monkeypatch):

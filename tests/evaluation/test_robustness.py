@@ -75,6 +75,7 @@ def test_the_table_has_every_set_before_and_after(learned, finished_run, tmp_pat
     assert any(numbers[f"{name}/gained"] for name in sets)
 
 
+@pytest.mark.slow
 def test_the_report_says_what_was_gained_and_forgotten(learned, finished_run, tmp_path) -> None:
     run = load_run("few-shot-scenes", DATA).run
     test = run.data.build("test")

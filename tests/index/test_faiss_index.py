@@ -25,6 +25,7 @@ def few_rows_are_many(monkeypatch):
     monkeypatch.setattr(faiss_search, "FEWEST", 1000)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["ivf", "hnsw"])
 @pytest.mark.parametrize("name", SPACES)
 def test_candidates_compared_again_find_nearly_all(name, kind, tmp_path):

@@ -208,6 +208,7 @@ def test_an_archive_that_names_a_function_is_refused_and_not_run(openai_archive:
     assert not trap.exists()
 
 
+@pytest.mark.slow
 def test_openais_weights_are_known_by_their_entries_and_have_quick_gelu(open_clip, tmp_path: Path):
     """Heads 64 wide, CLIP's vocabulary, sizes from shapes: nothing need be said."""
     config = {
@@ -236,6 +237,7 @@ def test_openais_weights_are_known_by_their_entries_and_have_quick_gelu(open_cli
     assert_same_points(eq.load(tmp_path / "resnet.pt"), resnet)
 
 
+@pytest.mark.slow
 def test_clips_vocabulary_is_asked_for_where_it_is_not(monkeypatch, tmp_path: Path, open_clip):
     monkeypatch.setattr("equipoise.interop.tokenizer.find_spec", lambda name: None)
     from equipoise.interop.tokenizer import find_tokenizer

@@ -46,6 +46,7 @@ def _is_plain(open_clip, name: str) -> bool:
     return True
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["ViT-H-14", "ViT-g-14", "ViT-bigG-14", "ViT-e-14", "RN101", "RN50x4", "RN50x16"])
 def test_a_small_model_with_a_names_own_ratios(open_clip, tmp_path: Path, name: str):
     """Heads of 80, 88, 104 and 112 features, MLPs of odd ratios, other stages: as in the name's config, but shallow."""

@@ -52,7 +52,7 @@ def run(path: Path, **inputs: Tensor) -> Tensor:
 
 
 @pytest.mark.parametrize(
-    "name", [*list(MODELS)[:4], *(pytest.param(name, marks=pytest.mark.slow) for name in list(MODELS)[4:])]
+    "name", [*list(MODELS)[:2], *(pytest.param(name, marks=pytest.mark.slow) for name in list(MODELS)[2:])]
 )
 def test_both_towers_give_the_models_own_points(tmp_path: Path, name: str):
     model = with_words(MODELS[name]())

@@ -136,6 +136,7 @@ def test_no_further_from_float64_than_eager_and_rounding(device, case, dtype):
     check([x.to(device, dtype) for x in points], scale, LIBRARY)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("case", "dtype"), [("even", torch.bfloat16), ("ragged", torch.float32)])
 def test_products_in_the_kernel(device, case, dtype):
     points, scale = CASES[case]

@@ -120,6 +120,7 @@ def test_sigmoid(plan, dtype, device):
     check(inputs, fused, eagerly(space, weights, LEARNED), ONE)
 
 
+@pytest.mark.slow
 @DTYPES
 @pytest.mark.parametrize("gaps", [False, True])
 def test_softclip(gaps, dtype, device):

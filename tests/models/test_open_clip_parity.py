@@ -46,6 +46,7 @@ def peer(open_clip):
     return model
 
 
+@pytest.mark.slow
 def test_embeddings_equal_open_clip(open_clip, peer):
     state = from_open_clip(peer.state_dict())
     ours = our_twin()

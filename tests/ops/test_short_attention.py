@@ -39,7 +39,7 @@ def error(got: Tensor, wanted: Tensor) -> float:
     return float(((got.detach().double() - wanted).norm() / wanted.norm()).detach())
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("dtype", [torch.float32, pytest.param(torch.bfloat16, marks=pytest.mark.slow)], ids=str)
 @pytest.mark.parametrize("causal", [True, False])
 @pytest.mark.parametrize("lengths", LENGTHS, ids=str)
 def test_values_and_gradients_are_those_of_the_loop(lengths, causal, dtype):

@@ -52,6 +52,7 @@ def test_no_command_imports_what_stored_settings_name(
     assert f'trust=("{module}",)' in sentence
 
 
+@pytest.mark.slow
 def test_loading_a_folder_that_brings_its_own_module(place: Path, finished_run: Path) -> None:
     copied(finished_run, place / "model", "image", 'name = "model.evil:X"')
     (place / "model" / "evil.py").write_text(HOSTILE)

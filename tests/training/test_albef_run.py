@@ -22,6 +22,7 @@ SHORT = (
 MEMORY = "memory/heads.queue."
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [pytest.param("albef", marks=pytest.mark.slow), "tcl"])
 def test_a_run_that_was_stopped_goes_on_bit_for_bit(tmp_path, name):
     settings = (f"objective.name={name}", *SHORT)

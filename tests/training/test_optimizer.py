@@ -45,6 +45,7 @@ def test_the_temperature_is_not_decayed_and_learns_at_its_own_speed():
         assert abs(model.logit_scale.item() - before) == pytest.approx(moved, rel=1e-3)  # Adam's first step is its rate
 
 
+@pytest.mark.slow
 def test_a_start_above_the_bound_comes_down_to_its_equilibrium_in_training():
     """exp(5.31) = 202 under a bound of 100, pairs that never match: a hard clamp would leave it there for ever."""
     model = small_model(temperature=LogitScale(init=5.31, speed=10.0)).train()

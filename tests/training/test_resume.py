@@ -86,6 +86,7 @@ def test_an_evaluation_is_given_up_and_made_up_for(undisturbed, tmp_path):
     assert_same(run, undisturbed)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [1, 2])
 def test_processes_that_load_data_change_nothing(undisturbed, tmp_path, workers):
     run = small_run(tmp_path / "run", f"training.workers={workers}")
@@ -118,6 +119,7 @@ def test_a_learned_bias_is_trained_logged_saved_and_resumed(tmp_path):
     assert decay[id(run.model.logit_bias)] == 0
 
 
+@pytest.mark.slow
 def test_mixups_draw_the_same_after_an_interruption(tmp_path):
     """Shares, schedules and the temperature of m² depend on the step alone; five steps are an epoch here."""
     settings = ("objective.name=m3mix", "objective.m2_weight=0.3", "objective.m2_alpha=[2.0, 0.1]")
@@ -169,6 +171,7 @@ def test_lost_records_are_told(tmp_path):
         assert [record["step"] for record in run.go(resume=True).records] == [6, 7, 8, 8]
 
 
+@pytest.mark.slow
 def test_tensorboard_shows_every_step_once(tmp_path):
     accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
     run = small_run(tmp_path / "run")

@@ -79,6 +79,7 @@ def test_the_only_writer_clears_what_a_killed_one_left(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["00002.tar"]
 
 
+@pytest.mark.slow
 def test_one_of_many_gets_it(tmp_path):
     """Processes that come and go at the same time never hold it together."""
     script = """

@@ -43,6 +43,7 @@ def test_what_cannot_be_told_is_refused() -> None:
     require_gradients_possible(Training(micro_batch=4), 2)
 
 
+@pytest.mark.slow
 def test_a_run_logs_them_at_the_steps_it_logs(tmp_path: Path) -> None:
     words = ["data.train_size=16", "data.validation_size=4", "data.test_size=4", "training.steps=4", "space.dim=8",
              "training.batch_size=8", "training.log_every=2", "training.log_gradients=true", "objective.queue=16",

@@ -78,6 +78,7 @@ def test_the_same_again_trains_nothing_and_finds_the_same(scenes_audit, capsys):
     assert (folder / "pairs.csv").read_bytes() == before
 
 
+@pytest.mark.slow
 def test_other_folds_have_judges_of_their_own(scenes_audit, tmp_path, capsys):
     folder = shutil.copytree(scenes_audit[0], tmp_path / "scenes")  # the shared audit stays as it was
     assert main([*scenes_audit[1][:-1], str(folder), "--seed", "7"]) == 0
@@ -120,6 +121,7 @@ def test_features_without_captions(tmp_path, capsys):
     assert not list((tmp_path / "a").glob("*.png"))
 
 
+@pytest.mark.slow
 def test_shards_without_a_recipe(tmp_path, scenes):
     from equipoise.data.shard_writer import write_shards
 

@@ -246,6 +246,7 @@ def _dies() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
+@pytest.mark.slow
 def test_the_page_of_all_claims(tmp_path: Path) -> None:
     claim = CLAIMS["smoothing-helps"]
     for row, gain in zip(claim.rows, (0.0, 0.1), strict=True):

@@ -158,6 +158,7 @@ def test_other_settings_of_the_judges_are_refused(cleaned, noisy, capsys):
     assert "seed is 0 there and 7 here" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_second_round_takes_the_share_from_the_first(cleaned, noisy, tmp_path):
     folder = tmp_path / "again"
     shutil.copytree(cleaned, folder)

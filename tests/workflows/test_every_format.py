@@ -174,7 +174,9 @@ def refused(house: House, form: str, out: Path, *words: object) -> None:
     assert not out.exists() or out.name not in {"audit", "clean", "run", "tuned"}
 
 
-@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize(
+    "form", [pytest.param(form, marks=[pytest.mark.slow] * bool(n % 3)) for n, form in enumerate(FORMATS)]
+)
 def test_every_form_is_the_same_data(form: str, few: House, tmp_path: Path) -> None:
     look(few, form, tmp_path)
 

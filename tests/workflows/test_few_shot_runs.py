@@ -23,6 +23,7 @@ def few_shot_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_the_recipe_runs_from_data_to_report(few_shot_run: Path) -> None:
     records = read_metrics(few_shot_run / "metrics.jsonl")
     steps = [record for record in records if "loss" in record]

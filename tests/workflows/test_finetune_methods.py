@@ -58,6 +58,7 @@ def test_what_is_kept_is_the_place_between_that_scored_best(tmp_path, finished_r
         torch.testing.assert_close(settled.model.state_dict()[name], 0.7 * first + 0.3 * end[name], rtol=0, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_plain_fine_tuning_takes_another_temperature(tmp_path, finished_run):
     settled = ended(finished_run, tmp_path, "ft", "finetuning.tau=0.05", "training.steps=30")
     assert settled.comparison.shares == (1.0,)

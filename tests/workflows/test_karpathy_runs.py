@@ -46,6 +46,7 @@ def numbers(capsys: pytest.CaptureFixture[str], *words: object) -> dict:
     return json.loads(capsys.readouterr().out)
 
 
+@pytest.mark.slow
 def test_training_goes_by_the_splits(run: Path) -> None:
     source = load_stored(run / "config.toml").run.data
     assert [len(source.build(split)) for split in ("train", "validation", "test")] == [4 * EACH, EACH, EACH]

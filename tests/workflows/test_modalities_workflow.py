@@ -98,6 +98,7 @@ def test_other_objectives_labels_and_encoders_run(changed: tuple[str, ...], tmp_
     assert isinstance(load(tmp_path / "run"), ModalModel)
 
 
+@pytest.mark.slow
 def test_two_modalities_called_image_and_text_train_by_clip(tmp_path: Path) -> None:
     """CLIP is the case of two modalities: its own objective reads them by their names."""
     recipe = tmp_path / "pair.toml"

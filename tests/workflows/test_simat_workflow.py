@@ -74,6 +74,7 @@ def test_points_are_added_as_the_vectors_they_are(finished_run, tiny):
         assert float(closeness[place]) == pytest.approx(float(closeness.max()))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["images", "crops", "features"])
 def test_files_score_the_same_as_memory(scored, finished_run, tmp_path, kind):
     files = scored / "files"

@@ -63,7 +63,7 @@ def test_too_many_are_refused(recipe: Path) -> None:
         readable_pictures(source)
 
 
-@pytest.mark.parametrize("command", ["audit", "clean"])
+@pytest.mark.parametrize("command", ["audit", pytest.param("clean", marks=pytest.mark.slow)])
 def test_pairs_are_judged_all_the_same(command: str, recipe: Path, run: Path, tmp_path: Path, capsys) -> None:
     """A judge of two steps may know nothing, which ends `clean`, but not for the pictures."""
     code = main([command, str(recipe), "--model", str(run), "--out", str(tmp_path / "out")])

@@ -79,6 +79,7 @@ def one_axis_a_word(read):
     return pictures.flatten(1), spoken
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not REAL.is_dir(), reason=f"{REAL} is not there: SIMAT's real tables are NOT tested")
 def test_the_real_tables():
     read = read_simat(REAL, "exact")

@@ -30,6 +30,7 @@ def test_what_is_said_of_any_scene_is_read_back(seed: int, detail: str) -> None:
     assert parse(caption.text) == caption.meaning, caption.text
 
 
+@pytest.mark.slow
 def test_what_is_said_of_thousands_of_scenes_is_read_back() -> None:
     for index in range(2000):
         scene, rng = sample_scene(World(), 7, "train", index), random.Random(index)
