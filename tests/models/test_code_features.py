@@ -69,6 +69,7 @@ def test_they_are_shares_of_the_same_weights(coded, scenes):
     assert coded.encode_image(scenes.images([0, 1], coded.preprocess.size)).shape == (2, 16)
 
 
+@pytest.mark.slow
 def test_a_model_without_codes_and_an_unknown_word_are_refused(model, scenes, fdt_run, capsys):
     with pytest.raises(UserError, match="has no code weights"):
         evaluate(model, scenes, Evaluation(features="weights"))

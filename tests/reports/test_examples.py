@@ -132,7 +132,7 @@ def ranked(scores: list[list[float]], matching: list[list[bool]]) -> list[tuple[
     return found
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2))])
 @pytest.mark.parametrize("judged", [True, False])
 @pytest.mark.parametrize("chunk", [5, 1024])
 def test_the_worst_of_the_whole_test_set_are_shown(seed: int, judged: bool, chunk: int) -> None:

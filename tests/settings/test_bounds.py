@@ -88,7 +88,7 @@ def outside(bounds: Bounds, kind: type, draw: random.Random) -> list[str]:
     return [repr(float(edge)) for edge in (bounds.least - step, bounds.most + step, far, -far)] + ["nan", "inf", "-inf"]
 
 
-@pytest.mark.parametrize("recipe", RECIPES)
+@pytest.mark.parametrize("recipe", [RECIPES[0], *(pytest.param(one, marks=pytest.mark.slow) for one in RECIPES[1:])])
 def test_every_number_of_a_recipe_has_bounds(recipe: str) -> None:
     draw, layers = random.Random(recipe), recipe_layers(recipe)
     for key, value, bounds in numbers(load_layers(*layers).run):

@@ -32,7 +32,7 @@ EXACT = [*sorted(OBJECTIVES.keys() - WITH_NORMS - FUSED - OF_MODALITIES), "decli
 
 @pytest.mark.parametrize("objective", EXACT)
 @pytest.mark.parametrize("micro", [5, *(pytest.param(size, marks=pytest.mark.slow) for size in (1, 4, 11))])
-@pytest.mark.parametrize("impl", ["eager", "tiled"])
+@pytest.mark.parametrize("impl", ["tiled", pytest.param("eager", marks=pytest.mark.slow)])
 def test_micro_batches_equal_the_whole(objective, micro, impl):
     whole_loss, whole = gradients(objective, 0)
     loss, parts = gradients(objective, micro, impl)
