@@ -166,9 +166,10 @@ def train_what_is_named(folder: Path, text: str) -> None:
 
 
 def _index_what_is_named(folder: Path, text: str) -> None:
-    """Index what a text searches and does not make, by the model that it names."""
-    model = re.search(r"runs/(\w+)", text)
+    """Index what a text searches and does not make, by the model that it names beside it."""
     for name in {*re.findall(r"indexes/(\w+)", text)} - {*re.findall(r"--out indexes/(\w+)", text)}:
+        lines = "\n".join(line for line in text.splitlines() if f"indexes/{name}" in line)
+        model = re.search(r"runs/(\w+)", lines)
         run, place = folder / "runs" / (model[1] if model else "demo"), folder / "indexes" / name
         if not run.exists():
             train_what_is_named(folder, "runs/demo")
