@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import torch
 
 from equipoise.ops.float8_linear import CAPABILITY, can_float8
+from equipoise.ops.tf32 import can_tf32
 from equipoise.settings.bounds import SECONDS, bounded, within
 from equipoise.training.device import torch_device
 from equipoise.training.freezing import TRAINS
@@ -16,7 +17,7 @@ from equipoise.training.logging.writer import LOGGERS
 from equipoise.training.probe_phase import ProbePhase
 from equipoise.types import MOMENTUM, UserError
 
-PRECISIONS = ("auto", "float32", "bf16", "float8")
+PRECISIONS = ("auto", "float32", "tf32", "bf16", "float8")
 PARALLELS = ("ddp", "fsdp")
 EVERYTHING, DIVIDED = "everything", ("gathered", "ring")
 EXCHANGES = ("auto", *DIVIDED, EVERYTHING)
@@ -49,7 +50,9 @@ class Training:
     probe: ProbePhase = field(default_factory=ProbePhase)  # a first phase of the run that trains the readouts alone
     keep_statistics: bool = False  # batch norm goes by its running statistics and leaves them, as in evaluation
     ema: float = 0.0  # decay of the weights' moving average; 0 keeps none
-    precision: str = "auto"  # bf16 where the device has it, else float32; float8: bf16, linear maps in 8 bits
+    # auto: bf16 where the device has it, else float32; tf32: float32 with products by tensor cores; float8: bf16 with
+    # linear maps in 8 bits
+    precision: str = "auto"
     device: str = "auto"  # auto (a GPU where there is one), cpu, cuda, cuda:1
     compile: bool = False  # by torch.compile
     recompute_activations: bool = False  # less memory, more time: blocks are computed again for their gradients
@@ -111,4 +114,7 @@ class Training:
                 f"precision float8 needs a GPU of compute capability {need} or higher (Ada, Hopper), which {device} is "
                 "not; use auto, bf16 or float32"
             )
-        return torch.autocast(device.type, dtype=torch.bfloat16, enabled=able and self.precision != "float32")
+        if self.precision == "tf32" and not can_tf32(device):
+            raise UserError(f"precision tf32 needs a GPU with tensor cores, which {device} is not; use auto or float32")
+        wanted = able and self.precision not in ("float32", "tf32")
+        return torch.autocast(device.type, dtype=torch.bfloat16, enabled=wanted)

@@ -15,6 +15,7 @@ from equipoise.objectives import Objective
 from equipoise.ops.float8_linear import use_float8
 from equipoise.ops.round_rows import try_kernel
 from equipoise.ops.short_attention import try_kernels
+from equipoise.ops.tf32 import tf32_products
 from equipoise.training.batch_loss import BatchLoss
 from equipoise.training.batch_norm import prepare_batch_norm
 from equipoise.training.distributed.loss_sharding import choose_loss_sharding
@@ -106,7 +107,7 @@ class Step:
             group["lr"] = rate * group["speed"]
         self.optimizer.zero_grad(set_to_none=True)
         resting = self.phases.resting(number) if self.phases else []
-        with frozen(resting, spared=self.ranks.world == 1):
+        with frozen(resting, spared=self.ranks.world == 1), tf32_products(self.settings.precision == "tf32"):
             loss = self._backward(batch, average, self._is_logged(number))
         broadcast_scale_grads(self.model, self.ranks)
         grad_norm = _total(nn.utils.clip_grad_norm_(self.model.parameters(), self.settings.clip_norm or math.inf))

@@ -27,6 +27,11 @@ def add(parser: argparse.ArgumentParser) -> None:
         metavar="FOLDER",
         help="train.npz, validation.npz and test.npz, for claims on photographs",
     )
+    parser.add_argument(
+        "--tf32",
+        action="store_true",
+        help="multiply by a GPU's tensor cores (training.precision=tf32): three times the cells; the verdict says so",
+    )
     parser.add_argument("--commit", default="", help="what to write down as the commit, where git cannot tell")
     add_out(parser, "the folder of cells and results; the same again goes on with it", "claims")
 
@@ -44,4 +49,5 @@ def run(options: argparse.Namespace) -> int:
         options.commit,
         options.device,
         options.features,
+        options.tf32,
     )

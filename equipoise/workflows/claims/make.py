@@ -37,6 +37,7 @@ from equipoise.workflows.finetune_measure import FORMER
 from equipoise.workflows.train import run_recipe
 from equipoise.workflows.train_model import train_run
 
+FLOAT32, BY_TF32 = "training.precision=float32", ", products in TF32"
 SPLITS = {"validation": "validation", "test": "test", FORMER: "former"}
 
 
@@ -44,7 +45,9 @@ class Stopped(UserError):
     """Raised for a run that a signal ended: half a run is no cell."""
 
 
-def make_cell(cell: Cell, folder: Path, device: str, commit: str, features: Path | None = None) -> str:
+def make_cell(
+    cell: Cell, folder: Path, device: str, commit: str, features: Path | None = None, tf32: bool = False
+) -> str:
     """Make the cell and write its file; returns what went wrong, in a sentence, or nothing.
 
     A run that diverged is a finding, and written down as one; any other mistake is not.
@@ -57,27 +60,32 @@ def make_cell(cell: Cell, folder: Path, device: str, commit: str, features: Path
         warnings.simplefilter("ignore")
         with redirect_stdout(nowhere):
             try:
-                outcome: dict[str, Any] = {"found": _found(with_features(cell, features), folder)}
+                outcome: dict[str, Any] = {"found": _found(cell, _as_run(cell, features, tf32), folder)}
             except UserError as error:
                 if not isinstance(error.__cause__, NotFinite):
                     return str(error)
                 outcome = {"found": {}, "failed": str(error)}
             except Exception as error:  # want of memory, say: told, while the other cells go on
                 return f"{type(error).__name__}: {str(error)[:300]}"
-        about |= {"device": _device_name(torch_device("auto")), "version": __version__, "commit": commit}
+        about |= {"device": _device_name(torch_device("auto")) + (BY_TF32 if tf32 else ""), "version": __version__, "commit": commit}
     about |= {"date": datetime.now(UTC).date().isoformat(), "seconds": round(time.perf_counter() - began, 1)}
     write_text(cell.file(folder), as_text({**about, **outcome}))
     return ""
 
 
-def with_features(cell: Cell, folder: Path | None) -> Cell:
-    """The cell with its data where it lies: a cell is named without it, so that it may lie elsewhere the next time."""
-    return replace(cell, settings=tuple(text.replace("{features}", str(folder)) for text in cell.settings))
+def _as_run(cell: Cell, features: Path | None, tf32: bool) -> Cell:
+    """The cell as this machine runs it. A cell is named without that, so that its data may lie elsewhere the next time;
+    how it multiplies is written beside its device."""
+    changed = {"{features}": str(features)} | ({FLOAT32: FLOAT32.replace("float32", "tf32")} if tf32 else {})
+    settings = cell.settings
+    for old, new in changed.items():
+        settings = tuple(text.replace(old, new) for text in settings)
+    return replace(cell, settings=settings)
 
 
-def _found(cell: Cell, folder: Path) -> dict[str, float]:
+def _found(named: Cell, cell: Cell, folder: Path) -> dict[str, float]:
     if cell.kind == START:
-        return _start(cell, folder)
+        return _start(cell, named.model_folder(folder))
     with TemporaryDirectory() as place:
         return _tuned(cell, folder, Path(place)) if cell.kind == "finetune" else _trained(cell, Path(place))
 
@@ -94,8 +102,7 @@ def _trained(cell: Cell, place: Path) -> dict[str, float]:
     return found | (explanations(model, loaded.run, cell.seed) if cell.kind == EXPLAINED else {})
 
 
-def _start(cell: Cell, folder: Path) -> dict[str, float]:
-    place = cell.model_folder(folder)
+def _start(cell: Cell, place: Path) -> dict[str, float]:
     if run_recipe(cell.recipe, cell.settings, place, "", resume=True):
         raise Stopped("it was stopped by a signal")
     told = json.loads((place / "metrics.json").read_text(encoding="utf-8"))

@@ -40,6 +40,7 @@ def run_claims(
     commit: str = "",
     device: str = "auto",
     features: Path | None = None,
+    tf32: bool = False,
 ) -> int:
     """Run claims by their names, or all of them; returns 0, or 1 where cells are missing at the end."""
     claims = {name: find_claim(name) for name in dict.fromkeys(CLAIMS if ALL in names else names)}
@@ -50,7 +51,8 @@ def run_claims(
         raise UserError(f"--seeds is {seeds} and --jobs is {jobs}; both must be at least 1")
     until = None if minutes is None else time.monotonic() + 60 * minutes
     with only_writer(out / CELLS), _told_if_stopped():
-        make = partial(make_cell, folder=out, device=device, commit=commit or known_commit(), features=features)
+        about = {"device": device, "commit": commit or known_commit(), "features": features, "tf32": tf32}
+        make = partial(make_cell, folder=out, **about)
         problems = _make_missing(make, list(tested.values()), scale, seeds, jobs, out, until)
     unfinished = []
     for name, claim in claims.items():

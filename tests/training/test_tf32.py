@@ -1,0 +1,52 @@
+"""Products in TF32: refused where there are no tensor cores, chosen within a step alone, and told by a cell."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from equipoise.objectives import CLIP
+from equipoise.ops.tf32 import tf32_products
+from equipoise.training.settings import Training
+from equipoise.training.step import Step
+from equipoise.types import UserError
+from equipoise.workflows.claims.cell import Cell
+from equipoise.workflows.claims.make import FLOAT32, _as_run
+
+SETTINGS = Training(steps=4, batch_size=16, learning_rate=1e-2, precision="float32", device="cpu")
+
+
+def test_a_processor_is_refused(model):
+    with pytest.raises(UserError, match="precision tf32 needs a GPU with tensor cores, which cpu is not; use auto"):
+        Step(model, CLIP(), replace(SETTINGS, precision="tf32"), torch.device("cpu"))
+
+
+def test_the_choice_ends_with_the_step_even_if_that_fails():
+    before = torch.get_float32_matmul_precision()
+    with pytest.raises(RuntimeError, match="of the step"), tf32_products(True):
+        assert torch.get_float32_matmul_precision() == "high"
+        raise RuntimeError("of the step")
+    assert torch.get_float32_matmul_precision() == before
+    with tf32_products(False):
+        assert torch.get_float32_matmul_precision() == before
+
+
+def test_a_cell_keeps_its_name_and_trains_by_tensor_cores():
+    cell = Cell("demo", ("data.root={features}", FLOAT32), "train", 0)
+    asked = _as_run(cell, None, tf32=True)
+    assert "training.precision=tf32" in asked.settings and FLOAT32 in cell.settings
+    assert _as_run(cell, None, tf32=False).settings[1] == FLOAT32
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_a_gpu_rounds_the_factors():
+    torch.manual_seed(0)
+    rows = torch.randn(512, 512, device="cuda")
+    exact = rows @ rows
+    with tf32_products(True):
+        rounded = rows @ rows
+    error = (rounded - exact).abs().max() / exact.abs().max()
+    assert 1e-6 < error < 1e-2
