@@ -41,6 +41,7 @@ class TrainResult:
     seconds: float  # of training, evaluation and checkpoints left out
     epoch: int  # steps per epoch
     signal: int = 0  # that ended the run before its last step; 0 if none did
+    captions_cut: int = 0  # of those trained on, for being longer than the context
 
 
 def train(
@@ -71,6 +72,8 @@ def train(
     state = TrainingState(model, step, EMA(model, settings.ema) if settings.ema else None, ranks)
     checkpoints = Checkpoints(folder, config, settings, ranks)
     position = checkpoints.start(state, resume)
+    if not position.step:
+        model.tokens.truncated = 0  # by an evaluation of what the run starts from
     _require_same_data(position, len(batches.source), folder)
     _restore_count(batches, position, folder, ranks)
     with (
@@ -96,7 +99,10 @@ def train(
             raise
     if state.average and not interrupt and run.until == settings.steps:
         state.average.put_into(model)
-    return TrainResult(log.records, position.step, run.clock.seconds(), _epoch(batches, settings), interrupt.signal)
+    return TrainResult(
+        log.records, position.step, run.clock.seconds(), _epoch(batches, settings), interrupt.signal,
+        ranks.total(model.tokens.truncated),
+    )  # fmt: skip
 
 
 def _log(folder: Path, position: RunProgress, settings: Training, config: str) -> MetricsLog:
@@ -175,7 +181,9 @@ class _Run:
             return
         self.state.step.finite.settle()
         with self.clock.paused(), average.applied_to(model) if average else nullcontext():
+            cut = model.tokens.truncated
             found = self.interrupt.interruptible_together(partial(self.evaluate, model))
+            model.tokens.truncated = cut  # an evaluation that a stopped run repeats is not to count twice
             if found is None:
                 return
             position.validation = self.interrupt.ranks.on_main(lambda: found)

@@ -56,7 +56,6 @@ class RunArtifacts:
     weights: Mapping[str, torch.Tensor]
     examples: ExampleSets
     space: SpaceData
-    captions_cut: int
     processes: int
     comparison: Comparison | None = None  # of a run that fine-tunes
     captions: Sequence[WrittenCaption] = ()  # that the model wrote
@@ -108,7 +107,7 @@ class RunArtifacts:
         pairs = outcome.step * run.training.batch_size
         threads = f" ({torch.get_num_threads()} threads)" if model.device.type == "cpu" else ""
         several = f"{self.processes} processes ({run.training.parallel}), each on " if self.processes > 1 else ""
-        cut = f"{self.captions_cut:,} were longer than {model.tokens.context} tokens and cut"
+        cut = f"{outcome.captions_cut:,} were longer than {model.tokens.context} tokens and cut"
         return {
             "command": self.command,
             "seed": str(run.seed),
@@ -151,7 +150,6 @@ def collect_artifacts(
         weights=gather_full(model.state_dict(), ranks),
         examples=examples,
         space=space,
-        captions_cut=ranks.total(model.tokens.truncated),
         processes=ranks.world,
         comparison=selected.comparison if selected else None,
         captions=captions,

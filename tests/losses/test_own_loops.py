@@ -66,6 +66,7 @@ def test_open_clips_own_main_with_one_changed_line(open_clip, tmp_path: Path) ->
     """Its source with the page's line in place of its own, run on its synthetic data; features of two batches are
     accumulated. In a process of its own, for it changes the log of all."""
     installed("open_clip_train")
+    installed("pandas")  # which it imports and does not ask for
     from open_clip_train import file_utils
 
     source = Path(file_utils.__file__).with_name("main.py").read_text(encoding="utf-8")

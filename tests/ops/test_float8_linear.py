@@ -164,7 +164,7 @@ def test_a_compiled_map_is_one_graph(monkeypatch, by_kernel):
 
 @needs_products
 def test_modules_are_exchanged_under_their_names():
-    block = nn.Sequential(nn.Linear(32, 64), nn.GELU(), nn.Sequential(nn.Linear(64, 32, bias=False)))
+    block = nn.Sequential(nn.Linear(32, 64), nn.GELU(), nn.Sequential(nn.Linear(64, 32, bias=False))).to(DEVICE)
     names, parameters = list(block.state_dict()), list(block.parameters())
     assert use_float8([("tower.0", block)]) == 2
     assert list(block.state_dict()) == names

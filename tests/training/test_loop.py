@@ -207,3 +207,15 @@ def test_a_number_that_is_not_finite_stops_the_run(
 def test_a_bad_number_before_any_checkpoint_says_so(fit: Fit) -> None:
     with pytest.raises(UserError, match=r"at step 1, .*no checkpoint"):
         fit(Breaking(at=1))
+
+
+def test_captions_cut_are_those_trained_on(fit, model, batches):
+    """An evaluation cuts captions too, and a run that is stopped may do it twice or leave it out."""
+
+    def evaluate(_: Model) -> dict[str, float]:
+        model.tokens.truncated += 100
+        return {"mean_recall": 0.5}
+
+    model.tokens.truncated = 7  # by an evaluation before the run
+    evaluated = fit(steps=2, evaluate=evaluate, evaluate_every=1, evaluate_start=True)
+    assert evaluated.captions_cut == model.tokens.truncated < 100
