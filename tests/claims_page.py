@@ -1,22 +1,30 @@
 """docs/claims.md, written from the claims and the stored results: `python tests/claims_page.py [FOLDER]`.
 
-With FOLDER, the results in it that were made at the scale gpu are put into docs/claims/ first.
+With FOLDER, the results in it that were made at the scale gpu are put into docs/claims/ first, and its cells into
+docs/claims/cells.jsonl.gz, whole claims or not: `python tests/claims_page.py --cells FOLDER` puts those into another
+folder, where `equipoise claims run NAME --scale gpu --out FOLDER` goes on with them.
 """
 
 from __future__ import annotations
 
+import gzip
+import json
 import sys
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 from equipoise.claims.claim import GPU, Claim
 from equipoise.claims.result import RESULTS, Result, results_in
 from equipoise.claims.rule import Verdict
+from equipoise.io.atomic import write_text
+from equipoise.workflows.claims.cell import CELLS, as_text
 from equipoise.workflows.claims.listing import Judgement, by_paper, judgements
 from equipoise.workflows.claims.show import interval, shown_metrics, table_rows
 
 DOCS = Path(__file__).parents[1] / "docs"
 PAGE, STORED = DOCS / "claims.md", DOCS / "claims"
+PACKED = STORED / "cells.jsonl.gz"
 MARK = "<!-- from here on: python tests/claims_page.py -->\n"
 
 
@@ -26,6 +34,30 @@ def take(folder: Path) -> list[str]:
     for name, result in found.items():
         result.write(STORED / f"{name}.json")
     return list(found)
+
+
+def pack(folder: Path) -> int:
+    """Add the cells of a folder to those that are stored; how many there are then."""
+    cells = stored_cells() | {
+        path.stem: json.loads(path.read_text(encoding="utf-8")) for path in (folder / CELLS).glob("*.json")
+    }
+    lines = (json.dumps({"name": name, **cells[name]}, ensure_ascii=False) + "\n" for name in sorted(cells))
+    PACKED.write_bytes(gzip.compress("".join(lines).encode(), mtime=0))
+    return len(cells)
+
+
+def unpack(folder: Path) -> int:
+    """Write the stored cells into a folder; how many there are."""
+    cells = stored_cells()
+    (folder / CELLS).mkdir(parents=True, exist_ok=True)
+    for name, content in cells.items():
+        write_text(folder / CELLS / f"{name}.json", as_text(content))
+    return len(cells)
+
+
+def stored_cells() -> dict[str, dict[str, Any]]:
+    lines = gzip.decompress(PACKED.read_bytes()).decode().splitlines() if PACKED.exists() else []
+    return {content.pop("name"): content for content in map(json.loads, lines)}
 
 
 def with_claims(text: str) -> str:
@@ -68,6 +100,9 @@ def stored() -> dict[str, Judgement]:
 
 
 if __name__ == "__main__":
+    if sys.argv[1:2] == ["--cells"]:
+        print(f"{unpack(Path(sys.argv[2]))} cells")
+        sys.exit()
     if len(sys.argv) > 1:
-        print(*take(Path(sys.argv[1])))
+        print(*take(Path(sys.argv[1])), f"and {pack(Path(sys.argv[1]))} cells")
     PAGE.write_text(with_claims(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
