@@ -1,5 +1,5 @@
-"""Products of float32 matrices by a GPU's tensor cores: numbers stay float32, factors are rounded to ten bits behind the
-point (TF32), sums are float32."""
+"""Products of float32 matrices by a GPU's tensor cores (TF32): numbers and sums stay float32, factors are rounded to
+ten bits behind the point."""
 
 from __future__ import annotations
 

@@ -50,9 +50,7 @@ class Training:
     probe: ProbePhase = field(default_factory=ProbePhase)  # a first phase of the run that trains the readouts alone
     keep_statistics: bool = False  # batch norm goes by its running statistics and leaves them, as in evaluation
     ema: float = 0.0  # decay of the weights' moving average; 0 keeps none
-    # auto: bf16 where the device has it, else float32; tf32: float32 with products by tensor cores; float8: bf16 with
-    # linear maps in 8 bits
-    precision: str = "auto"
+    precision: str = "auto"  # bf16 where the device has it, else float32; tf32, bf16 and float8 are products of a GPU's
     device: str = "auto"  # auto (a GPU where there is one), cpu, cuda, cuda:1
     compile: bool = False  # by torch.compile
     recompute_activations: bool = False  # less memory, more time: blocks are computed again for their gradients

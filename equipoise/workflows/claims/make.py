@@ -67,7 +67,8 @@ def make_cell(
                 outcome = {"found": {}, "failed": str(error)}
             except Exception as error:  # want of memory, say: told, while the other cells go on
                 return f"{type(error).__name__}: {str(error)[:300]}"
-        about |= {"device": _device_name(torch_device("auto")) + (BY_TF32 if tf32 else ""), "version": __version__, "commit": commit}
+        where = _device_name(torch_device("auto")) + (BY_TF32 if tf32 else "")
+        about |= {"device": where, "version": __version__, "commit": commit}
     about |= {"date": datetime.now(UTC).date().isoformat(), "seconds": round(time.perf_counter() - began, 1)}
     write_text(cell.file(folder), as_text({**about, **outcome}))
     return ""
