@@ -51,8 +51,8 @@ def run_claims(
         raise UserError(f"--seeds is {seeds} and --jobs is {jobs}; both must be at least 1")
     until = None if minutes is None else time.monotonic() + 60 * minutes
     with only_writer(out / CELLS), _told_if_stopped():
-        about = {"device": device, "commit": commit or known_commit(), "features": features, "tf32": tf32}
-        make = partial(make_cell, folder=out, **about)
+        commit = commit or known_commit()
+        make = partial(make_cell, folder=out, device=device, commit=commit, features=features, tf32=tf32)
         problems = _make_missing(make, list(tested.values()), scale, seeds, jobs, out, until)
     unfinished = []
     for name, claim in claims.items():
