@@ -318,3 +318,8 @@ def test_a_claim_that_cannot_be_tested_says_why_and_trains_nothing(
 def test_docs_claims_is_what_the_stored_results_say() -> None:
     text = PAGE.read_text(encoding="utf-8")
     assert with_claims(text) == text, "run python tests/claims_page.py"
+
+
+def test_tensor_cores_are_of_a_gpu(tmp_path):
+    with pytest.raises(UserError, match="--tf32 needs a GPU with tensor cores, which cpu is not; leave it out"):
+        run_claims(["sphere-needs-temperature"], out=tmp_path, device="cpu", tf32=True)

@@ -18,6 +18,8 @@ from equipoise.io.figures import png
 from equipoise.io.folder_lock import only_writer
 from equipoise.io.numbers import hand_over
 from equipoise.io.progress import Progress
+from equipoise.ops.tf32 import can_tf32
+from equipoise.training.device import torch_device
 from equipoise.types import UserError
 from equipoise.workflows.claims import plan
 from equipoise.workflows.claims.cell import CELLS, Cell
@@ -49,6 +51,8 @@ def run_claims(
     seeds = SEEDS[scale] if seeds is None else seeds
     if seeds < 1 or jobs < 1:
         raise UserError(f"--seeds is {seeds} and --jobs is {jobs}; both must be at least 1")
+    if tf32 and not can_tf32(torch_device(device)):
+        raise UserError(f"--tf32 needs a GPU with tensor cores, which {torch_device(device)} is not; leave it out")
     until = None if minutes is None else time.monotonic() + 60 * minutes
     with only_writer(out / CELLS), _told_if_stopped():
         commit = commit or known_commit()
