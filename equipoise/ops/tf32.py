@@ -18,11 +18,12 @@ def can_tf32(device: torch.device) -> bool:
 @contextmanager
 def tf32_products(wanted: bool) -> Iterator[None]:
     """Within, matrices of float32 are multiplied so, if `wanted`; torch keeps the choice for the whole process."""
+    if not wanted:
+        yield
+        return
     before = torch.get_float32_matmul_precision()
-    if wanted:
-        torch.set_float32_matmul_precision("high")
+    torch.set_float32_matmul_precision("high")
     try:
         yield
     finally:
-        if wanted:
-            torch.set_float32_matmul_precision(before)
+        torch.set_float32_matmul_precision(before)
