@@ -13,7 +13,8 @@ import torch
 
 from equipoise.data.scenes.rendering.render import render
 from equipoise.data.scenes.scene import Scene
-from equipoise.data.scenes.world import SPLITS, World, sample_scene
+from equipoise.data.scenes.world import World, sample_scene
+from equipoise.data.splits import SPLITS
 
 SIZES = (32, 64, 128, 224)
 

@@ -16,10 +16,11 @@ from pathlib import Path
 
 from equipoise.config import Loaded, load_run, load_stored
 from equipoise.data.files import Mixture
-from equipoise.data.files.file_source import SPLITS, FileSettings
+from equipoise.data.files.file_source import FileSettings
 from equipoise.data.files.infer_format import looks_like_data
 from equipoise.data.files.paths import as_tuple
 from equipoise.data.source import Source
+from equipoise.data.splits import SPLITS
 from equipoise.data.tokenizer import CaptionTokenizer
 from equipoise.models.folder import CONFIG, model_folder
 from equipoise.models.model import Model

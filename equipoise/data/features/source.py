@@ -20,10 +20,9 @@ from equipoise.data.features.concat import ConcatRows
 from equipoise.data.features.feature_file import FeatureFile, Rows, read_part
 from equipoise.data.side_data import fingerprints, names
 from equipoise.data.source import IMAGE_MASK, Pair
+from equipoise.data.splits import require_split
 from equipoise.data.tokenizer import CaptionTokenizer
 from equipoise.types import Batch, UserError
-
-SPLITS = ("train", "validation", "test")
 
 
 class FeatureFiles:
@@ -39,8 +38,7 @@ class FeatureFiles:
         guides: bool = False  # let the features themselves guide targets: side data image_vectors and text_vectors
 
         def build(self, split: str) -> FeatureFiles:
-            if split not in SPLITS:
-                raise UserError(f'there is no split "{split}"; choose one of {", ".join(SPLITS)}')
+            require_split(split)
             given = getattr(self, split)
             if split == "test" and not given and self.validation:
                 warnings.warn("data.test is not given: the validation files are the test files too", stacklevel=2)

@@ -22,10 +22,10 @@ from equipoise.data.files.paths import Patterns, as_tuple
 from equipoise.data.files.records import Records, Subset, held_out
 from equipoise.data.files.regions import RegionFiles, require_regions
 from equipoise.data.files.regions_in_shards import INSIDE, RegionsInside
+from equipoise.data.splits import require_split
 from equipoise.types import UserError
 
 GLANCE = 64  # pictures that are tried before a run
-SPLITS = ("train", "validation", "test")
 OWN = "own"  # in place of "kept" or "held out": the records say themselves that they are of the split
 
 
@@ -54,8 +54,7 @@ class FileSettings(ABC):
 
     def build(self, split: str) -> Pictures:
         """One split: its own files, or the part of the training files that is held out for it."""
-        if split not in SPLITS:
-            raise UserError(f'there is no split "{split}"; choose one of {", ".join(SPLITS)}')
+        require_split(split)
         patterns, part = self.files_of(split)
         if not patterns:
             raise UserError(f"data.{split if split == 'test' else 'train'} names no files; say where the data is")

@@ -15,10 +15,11 @@ import torch
 
 from equipoise.data.features.arrays import READERS
 from equipoise.data.modalities.history import group_of, with_history
-from equipoise.data.modalities.modal_file import SPLIT, SPLITS, ModalFile, read_modal_file, split_name, splits_of
+from equipoise.data.modalities.modal_file import SPLIT, ModalFile, read_modal_file, split_name, splits_of
 from equipoise.data.modalities.modality import concatenated, spread_over
 from equipoise.data.modalities.samples import Labels, ModalSamples
 from equipoise.data.rng import keyed_int
+from equipoise.data.splits import SPLITS, require_split
 from equipoise.settings.bounds import bounded
 from equipoise.types import UserError
 
@@ -48,8 +49,7 @@ class ModalFiles:
             raise UserError("data.root names files of all splits and data.train those of one; give one of them")
 
     def build(self, split: str) -> ModalSamples:
-        if split not in SPLITS:
-            raise UserError(f'there is no split "{split}"; choose one of {", ".join(SPLITS)}')
+        require_split(split)
         files, held_out = self._files(split)
         found = self._joined(files)
         rows = self._rows(found, split) if held_out else list(range(len(found)))

@@ -21,10 +21,10 @@ from torch import Tensor
 from equipoise.data.features.arrays import Arrays, array_names, read_arrays
 from equipoise.data.features.feature_file import not_finite_rows
 from equipoise.data.modalities.modality import Modality
+from equipoise.data.splits import SPLITS
 from equipoise.types import JOINT, UserError
 
 SPLIT = "split"
-SPLITS = ("train", "validation", "test")
 OTHER_NAMES = {"valid": "validation", "val": "validation", "dev": "validation"}
 ENDINGS, HAS = ("_mask", "_lengths"), "has_"
 

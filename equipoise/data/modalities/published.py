@@ -18,7 +18,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from equipoise.data.modalities.modal_file import SPLITS, split_name
+from equipoise.data.modalities.modal_file import split_name
+from equipoise.data.splits import SPLITS
 from equipoise.io.plain_pickle import read_plain_pickle
 from equipoise.io.resumable import write_arrays
 from equipoise.types import UserError

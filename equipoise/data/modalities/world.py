@@ -25,10 +25,10 @@ from torch import Tensor
 from equipoise.data.modalities.modality import Modality
 from equipoise.data.modalities.samples import Labels, ModalSamples
 from equipoise.data.rng import generator
+from equipoise.data.splits import require_split
 from equipoise.settings.bounds import bounded
 from equipoise.types import UserError
 
-SPLITS = ("train", "validation", "test")
 GRID = 8001  # points of the integral over what can be told
 
 
@@ -69,8 +69,7 @@ class ModalWorlds:
                 )
 
         def build(self, split: str) -> ModalSamples:
-            if split not in SPLITS:
-                raise UserError(f'there is no split "{split}"; choose one of {", ".join(SPLITS)}')
+            require_split(split)
             size = getattr(self, f"{split}_size")
             shared = torch.randn(size, self.shared_latents, generator=self._chance(split, "shared"))
             has = self._has(split, size)

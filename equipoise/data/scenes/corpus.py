@@ -29,6 +29,7 @@ from equipoise.data.scenes.rendering.render import render
 from equipoise.data.scenes.scene import Scene
 from equipoise.data.scenes.world import CONTENT, World, sample_scene
 from equipoise.data.source import Pair
+from equipoise.data.splits import require_split
 from equipoise.settings.bounds import SEED, bounded, within
 from equipoise.types import UserError
 
@@ -80,9 +81,7 @@ class Scenes:
             return Scenes(self, split)
 
     def __init__(self, config: Config, split: str) -> None:
-        sizes = {"train": config.train_size, "validation": config.validation_size, "test": config.test_size}
-        if split not in sizes:
-            raise UserError(f'there is no split "{split}"; choose one of {", ".join(sizes)}')
+        require_split(split)
         self.config = config
         self.class_names = config.shapes
         # an adjective before the noun, so that the article is right for every class
@@ -90,7 +89,7 @@ class Scenes:
         self.templates = ("a single {}", "a picture of a single {}", "a small {}", "a large {}", *colours)
         self.split = split
         self.noise = config.noise if split == "train" else Noise()
-        self._size = sizes[split]
+        self._size = getattr(config, f"{split}_size")
         self._world = config.world()
         self._scenes: dict[int, Scene] = {}
         self._pairs: dict[int, Pair] = {}

@@ -24,13 +24,13 @@ from equipoise.data.rng import keyed_int, python_random
 from equipoise.data.scenes.language.vocabulary import BACKGROUNDS, COLOURS, SHAPES, SIZES, TEXTURES
 from equipoise.data.scenes.scene import Background, Scene, Thing
 from equipoise.data.scenes.shifts import SHIFTS
+from equipoise.data.splits import require_split
 from equipoise.types import UserError
 
 T = TypeVar("T")
 Look = tuple[str, str, str, str]  # shape, colour, texture, size: one entry of Scene.content()
 Place = tuple[float, float, float, int | None]  # x, y, radius, holder
 
-SPLITS = ("train", "validation", "test")
 CONTENT, IID = "content", "iid"
 MOST_THINGS = 4
 GAP = 0.02  # least distance between two things, and twice that to the image's border
@@ -98,8 +98,7 @@ class World:
 
 def sample_scene(world: World, seed: int, split: str, index: int) -> Scene:
     """The scene number `index` of a split."""
-    if split not in SPLITS:
-        raise UserError(f"there is no split {split!r}; choose one of {', '.join(SPLITS)}.")
+    require_split(split)
     rng = python_random(seed, split, index, "scene")
     count = world.min_things + int((world.max_things - world.min_things + 1) * rng.random())
     places = None

@@ -19,11 +19,11 @@ from torch import Tensor
 from equipoise.data.image_cache import ImageCache
 from equipoise.data.rng import generator, python_random
 from equipoise.data.source import Pair
+from equipoise.data.splits import require_split
 from equipoise.data.tones.captions import describe, parse
 from equipoise.data.tones.notes import PITCHES, RATE, RHYTHMS, TIMBRES, Note, drawn_note, played, wave
 from equipoise.data.tones.spectrogram import log_mel
 from equipoise.settings.bounds import SEED, bounded, within
-from equipoise.types import UserError
 
 CACHE_LIMIT = 1 << 30  # bytes of pictures kept for one size
 
@@ -47,10 +47,8 @@ class Tones:
             return Tones(self, split)
 
     def __init__(self, config: Config, split: str) -> None:
-        sizes = {"train": config.train_size, "validation": config.validation_size, "test": config.test_size}
-        if split not in sizes:
-            raise UserError(f'there is no split "{split}"; choose one of {", ".join(sizes)}')
-        self.config, self.split, self._size = config, split, sizes[split]
+        require_split(split)
+        self.config, self.split, self._size = config, split, getattr(config, f"{split}_size")
         self.class_names = tuple(f"{pitch} {timbre}" for pitch in PITCHES for timbre in TIMBRES)
         self.templates = tuple(f"a {{}} tone {rhythm}" for rhythm in RHYTHMS)
         self._pictures: dict[int, ImageCache] = {}

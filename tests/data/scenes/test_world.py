@@ -9,7 +9,8 @@ import pytest
 
 from equipoise.data.scenes.language.vocabulary import BACKGROUNDS, COLOURS, SHAPES, SIZES, TEXTURES
 from equipoise.data.scenes.scene import Scene
-from equipoise.data.scenes.world import GAP, OPENINGS, SPLITS, TILT, World, sample_scene, split_of
+from equipoise.data.scenes.world import GAP, OPENINGS, TILT, World, sample_scene, split_of
+from equipoise.data.splits import SPLITS
 from equipoise.types import UserError
 
 WORLD = World()
