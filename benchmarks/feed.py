@@ -7,15 +7,14 @@ two files are the same, or those of `--picture FILE ...`. They are read as they 
 core's own, the best of rounds that take turns, so that other work on the machine matters little.
 
 Two tables: where the time of a pair goes, and how many cores keep a model busy. `--prepare` instead: `equipoise data
-prepare` by one and by two processes beside its bound, which is decoding and encoding alone; by the seconds of the cores
-and, disturbed by other work, by the clock. The time that the command takes to start is taken off both.
+prepare` beside its bound, which is decoding and encoding alone, and by one and by two processes. The last two are by
+the clock, without the start of the command, and other work disturbs them.
 """
 
 from __future__ import annotations
 
 import argparse
 import io
-import resource
 import subprocess
 import sys
 import tarfile
@@ -39,7 +38,7 @@ from equipoise.data.tokenizer import CaptionTokenizer
 from equipoise.data.tokenizer_memory import PieceMemory
 
 COUNT, ROUNDS, QUALITY = 128, 20, 90
-PREPARED, SHARDS = 256, 16  # pixels of the shorter side; shards that processes share
+PREPARED, SHARDS, WINDOW = 256, 16, 6  # pixels of the shorter side; shards that processes share; of these, timed
 LARGE, SMALL = 224, 32  # pixels of the crops
 MODELS = {  # pairs a second that a model takes in training (docs/performance.md, docs/demo-figures.json), of which size
     "ViT-B/32, bf16, compiled, one H200": (13_600, LARGE),
@@ -144,7 +143,7 @@ def forget(tokens: CaptionTokenizer) -> None:
     tokens._pieces = PieceMemory(tokens._cut, kept=0)
 
 
-def seconds(work: Sequence[Callable[[], None]], rounds: int = ROUNDS) -> list[float]:
+def seconds(work: Sequence[Callable[[], object]], rounds: int = ROUNDS) -> list[float]:
     """The core's seconds of each, the best of several rounds that take turns."""
     best = [float("inf")] * len(work)
     for _ in range(rounds):
@@ -187,20 +186,18 @@ def print_feeding(large: dict[str, Parts], small: dict[str, Parts]) -> None:
 
 
 def print_preparing(files: Sequence[bytes], captions: Sequence[str], folder: Path) -> None:
-    few = write_shard(files[:2], captions[:2], folder / "few.tar")
+    records = opened([write_shard(files, captions, folder / "one.tar")]).records
     many = write_shard([*files] * SHARDS, [*captions] * SHARDS, folder / "many.tar")
-    count, megabytes = COUNT * SHARDS, sum(map(len, files)) / COUNT / 1e6
-    print("| | pictures/s | MB/s read | of the bound | by the clock, pictures/s | start, s |")
-    print(f"|---|{'---:|' * 5}")
-    bound = COUNT / seconds([lambda: _decode_and_encode(files)])[0]
-    print(f"| decoding and encoding alone, one core | {bound:,.0f} | {bound * megabytes:.1f} | | | |")
+    fresh = (folder / f"fresh-{number}" for number in range(ROUNDS))
+    work = [lambda: _decode_and_encode(files), lambda: prepare(records, next(fresh), Prepare(PREPARED), lambda _: None)]
+    bound, alone = (COUNT / found for found in seconds(work))
+    rates = {"decoding and encoding alone, seconds of a core": bound, "`data prepare`, seconds of a core": alone}
     for processes in (1, 2):
-        start, begun = _prepare(few, folder / f"few-{processes}", processes)
-        clock, work = _prepare(many, folder / f"many-{processes}", processes)
-        rate = processes * count / (work - begun)
-        cells = (f"{rate:,.0f}", f"{rate * megabytes:.1f}", f"{rate / bound / processes:.0%}")
-        rest = (f"{count / (clock - start):,.0f}", f"{start:.1f}")
-        print(f"| `data prepare --processes {processes}` | {' | '.join((*cells, *rest))} |")
+        name = f"`data prepare --processes {processes}`, seconds of the clock"
+        rates[name] = _by_the_clock(many, folder / f"by-{processes}", processes)
+    print("| | pictures/s | MB/s read | of the bound |\n|---|---:|---:|---:|")
+    for name, rate in rates.items():
+        print(f"| {name} | {rate:,.0f} | {rate * sum(map(len, files)) / COUNT / 1e6:.1f} | {rate / bound:.0%} |")
 
 
 def _decode_and_encode(files: Sequence[bytes]) -> None:
@@ -211,18 +208,13 @@ def _decode_and_encode(files: Sequence[bytes]) -> None:
         _jpeg(np.ascontiguousarray(pixels[: PREPARED * image.height // shorter, : PREPARED * image.width // shorter]))
 
 
-def _prepare(shard: Path, folder: Path, processes: int) -> tuple[float, float]:
-    """Seconds of the clock, and of all cores, that the command takes."""
+def _by_the_clock(shard: Path, folder: Path, processes: int) -> float:
+    """Pictures a second of the command once it runs: of the WINDOW shards that followed each other fastest."""
     command = [sys.executable, "-m", "equipoise", "data", "prepare", shard, folder, "--size", PREPARED]
     options = ["--per-shard", COUNT, "--processes", processes]
-    clock, work = time.perf_counter(), _seconds_of_children()
     subprocess.run([*map(str, (*command, *options))], check=True, capture_output=True)
-    return time.perf_counter() - clock, _seconds_of_children() - work
-
-
-def _seconds_of_children() -> float:
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
+    done = sorted(path.stat().st_mtime for path in folder.glob("*.tar"))
+    return WINDOW * COUNT / min(late - early for early, late in zip(done, done[WINDOW:], strict=False))
 
 
 def main() -> None:
