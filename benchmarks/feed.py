@@ -37,8 +37,8 @@ from equipoise.data.scenes import Scenes
 from equipoise.data.tokenizer import CaptionTokenizer
 from equipoise.data.tokenizer_memory import PieceMemory
 
-COUNT, ROUNDS, QUALITY = 128, 20, 90
-PREPARED, SHARDS, WINDOW = 256, 16, 6  # pixels of the shorter side; shards that processes share; of these, timed
+COUNT, ROUNDS, QUALITY = 64, 40, 90
+PREPARED, SHARDS, WINDOW = 256, 24, 8  # pixels of the shorter side; shards that processes share; of these, timed
 LARGE, SMALL = 224, 32  # pixels of the crops
 MODELS = {  # pairs a second that a model takes in training (docs/performance.md, docs/demo-figures.json), of which size
     "ViT-B/32, bf16, compiled, one H200": (13_600, LARGE),
@@ -129,13 +129,17 @@ class Parts:
         forget(self.tokens)
         self.batches.make(0, "cpu")
 
-    def milliseconds(self) -> dict[str, float]:
-        """Of one pair, by part."""
-        work = (self.read, self.decode, self.decode_and_crop, self.tokenize, self.pad, self.whole)
-        read, decode, both, tokenize, pad, whole = (1000 * each / COUNT for each in seconds(work))
-        parts = {"reading": read, "decoding": decode, "crop and resize": both - decode}
-        parts |= {"tokenizing: what a cache could save": tokenize - pad, "tokenizing: padding and the like": pad}
-        return {**parts, "the rest": whole - sum(parts.values()), "all of it": whole}
+    @property
+    def work(self) -> tuple[Callable[[], None], ...]:
+        return (self.read, self.decode, self.decode_and_crop, self.tokenize, self.pad, self.whole)
+
+
+def milliseconds(found: Sequence[float]) -> dict[str, float]:
+    """Of one pair, by part, from the seconds of `Parts.work`."""
+    read, decode, both, tokenize, pad, whole = (1000 * each / COUNT for each in found)
+    parts = {"reading": read, "decoding": decode, "crop and resize": both - decode}
+    parts |= {"tokenizing: what a cache could save": tokenize - pad, "tokenizing: padding and the like": pad}
+    return {**parts, "the rest": whole - sum(parts.values()), "all of it": whole}
 
 
 def forget(tokens: CaptionTokenizer) -> None:
@@ -171,13 +175,16 @@ def _described(source: Pictures) -> str:
 
 
 def print_feeding(large: dict[str, Parts], small: dict[str, Parts]) -> None:
-    names, columns = list(large), [one.milliseconds() for one in large.values()]
+    names, work = list(large), [step for one in large.values() for step in one.work]
+    found = seconds([*work, *(one.whole for one in small.values())])
+    parts = len(work) // len(large)
+    columns = [milliseconds(found[start : start + parts]) for start in range(0, len(work), parts)]
     print(f"| ms of a core for one pair | {' | '.join(names)} |\n|---|{'---:|' * len(names)}")
     for part in columns[0]:
         cells = [f"{one[part]:.2f} ({one[part] / one['all of it']:.1%})" for one in columns]
         print(f"| {part} | {' | '.join(cells)} |")
     rates = {LARGE: [1000 / one["all of it"] for one in columns]}
-    rates[SMALL] = [COUNT / found for found in seconds([one.whole for one in small.values()])]
+    rates[SMALL] = [COUNT / each for each in found[len(work) :]]
     print(f"\n| model | crops | pairs/s | {' | '.join(f'pairs/s of a core, {name} | cores' for name in names)} |")
     print(f"|---|{'---:|' * (2 + 2 * len(names))}")
     for model, (speed, size) in MODELS.items():
