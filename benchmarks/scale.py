@@ -132,8 +132,8 @@ class Plan:
     image_bytes: float = 27e3  # a JPEG of `data prepare --size 256`: measured (benchmarks/feed.py)
     text_bytes: float = 500.0  # caption, side data, the tar's own
     dim: int = 512
-    fed: float = 760.0  # pairs a second and core from such JPEGs: measured (benchmarks/feed.py)
-    prepared: float = 210.0  # originals a second and core that become such JPEGs: measured (the same, --prepare)
+    fed: float = 788.0  # pairs a second and core from such JPEGs: measured (benchmarks/feed.py)
+    prepared: float = 227.0  # originals a second and core that become such JPEGs: measured (the same, --prepare)
     dollars: float = 3.0  # a GPU and hour
     gpus: int = 64
 
