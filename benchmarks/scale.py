@@ -40,7 +40,7 @@ COUNTED = {  # MiB that a rank sent for 4,096 pairs of 512 float32 numbers over 
 class Speeds:
     """Of one H200 and its networks."""
 
-    pairs: float = 11_310.0  # a second in training, ViT-B/32, 4,096 pairs, bf16, compiled: measured
+    pairs: float = 13_600.0  # a second in training, ViT-B/32, 4,096 pairs, bf16, compiled: measured
     loss: float = 460 * TERA  # FLOP/s of the loss: measured
     inside: float = 450 * GIGA  # bytes/s that a GPU sends within its machine: NVLink 4
     outside: float = 50 * GIGA  # and to other machines: 400 Gbit/s a GPU
@@ -127,12 +127,13 @@ class Plan:
     pairs: float = 1e9
     passes: float = 13.0  # of training: 13 billion samples seen, as LAION-400M's 32 epochs
     folds: int = 2  # judges, each trained on the pairs of the other fold, once
-    rate: float = 11_310.0  # pairs a second and GPU in training
+    rate: float = 13_600.0  # pairs a second and GPU in training
     forward: float = 3.0  # times as fast without a backward pass
-    image_bytes: float = 20e3  # a JPEG of 256 pixels, `data prepare --size 256`
+    image_bytes: float = 27e3  # a JPEG of `data prepare --size 256`: measured (benchmarks/feed.py)
     text_bytes: float = 500.0  # caption, side data, the tar's own
     dim: int = 512
-    decoded: float = 435.0  # images a second and core: measured (docs/data.md)
+    fed: float = 788.0  # pairs a second and core from such JPEGs: measured (benchmarks/feed.py)
+    prepared: float = 227.0  # originals a second and core that become such JPEGs: measured (the same, --prepare)
     dollars: float = 3.0  # a GPU and hour
     gpus: int = 64
 
@@ -148,7 +149,7 @@ class Plan:
             ("shards", whole / TERA, "TB"),
             ("points of both sides, float16", self.pairs * self.dim * 2 * 2 / TERA, "TB"),
             ("thumbnails and records of an index, 3 kB each", self.pairs * 3e3 / TERA, "TB"),
-            ("checking all pairs, decoding alone", self.pairs / self.decoded / HOUR, "core-hours"),
+            ("`data prepare` of all pairs, from 640 x 427", self.pairs / self.prepared / HOUR, "core-hours"),
             ("training the judges", judges, "GPU-hours"),
             ("scoring all pairs", scoring, "GPU-hours"),
             (f"training, {self.passes:g} passes", training, "GPU-hours"),
@@ -159,8 +160,8 @@ class Plan:
             ("reading, a GPU in training", feed / 1e6, "MB/s"),
             (f"reading, {self.gpus} GPUs in training", feed * self.gpus / GIGA, "GB/s"),
             ("read in all", whole * (self.passes + self.folds - 1 + 3) / 1e15, "PB"),
-            ("cores that decode, a GPU in training", self.rate / self.decoded, "cores"),
-            ("cores that decode, a GPU that embeds", self.forward * self.rate / self.decoded, "cores"),
+            ("cores that feed a GPU in training", self.rate / self.fed, "cores"),
+            ("cores that feed a GPU that embeds", self.forward * self.rate / self.fed, "cores"),
             ("files of `embed`, 10,000 pairs each", self.pairs / 1e4, "files"),
         ]
 

@@ -80,12 +80,26 @@ class EncodedImage:
         picture = self.resized(evaluation_box(self.height, self.width, size), (size, size))
         return torch.from_numpy(np.array(picture)).permute(2, 0, 1)
 
+    def shrunk(self, width: int, height: int) -> Image.Image:
+        """The whole picture at width x height, within two levels of `resized`, in a third of its time."""
+        pixels, reduction = self._kept((width / self.width, height / self.height))
+        if pixels.shape[:2] != (self.height / reduction, self.width / reduction):
+            # a part of a pixel at the end, which torch cannot leave out
+            whole = (0, 0, self.width / reduction, self.height / reduction)
+            return Image.fromarray(pixels).resize((width, height), Image.Resampling.BICUBIC, box=whole)
+        part = torch.from_numpy(pixels).permute(2, 0, 1)[None]
+        smaller = F.interpolate(part, (height, width), mode="bicubic", antialias=True)[0]
+        return Image.fromarray(smaller.permute(1, 2, 0).contiguous().numpy())
+
     def resized(self, box: Box, sides: tuple[int, int]) -> Image.Image:
         """A part of the picture at width x height, read smaller only where KEPT pixels are left for each."""
-        least = KEPT * max(sides[0] / (box[2] - box[0]), sides[1] / (box[3] - box[1]))
-        pixels, reduction = self.reduced(jpeg.reduction_for(1, 1, least))
+        pixels, reduction = self._kept((sides[0] / (box[2] - box[0]), sides[1] / (box[3] - box[1])))
         x0, y0, x1, y1 = (edge / reduction for edge in box)
         return Image.fromarray(pixels).resize(sides, Image.Resampling.BICUBIC, box=(x0, y0, x1, y1))
+
+    def _kept(self, scales: tuple[float, float]) -> tuple[np.ndarray, int]:
+        """The pixels, read so much smaller that KEPT are left for each once both sides are resized by `scales`."""
+        return self.reduced(jpeg.reduction_for(1, 1, KEPT * max(scales)))
 
     def check(self) -> None:
         """Raises BadRecord where the picture cannot be decoded; as cheap as that can be known."""

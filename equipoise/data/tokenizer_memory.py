@@ -1,7 +1,8 @@
 """The pieces of captions that were cut before: those of a small data set come by again in every epoch.
 
 What is full forgets nothing and takes no more: of a data set that is larger than the memory a part is still known, and
-the rest costs a look into a table.
+the rest costs a look into a table. The captions cut last are known besides: a batch asks twice, first whether its
+captions have words and then for their tokens, and a large data set would be cut twice.
 """
 
 from __future__ import annotations
@@ -16,13 +17,18 @@ class PieceMemory:
 
     def __init__(self, cut: Callable[[list[str]], list[list[int]]], kept: int = KEPT):
         self._cut, self._room, self._known = cut, kept, dict[str, tuple[int, ...]]()
+        self._last = dict[str, tuple[int, ...]]()  # replaced, never changed: threads may share a tokenizer
 
     def knows(self, caption: object) -> bool:
         return isinstance(caption, str) and caption in self._known
 
     def __call__(self, captions: Sequence[str]) -> list[tuple[int, ...]]:
-        new = [caption for caption in dict.fromkeys(captions) if caption not in self._known]
+        last = self._last
+        new = [caption for caption in dict.fromkeys(captions) if caption not in self._known and caption not in last]
         made = dict(zip(new, map(tuple, self._cut(new) if new else []), strict=True))
-        room = self._room - len(self._known)
-        self._known.update(list(made.items())[: max(room, 0)])
-        return [made[caption] if caption in made else self._known[caption] for caption in captions]
+        room = max(self._room - len(self._known), 0)
+        self._known.update(list(made.items())[:room])
+        cut = {**last, **made}
+        if room < len(made) and len(captions) <= KEPT:
+            self._last = {caption: cut[caption] for caption in captions if caption in cut}
+        return [cut[caption] if caption in cut else self._known[caption] for caption in captions]

@@ -36,13 +36,14 @@ class NumberedFiles:
     folder: Path
     records: int
     per_file: int
+    ending: str = ".safetensors"
 
     def paths(self) -> list[Path]:
         """The paths of all files, whether they exist or not."""
         return [self.path(number) for number in range(-(-self.records // self.per_file))]
 
     def path(self, number: int) -> Path:
-        return self.folder / f"{number:05d}.safetensors"
+        return self.folder / f"{number:05d}{self.ending}"
 
     def missing(self) -> list[int]:
         """The numbers of the files that do not exist yet."""

@@ -20,10 +20,12 @@ from equipoise.data.files.check_parts import check_writer, findings_of
 from equipoise.data.files.file_source import FileSettings
 from equipoise.data.files.image_source import Pictures, decodable
 from equipoise.data.files.paths import expand_braces
-from equipoise.data.files.prepare import LEFT_OUT, Prepare, prepare
+from equipoise.data.files.prepare import LEFT_OUT, Prepare, note_of, prepare
+from equipoise.data.files.prepare_parts import gather_left_out, prepare_writer
 from equipoise.data.files.records import Records, Subset
 from equipoise.data.files.webdataset_classes import NAMES, TEMPLATES
 from equipoise.data.part_writer import PartWriter
+from equipoise.data.shard_writer import claim
 from equipoise.data.tokenizer import MOST_CONTEXT, CaptionTokenizer
 from equipoise.io.atomic import write_text
 from equipoise.io.folder_lock import only_writer
@@ -117,13 +119,31 @@ def _shared_check(records: Records, job: CheckJob, out: Path, engine: Engine, do
     return found
 
 
-def prepare_data(parts: Mapping[str, FilePart], folder: Path, settings: Prepare) -> None:
+@dataclass(frozen=True)
+class PrepareJob:
+    """One set of files, where other processes are to re-encode some of it."""
+
+    source: FileSettings
+    patterns: tuple[str, ...]
+    folder: Path
+    settings: Prepare
+
+    def __call__(self) -> PartWriter:
+        return prepare_writer(self.source.records(self.patterns), self.folder, self.settings)
+
+
+def prepare_data(
+    parts: Mapping[str, FilePart],
+    folder: Path,
+    settings: Prepare,
+    engine: Engine = Engine(),  # noqa: B008 (frozen)
+) -> None:
     """Re-encode each set of files as shards in `folder`, in a folder of its own there if there are several."""
     for name, (source, patterns) in parts.items():
         records = source.records(patterns)
-        home = folder / name
-        with only_writer(home), Progress(len(records), f"preparing {name}".rstrip()) as progress:
-            shards = prepare(records, home, settings, progress.update)
+        home, doing = folder / name, f"preparing {name}".rstrip()
+        with only_writer(home):
+            shards = _prepared(records, PrepareJob(source, patterns, home, settings), engine, doing)
             if isinstance(source, ClassShards):
                 for file, lines in zip((NAMES, TEMPLATES), source.words(patterns), strict=True):
                     write_text(home / file, "\n".join(lines) + "\n")
@@ -132,6 +152,18 @@ def prepare_data(parts: Mapping[str, FilePart], folder: Path, settings: Prepare)
         hand_over({name: counts} if name else counts)
         if records.faults or (home / LEFT_OUT).exists():
             print("Some could not be used: `equipoise data check` names them")
+
+
+def _prepared(records: Records, job: PrepareJob, engine: Engine, doing: str) -> list[Path]:
+    """The paths of the shards, all of which are there now."""
+    if engine.is_this_process:
+        with Progress(len(records), doing) as progress:
+            shards = prepare(records, job.folder, job.settings, progress.update)
+    else:
+        claim(job.folder, note_of(records, job.settings))
+        shards = write_parts(engine, prepare_writer(records, job.folder, job.settings), job, doing)
+    gather_left_out(job.folder)  # also of processes that were stopped before
+    return shards
 
 
 def tokenizer_of_kind(config: CaptionTokenizer.Config) -> CaptionTokenizer:

@@ -108,6 +108,19 @@ def test_a_reduced_jpeg_keeps_enough_pixels():
     assert jpeg.reduction_for(5000, 224 * 8, 224) == 8
 
 
+@pytest.mark.parametrize(
+    ("height", "width", "sides"),
+    [(300, 401, (43, 32)), (427, 640, (384, 256)), (640, 480, (32, 43)), (1, 7, (7, 1)), (30, 200, (200, 30))],
+)
+def test_a_shrunk_picture_is_the_resized_one(height, width, sides):
+    """Also where a JPEG that is read smaller ends with a part of a pixel."""
+    image = encoded(encode(picture(height, width), quality=95), "")
+    slowly = np.asarray(image.resized((0, 0, width, height), sides)).astype(int)
+    found = image.shrunk(*sides)
+    assert (found.mode, found.size) == ("RGB", sides)
+    assert np.abs(np.asarray(found) - slowly).max() <= 2
+
+
 @pytest.mark.parametrize(("height", "width"), [(375, 500), (97, 130), (30, 200)])
 def test_crops_are_torchvisions(open_clip, height, width):
     from torchvision.transforms import functional

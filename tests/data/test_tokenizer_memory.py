@@ -25,10 +25,21 @@ def test_a_memory_of_any_size_gives_what_is_cut(kept: int) -> None:
     memory = PieceMemory(cutter(calls), kept)
     for _ in range(3):
         assert memory(CAPTIONS) == [(1, 3, 6), (1, 4, 6), (1, 3, 6), (), (3,)]
-    assert calls[0] == ["a red square", "a blue circle", "", "one"], "each once"
-    assert len(calls) == (1 if kept == 100 else 3)
+        assert memory(["two", "a red square"]) == [(3,), (1, 3, 6)]
+    assert calls[:2] == [["a red square", "a blue circle", "", "one"], ["two"]], "each once"
+    assert len(calls) == (2 if kept == 100 else 6)
     assert sum(map(memory.knows, set(CAPTIONS))) == min(kept, 4)
     assert not memory.knows(None)
+
+
+def test_a_batch_of_data_beyond_the_memory_is_cut_once() -> None:
+    calls: list[list[str]] = []
+    memory = PieceMemory(cutter(calls), kept=0)
+    for batch in (["a dog", "a cat"], ["a bird", "a dog"]):
+        first = memory(batch)
+        assert memory(batch[::-1]) == first[::-1]
+        assert memory(batch[:1]) == first[:1], "what was not cut now is still the last"
+    assert calls == [["a dog", "a cat"], ["a bird"]]
 
 
 def test_a_known_caption_is_still_counted_as_cut_and_refused_where_strict() -> None:

@@ -145,6 +145,23 @@ def test_two_processes_check_as_one_does(tmp_path, capsys):
 
 
 @pytest.mark.slow
+def test_two_processes_prepare_as_one_does(tmp_path, capsys):
+    pytest.importorskip("webdataset")
+    path = damaged_shard(tmp_path / "a.tar", 8)
+    for name, words in (("one", []), ("two", ["--processes", "2"])):
+        command = ["data", "prepare", str(path), str(tmp_path / name), "--size", "16", "--per-shard", "3", *words]
+        assert main(command) == 0
+    assert contents(tmp_path / "one") == contents(tmp_path / "two")
+    assert "bad" in (tmp_path / "two" / "left_out.json").read_text()
+    first = tmp_path / "two" / "00000.tar"
+    stamp = first.stat().st_mtime_ns
+    (tmp_path / "two" / "00001.tar").unlink()
+    assert main([*command[:3], str(tmp_path / "two"), *command[4:]]) == 0, "what is missing is written, nothing else"
+    assert contents(tmp_path / "one") == contents(tmp_path / "two")
+    assert first.stat().st_mtime_ns == stamp
+
+
+@pytest.mark.slow
 def test_processes_share_a_job_and_hand_back_warnings(tmp_path):
     job = job_in(tmp_path, seconds=0.2)
     with warnings.catch_warnings():

@@ -109,17 +109,19 @@ def test_what_one_engine_left_another_goes_on_with(model, tmp_path):
     assert contents(tmp_path / "one") == contents(tmp_path / "two")
 
 
-@pytest.mark.parametrize("command", ["index", "check", "regions", "audit"])
+@pytest.mark.parametrize("command", ["index", "check", "prepare", "regions", "audit"])
 def test_the_bytes_of_one_process(model, tmp_path, command):
     data = shard(tmp_path / "a.tar", 9)
     words = {
         "index": ["index", str(model), str(data), "--per-shard", "2", "--of", "both"],
         "check": ["data", "check", str(data)],
+        "prepare": ["data", "prepare", str(data), "--size", "16", "--per-shard", "2"],
         "regions": ["regions", str(data), "--per-file", "4"],
         "audit": ["audit", str(data), "--model", str(model)],
     }[command]
+    out = [] if command == "prepare" else ["--out"]
     for name, engine in (("one", []), ("two", ["--engine", "ray"])):
-        assert main([*words, "--out", str(tmp_path / name), *engine]) == 0
+        assert main([*words, *out, str(tmp_path / name), *engine]) == 0
     one, two = contents(tmp_path / "one"), contents(tmp_path / "two")
     assert one.keys() == two.keys()
     assert [name for name in one if one[name] != two[name]] == []

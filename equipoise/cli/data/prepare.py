@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from equipoise.cli.arguments import add_files
+from equipoise.cli.arguments import add_engine, add_files, engine_of
 
 EXAMPLE = "photos/pairs.csv shards --size 256"
 
@@ -16,6 +16,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--size", type=int, default=256, help="pixels of the shorter side")
     parser.add_argument("--quality", type=int, default=90, help="of the JPEGs, up to 100")
     parser.add_argument("--per-shard", type=int, default=1000, help="records per shard")
+    add_engine(parser)
 
 
 def run(options: argparse.Namespace) -> None:
@@ -24,4 +25,5 @@ def run(options: argparse.Namespace) -> None:
     from equipoise.workflows.subject import find_parts
 
     settings = Prepare(options.size, options.quality, options.per_shard)
-    prepare_data(find_parts(options.data, options.set, options.split), options.folder, settings)
+    parts = find_parts(options.data, options.set, options.split)
+    prepare_data(parts, options.folder, settings, engine_of(options))

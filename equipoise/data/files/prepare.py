@@ -11,7 +11,7 @@ from __future__ import annotations
 import io
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -40,13 +40,13 @@ class Prepare:
 
 def prepare(records: Records, folder: Path, settings: Prepare, progress: Callable[[int], None]) -> list[Path]:
     """Writes the shards that are not there yet; returns the paths of all."""
-    claim(folder, _note(records, settings))
+    claim(folder, note_of(records, settings))
     paths = []
     for number, start in enumerate(range(0, len(records), settings.per_shard)):
         path = folder / f"{number:05d}.tar"
         indices = range(start, min(start + settings.per_shard, len(records)))
         if not path.exists():
-            write_shard(path, _samples(records, indices, settings, folder / LEFT_OUT))
+            write_shard(path, samples(records, indices, settings, folder / LEFT_OUT))
         paths.append(path)
         progress(indices.stop)
     return paths
@@ -59,14 +59,16 @@ def resized(picture: EncodedImage, size: int, quality: int) -> bytes:
         picture.check()
         return picture.data
     scale = min(1.0, size / shorter)
-    sides = (round(picture.width * scale), round(picture.height * scale))
-    image = picture.resized((0, 0, picture.width, picture.height), sides)
+    image = picture.shrunk(round(picture.width * scale), round(picture.height * scale))
     buffer = io.BytesIO()
     image.save(buffer, "JPEG", quality=quality)
     return buffer.getvalue()
 
 
-def _samples(records: Records, indices: range, settings: Prepare, left_out: Path) -> Iterator[dict[str, str | bytes]]:
+def samples(
+    records: Records, indices: Iterable[int], settings: Prepare, left_out: Path
+) -> Iterator[dict[str, str | bytes]]:
+    """The files of a shard; at the end, what could not be used is added to `left_out`."""
     faults: list[Fault] = []
     seen: set[str] = set()
     for index in indices:
@@ -94,7 +96,7 @@ def without_ending(key: str) -> str:
     return stem if dot and ending.lower() in IMAGES else key
 
 
-def _note(records: Records, settings: Prepare) -> str:
+def note_of(records: Records, settings: Prepare) -> str:
     """What the shards hold; the first and last records stand for the data itself."""
     if not len(records):
         raise UserError("there are no usable records to prepare; `equipoise data check` says what is wrong with them")
@@ -104,7 +106,11 @@ def _note(records: Records, settings: Prepare) -> str:
 
 def add_faults(path: Path, faults: list[Fault]) -> None:
     """Name records that were left out, beside those that were before."""
-    if faults:
+    add_left_out(path, {fault.place: fault.reason for fault in faults})
+
+
+def add_left_out(path: Path, reasons: Mapping[str, str]) -> None:
+    """Name records, with what is wrong with them, beside those that were left out before."""
+    if reasons:
         known = read_json_table(path) if path.exists() else {}
-        known |= {fault.place: fault.reason for fault in faults}
-        write_text(path, json.dumps(known, indent=2, ensure_ascii=False) + "\n")
+        write_text(path, json.dumps({**known, **reasons}, indent=2, ensure_ascii=False) + "\n")

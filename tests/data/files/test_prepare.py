@@ -16,6 +16,7 @@ from equipoise.data.decode import ORIENTATION
 from equipoise.data.encoded_image import encoded
 from equipoise.data.files import Shards, Table
 from equipoise.data.files.prepare import LEFT_OUT, Prepare, entry_name, prepare, resized
+from equipoise.data.files.prepare_parts import gather_left_out, prepare_writer
 from equipoise.types import UserError
 
 pytest.importorskip("webdataset")
@@ -86,6 +87,23 @@ def test_it_goes_on_where_it_stopped(tmp_path):
     assert not list((tmp_path / "out").glob(".*"))
     with pytest.raises(UserError, match="holds shards of other data or settings"):
         prepare(source, tmp_path / "out", Prepare(size=17, per_shard=3), lambda _: None)
+
+
+def test_shards_may_be_written_in_any_order(tmp_path):
+    """As by several processes: the same shards, and the same records left out."""
+    files = {**records(7), "0a.jpg": b"no picture", "0a.txt": b"x", "zz.jpg": jpeg()[:300], "zz.txt": b"y"}
+    source, settings = Shards().records((str(write_tar(tmp_path / "a.tar", files)),)), Prepare(size=16, per_shard=4)
+    one, other = tmp_path / "one", tmp_path / "other"
+    paths = prepare(source, one, settings, lambda _: None)
+    other.mkdir()
+    for number in (2, 0, 1):
+        prepare_writer(source, other, settings).write(number)
+    for _ in range(2):  # a second time there is nothing to gather
+        gather_left_out(other)
+    assert [(other / path.name).read_bytes() for path in paths] == [path.read_bytes() for path in paths]
+    assert (other / LEFT_OUT).read_bytes() == (one / LEFT_OUT).read_bytes()
+    assert len(json.loads((one / LEFT_OUT).read_text())) == 2
+    assert not list(other.glob(".*"))
 
 
 def test_tables_become_shards_with_names_of_their_own(tmp_path):
