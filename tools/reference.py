@@ -42,8 +42,8 @@ def recipe_keys() -> str:
         HEAD + "# Keys of a recipe",
         "Every key that a recipe may have, with its default. `equipoise show RECIPE` prints a recipe with all of them "
         "filled in; [recipes](../recipes.md) explains them by topic. A part that is chosen by `name` has the keys of "
-        "what was chosen; presets (`vit-b32`, ...) bring values of their own for them. Without a default: nothing, or a "
-        "table with a section of its own.",
+        "what was chosen; presets (`vit-b32`, ...) bring values of their own for them. Without a default: nothing, or "
+        "a table with a section of its own.",
         "## The recipe itself",
         *_table(Run, ""),
     ]
@@ -191,8 +191,8 @@ def _listed(names: Any) -> str:
 def _name(name: str, value: Any) -> list[str]:
     if inspect.ismodule(value):
         members = [(one, getattr(value, one)) for one in getattr(value, "__all__", ())]
-        classes = [f"`{one}{_signature(kind)}`\n: {_paragraph(_told(kind))}" for one, kind in members if inspect.isclass(kind)]
-        return [f"## eq.{name}", _prose(value), *classes]
+        told = [f"`{one}{_signature(is_)}`\n: {_paragraph(_told(is_))}" for one, is_ in members if inspect.isclass(is_)]
+        return [f"## eq.{name}", _prose(value), *told]
     lines = [f"## eq.{name}", f"```text\n{name}{_signature(value)}\n```", _prose(value)]
     if inspect.isclass(value):
         for method, function in inspect.getmembers(value, inspect.isfunction):
@@ -227,7 +227,7 @@ def _first(value: Any) -> str:
 
 
 def _paragraph(doc: str) -> str:
-    return " ".join(doc.split("\n\n")[0].split())
+    return " ".join(doc.split("\n\n", maxsplit=1)[0].split())
 
 
 FILES = {"recipe-keys.md": recipe_keys, "python.md": python_names}
