@@ -196,7 +196,7 @@ def _name(name: str, value: Any) -> list[str]:
     lines = [f"## eq.{name}", f"```text\n{name}{_signature(value)}\n```", _prose(value)]
     if inspect.isclass(value):
         for method, function in inspect.getmembers(value, inspect.isfunction):
-            if method[0] != "_" and function.__module__.startswith("equipoise.") and function.__doc__:
+            if method[0] != "_" and function.__module__.startswith("equipoise.") and _first(function):
                 lines.append(f"`.{method}{_signature(function)}`\n: {_first(function)}")
     return [line for line in lines if line]
 
