@@ -97,9 +97,14 @@ def test_a_page_can_be_read(name: str, dark: bool, site: Path, page: Page) -> No
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["claims", "reference/recipe-keys"])
+@pytest.mark.parametrize("name", ["claims", "losses", "reference/recipe-keys"])
 def test_rows_of_words_stand_below_each_other_on_a_phone(name: str, site: Path, page: Page) -> None:
-    wide = (
-        "[...document.querySelectorAll('.table-wrapper')].filter(one => one.scrollWidth > one.clientWidth + 1).length"
-    )
-    assert shown(page, site / f"{name}.html", wide, width=PHONE) == 0
+    """Those of figures keep their columns, and scroll."""
+    shown(page, site / f"{name}.html", "0", width=PHONE)
+    tables = """(stacked) => [...document.querySelectorAll('.table-wrapper')]
+        .filter(one => (getComputedStyle(one.querySelector('td')).display !== 'table-cell') === stacked)"""
+    assert page.value(f"({tables})(true).filter(one => one.scrollWidth > one.clientWidth + 1).length") == 0
+    assert page.value(f"({tables})(true).length") > 0
+    figures = page.value(f"({tables})(false).every(one => one.querySelector('thead').checkVisibility())")
+    assert figures
+    assert page.value(f"({tables})(true).every(one => !one.textContent.includes('lowest–highest'))")
