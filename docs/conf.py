@@ -14,10 +14,13 @@ extensions = ["myst_parser", "sphinx_copybutton"]
 source_suffix = {".md": "markdown"}
 exclude_patterns = ["claims/*"]
 myst_heading_anchors = 4  # as GitHub makes them, for links such as data.md#files-without-a-recipe
-myst_enable_extensions = ["attrs_inline", "dollarmath"]
+myst_enable_extensions = ["attrs_inline", "deflist", "dollarmath"]
 
 html_theme = "furo"
-html_title = "Equipoise"
+html_title = f"Equipoise {release}"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+highlight_language = "text"  # a fence without a language is what is typed or printed, not Python
 html_theme_options = {"source_view_link": "", "navigation_with_keys": True}
 html_show_sourcelink = False
 copybutton_prompt_text = "$ "  # a command is copied without it, and without what it printed

@@ -109,3 +109,26 @@ def test_a_release_is_tried_on_the_oldest_python_that_is_supported() -> None:
     workflow = (ROOT / ".github" / "workflows" / "release.yml").read_text()
     assert f'python: ["{oldest}"' in workflow
     assert "password" not in workflow.replace("no password is stored", "")
+
+
+def test_a_release_is_published_by_a_pushed_tag_alone() -> None:
+    """A run that was started by hand on a tag has the tag as its ref, too."""
+    workflow = (ROOT / ".github" / "workflows" / "release.yml").read_text()
+    build, publish = workflow.split("  publish:\n")
+    assert "if: github.event_name == 'push' && github.ref_type == 'tag' && vars.PUBLISH == 'true'" in publish
+    assert "id-token" not in build
+    assert "run:" not in publish  # nothing of ours runs beside the token
+
+
+def test_the_readme_on_pypi_links_to_the_repository() -> None:
+    sys.path.insert(0, str(ROOT / "tools"))
+    try:
+        from pypi_readme import LINK, absolute
+    finally:
+        sys.path.remove(str(ROOT / "tools"))
+    there = "https://example.org/us/equipoise"
+    text = absolute((ROOT / "README.md").read_text(encoding="utf-8"), there, "v1")
+    assert f"]({there}/raw/v1/docs/images/wrong.png)" in text
+    assert f"[docs/losses.md]({there}/blob/v1/docs/losses.md)" in text
+    assert LINK.search(text) is None
+    assert absolute("[a](#b) [c](https://d.org/e)", there, "v1") == "[a](#b) [c](https://d.org/e)"

@@ -31,6 +31,7 @@ WORDS = {
     "Mapping": "table", "dict": "table", "Patterns": "text or list", "Path": "path",
 }  # fmt: skip
 QUOTED = "[\"']([^\"']+)[\"']"
+ANNOTATION = re.compile(r"(: |-> )(['\"])(.*?)\2")  # quoted by `inspect`, unlike a default, whose quotes are its own
 FIELD = re.compile(r"^    (\w+): ")
 FOR_TOOLS = re.compile("(?:fmt|type|noqa):")
 
@@ -41,7 +42,8 @@ def recipe_keys() -> str:
         HEAD + "# Keys of a recipe",
         "Every key that a recipe may have, with its default. `equipoise show RECIPE` prints a recipe with all of them "
         "filled in; [recipes](../recipes.md) explains them by topic. A part that is chosen by `name` has the keys of "
-        "what was chosen; presets (`vit-b32`, ...) bring values of their own for them.",
+        "what was chosen; presets (`vit-b32`, ...) bring values of their own for them. Without a default: nothing, or "
+        "a table with a section of its own.",
         "## The recipe itself",
         *_table(Run, ""),
     ]
@@ -75,7 +77,7 @@ def _section(path: str, field: dataclasses.Field[Any], level: int, of: str = "")
     inner: list[str] = []
     for kind, names in _by_class(options).items():
         if table := _table(kind, path):
-            lines += [f"**{_listed(names)}**", *table]
+            lines += [*_chosen(path, names, level + 1), *table]
         inner += _below(kind, path, level, f" of {_listed(names[:1])}")
     return [*lines, *inner]
 
@@ -128,7 +130,8 @@ def _shown(value: Any) -> str:
     if value is None:
         return ""
     text = dump({"key": list(value) if isinstance(value, tuple) else value}).strip().removeprefix("key = ")
-    return " ".join(text.split()) if len(text) <= LONGEST else ""
+    text = " ".join(text.split())
+    return text if len(text) <= LONGEST else f"{text[:LONGEST].rsplit(', ', 1)[0]}, ..."
 
 
 def _type(kind: type, field: dataclasses.Field[Any]) -> str:
@@ -174,17 +177,26 @@ def _cell(text: str) -> str:
     return text.replace("|", "\\|")
 
 
+def _chosen(path: str, names: list[str], level: int) -> Iterator[str]:
+    """The heading of a choice, as a recipe has it: something to find and to link to."""
+    yield "#" * level + f' `{path}.name = "{names[0]}"`'
+    if names[1:]:
+        yield f"Likewise {_listed(names[1:])}."
+
+
 def _listed(names: Any) -> str:
     return ", ".join(f"`{name}`" for name in names)
 
 
 def _name(name: str, value: Any) -> list[str]:
     if inspect.ismodule(value):
-        return [f"## eq.{name}", _prose(value)]
+        members = [(one, getattr(value, one)) for one in getattr(value, "__all__", ())]
+        told = [f"`{one}{_signature(is_)}`\n: {_paragraph(_told(is_))}" for one, is_ in members if inspect.isclass(is_)]
+        return [f"## eq.{name}", _prose(value), *told]
     lines = [f"## eq.{name}", f"```text\n{name}{_signature(value)}\n```", _prose(value)]
     if inspect.isclass(value):
         for method, function in inspect.getmembers(value, inspect.isfunction):
-            if method[0] != "_" and function.__module__.startswith("equipoise.") and function.__doc__:
+            if method[0] != "_" and function.__module__.startswith("equipoise.") and _first(function):
                 lines.append(f"`.{method}{_signature(function)}`\n: {_first(function)}")
     return [line for line in lines if line]
 
@@ -194,19 +206,28 @@ def _signature(value: Any) -> str:
         text = str(inspect.signature(value))
     except (TypeError, ValueError):
         return ""
-    return re.sub(r"<[\w. ]*?(\w+) object at 0x\w+>|<factory>", lambda match: match[1] or "...", text).replace("'", "")
+    text = re.sub(r"<[\w. ]*?(\w+) object at 0x\w+>|<factory>", lambda match: match[1] or "...", text)
+    text = ANNOTATION.sub(r"\1\3", text)
+    return text.removesuffix(" -> None") if inspect.isclass(value) else text
 
 
 def _prose(value: Any) -> str:
     """The docstring; what is set in by four spaces there is a formula or an example."""
-    doc = inspect.getdoc(value) or ""
-    if inspect.isclass(value) and dataclasses.is_dataclass(value) and doc.startswith(f"{value.__name__}("):
-        return _first(inspect.getmodule(value))  # dataclass made it up
-    return doc
+    return _told(value) if inspect.isclass(value) else inspect.getdoc(value) or ""
+
+
+def _told(kind: type) -> str:
+    """A class's own docstring, or what its file begins with: not one that it inherits, or that dataclass made up."""
+    own = kind.__doc__ or ""
+    return inspect.cleandoc(own) if own and not own.startswith(f"{kind.__name__}(") else _first(inspect.getmodule(kind))
 
 
 def _first(value: Any) -> str:
-    return " ".join((inspect.getdoc(value) or "").split("\n\n")[0].split())
+    return _paragraph(inspect.getdoc(value) or "")
+
+
+def _paragraph(doc: str) -> str:
+    return " ".join(doc.split("\n\n", maxsplit=1)[0].split())
 
 
 FILES = {"recipe-keys.md": recipe_keys, "python.md": python_names}

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from numbers import Real
 
 import torch
 from torch import Tensor, nn
@@ -19,12 +20,15 @@ from equipoise.kernels.plausible import require_points
 from equipoise.losses.space_by_name import space_for
 from equipoise.objectives import Objective
 from equipoise.spaces import Space, Sphere
+from equipoise.targets import GUIDES
 from equipoise.types import Embeddings, UserError
 
 ROLES = frozenset(part.name for part in fields(Embeddings)) - {"further"}
+VECTORS = (GUIDES["vectors"].by_row, GUIDES["vectors"].by_col)  # what a tensor `guide` is given as
 MOST_SCALE = 1000.0  # CLIP keeps its own at or below 100
 STARTS = {
     "ln(1/0.07)": math.log(1 / 0.07),
+    "ln(1/0.07), rounded": 2.66,
     "ln(10)": math.log(10),
     "ln(100)": math.log(100),
 }  # of t, in CLIP and SigLIP
@@ -46,7 +50,7 @@ class Given:
     @property
     def sizes(self) -> tuple[int, int]:
         """Pairs, and numbers per feature."""
-        shape = self.image_features.shape
+        shape = self.image_features.shape if isinstance(self.image_features, Tensor) else ()
         return (shape[0], shape[-1]) if len(shape) else (0, 0)
 
     @property
@@ -56,6 +60,13 @@ class Given:
     @property
     def side(self) -> dict[str, Tensor]:
         return {name: tensor for name, tensor in self.more.items() if name not in ROLES}
+
+    def scalar(self, name: str, value: Tensor | float) -> Tensor:
+        """A number, or a tensor that holds one, in float32 at least: on the processor, or where the features are."""
+        scalar, where = as_scalar(name, value), self.image_features.device
+        if scalar.device.type != "cpu" and scalar.device != where:
+            raise UserError(f"{name} is on {scalar.device} and image_features on {where}; move either")
+        return scalar
 
     def points(self) -> dict[str, Tensor]:
         """Points by role; of half precision in float32, but for bfloat16 where the fused kernels of a GPU take it."""
@@ -79,10 +90,11 @@ class Given:
                 "logit_scale is a parameter itself, and what CLIP models learn is its logarithm; hand in "
                 "logit_scale.exp() (or scale * 1, if the parameter is the scale)"
             )
+        scale = self.scalar("logit_scale", self.logit_scale)
         space = self.where
         if not _may_look(self.image_features, first):
             return
-        _require_scale(float(as_scalar("logit_scale", self.logit_scale).detach()), space, first)
+        _require_scale(float(scale.detach()), space, first)
         _require_weights(self.more.get(PAIR_WEIGHT))
         if not self.project:
             for name, tensor in {**features, **roles}.items():
@@ -91,6 +103,8 @@ class Given:
 
 def as_scalar(name: str, value: Tensor | float) -> Tensor:
     """A number or a tensor that holds one, in float32 at least."""
+    if not isinstance(value, Tensor | Real):
+        raise UserError(f"{name} must be one number, or a tensor that holds one, not {type(value).__name__}")
     tensor = torch.as_tensor(value)
     if tensor.numel() != 1:
         raise UserError(f"{name} must be one number, not a tensor of the shape {list(tensor.shape)}")
@@ -99,6 +113,8 @@ def as_scalar(name: str, value: Tensor | float) -> Tensor:
 
 def _require_pairs(features: Mapping[str, Tensor]) -> None:
     for name, tensor in features.items():
+        if not isinstance(tensor, Tensor):
+            raise UserError(f"{name} must be a tensor [N, d], not {type(tensor).__name__}")
         if tensor.ndim != 2 or not len(tensor) or not tensor.is_floating_point():
             raise UserError(
                 f"{name} must be [N, d] of floating-point numbers with N >= 1, not {tensor.dtype} {list(tensor.shape)}"
@@ -121,7 +137,7 @@ def _require_pairs(features: Mapping[str, Tensor]) -> None:
 
 def _require_rows(more: Mapping[str, Tensor], image: Tensor) -> None:
     for name, tensor in more.items():
-        shown = "weights" if name == PAIR_WEIGHT else name
+        shown = "weights" if name == PAIR_WEIGHT else f"the guide's {name}" if name in VECTORS else name
         if not isinstance(tensor, Tensor):
             raise UserError(f"{shown} must be a tensor with a row per pair, not {type(tensor).__name__}")
         if not tensor.ndim or len(tensor) != len(image):

@@ -78,6 +78,10 @@ class PairLoss(nn.Module):
         """Vectors [..., d] to points of the space: what a model's features must be, in training and in use."""
         return space_for(self.space, features.shape[-1]).project(features)
 
+    def similarity(self, u: Tensor, v: Tensor) -> Tensor:
+        """How close points [N, d] are to points [M, d] in the space: [N, M], larger is closer."""
+        return space_for(self.space, u.shape[-1]).similarity(u, v)
+
     @property
     def made_roles(self) -> tuple[str, ...]:
         """Roles that the loss makes itself (`make_roles`)."""
@@ -92,7 +96,7 @@ class PairLoss(nn.Module):
 
     def loss(self, objective: Objective, given: Given, logit_bias: Tensor | float | None) -> Loss:
         """The loss of the whole batch, by an objective, of what this rank was given."""
-        self._require_sound(objective, given)
+        self._require_sound(objective, given, logit_bias)
         if self.training:
             self.position.advance()
         bias = None if objective.learned_bias is None else 0.0 if logit_bias is None else logit_bias
@@ -121,11 +125,13 @@ class PairLoss(nn.Module):
             terms[first] = terms[first] + nothing
         return terms
 
-    def _require_sound(self, objective: Objective, given: Given) -> None:
+    def _require_sound(self, objective: Objective, given: Given, logit_bias: Tensor | float | None) -> None:
         """Raises UserError on all ranks: those that have no mistake would wait for ever for one that has."""
         problem = None
         try:
             given.check(objective, made=self.made_roles, first=not self._looked)
+            if logit_bias is not None:
+                given.scalar("logit_bias", logit_bias)  # also where it is not seen: it may be meant as something else
         except UserError as error:
             problem = error
         if self.exchange != LOCAL:

@@ -40,6 +40,10 @@ class SoftCLIPLoss(PairLoss):
         impl: str = "auto",
         **settings: Unpack[Settings],
     ):
+        if isinstance(guide, Tensor):
+            raise UserError(
+                "a guide of vectors belongs to a batch; hand it in with its features, as loss(..., guide=...)"
+            )
         if (warmup or ramp) and not settings.get("steps"):
             raise UserError("warmup and ramp are shares of the run, whose length is not known; give steps=...")
         objective = SoftCLIP(
@@ -65,7 +69,7 @@ class SoftCLIPLoss(PairLoss):
             return super().forward(
                 image_features, text_features, logit_scale, logit_bias, output_dict, weights=weights, **more
             )
-        images, texts = (guide, guide) if isinstance(guide, Tensor) else guide
+        images, texts = guide if isinstance(guide, tuple | list) and len(guide) == 2 else (guide, guide)
         more = {**more, VECTORS.by_row: images, VECTORS.by_col: texts}
         more = more if weights is None else {**more, PAIR_WEIGHT: weights}
         given = Given(image_features, text_features, logit_scale, more, self.space, self.projects)

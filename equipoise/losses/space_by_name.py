@@ -21,7 +21,10 @@ def space_for(space: str | Space, dim: int) -> Space:
     """The space of features of `dim` numbers."""
     if isinstance(space, Space):
         if space.dim != dim:
-            raise UserError(f"features have {dim} numbers each, but points of the {type(space).__name__} {space.dim}")
+            raise UserError(
+                f"features have {dim} numbers each, but points of the {type(space).__name__} {space.dim}; give a space "
+                "as wide as the features"
+            )
         return space
     kind = SPACES[space]
     sizes = {part.name: part.default for part in fields(kind)}

@@ -94,8 +94,11 @@ def _key(batch: Batch | None, name: str) -> Tensor:
         raise UserError(f"the target compares {name!r} of the samples; give the batch beside its embeddings")
     key = batch.index if name == INDEX else batch.side.get(name)
     if key is None:
-        known = ", ".join((INDEX, *batch.side))
-        raise UserError(f"the batch has no {name!r} to compare samples by (it has {known}); correct target.same")
+        known = ", ".join(dict.fromkeys((INDEX, *batch.side)))
+        raise UserError(
+            f"the batch has no {name!r} to compare samples by (it has {known}); give it {name}=..., or correct "
+            "target.same"
+        )
     if key.ndim != 1 or key.is_floating_point():
         raise UserError(f"{name!r} holds {key.dtype} of the shape {list(key.shape)}; give one whole number a sample")
     return key.long()

@@ -106,7 +106,9 @@ class Guide:
         found = made(batch) if made and batch is not None else None if batch is None else batch.side.get(name)
         if found is None:
             known = ", ".join((*ROLES, *(batch.side if batch else ()), *FIXED))
-            raise UserError(f"there is no {name!r} to guide the target; choose among {known}")
+            raise UserError(
+                f"there is no {name!r} to guide the target; give the batch {name}=..., or choose among {known}"
+            )
         if found.ndim != 2 or not found.is_floating_point() or len(found) != len(embeddings.image):
             raise UserError(f"{name!r} has the shape {list(found.shape)}; a guide needs one vector a sample, [N, w]")
         sphere = Sphere(found.shape[1])

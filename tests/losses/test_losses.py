@@ -165,6 +165,7 @@ def test_a_space_by_name_is_as_wide_as_the_features():
     loss = CLIPLoss(space="product_sphere")
     u, v = loss.project(u), loss.project(v)
     torch.testing.assert_close(u, wide.project(u))
+    torch.testing.assert_close(loss.similarity(u, v[:3]), wide.similarity(u, v[:3]))
     torch.testing.assert_close(loss(u, v, scale()), by_hand.clip(u, v, scale()))
     assert float(CLIPLoss(space="euclidean")(u, v, scale())) > 0
 

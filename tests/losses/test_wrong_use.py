@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 import equipoise as eq
 from equipoise.kernels import Scoring
-from equipoise.losses import CLIPLoss, CodeBook, CyCLIPLoss, DeCLIPLoss, M2MixLoss, PairLoss, SoftCLIPLoss
+from equipoise.losses import CLIPLoss, CodeBook, CyCLIPLoss, DeCLIPLoss, M2MixLoss, PairLoss, SigLIPLoss, SoftCLIPLoss
 from equipoise.objectives import CLIP
 from equipoise.types import Batch, Embeddings, Loss, UserError
 
@@ -47,7 +47,7 @@ def test_points_of_another_space():
         CLIPLoss()(product.project(u), product.project(u), 10.0)
     with says("image_features are not points of the ProductSphere"):
         CLIPLoss(space=product)(u, u, 10.0)
-    with says("features have 16 numbers each, but points of the Sphere 8"):
+    with says("features have 16 numbers each, but points of the Sphere 8; give a space as wide"):
         CLIPLoss(space=eq.Sphere(8))(u, u, 10.0)
     with says(r"16 numbers are not divided by 64 .*ProductSphere\(n, m\)"):
         CLIPLoss(space="product_sphere")(u, u, 10.0)
@@ -69,6 +69,9 @@ def test_points_of_another_space():
         (torch.tensor([[math.exp(14.3)]]), "once, not twice"),
         (0.07, "temperature; hand in 1/τ = 14.29"),
         (torch.ones(3), r"one number, not a tensor of the shape \[3\]"),
+        (torch.tensor(2.66), r"ln\(1/0\.07\), rounded, a logarithm"),
+        (None, "logit_scale must be one number.*not NoneType"),
+        (torch.tensor(14.3, device="meta"), "logit_scale is on meta and image_features on cpu; move either"),
     ],
 )
 def test_a_logarithm_or_a_temperature_in_place_of_the_scale(given, match):
@@ -96,6 +99,31 @@ def test_features_that_do_not_go_together():
         CLIPLoss()(u[0], u[0], 10.0)
     with says(r"text_features must be \[N, d\] of floating-point numbers.*int64"):
         CLIPLoss()(u, u.long(), 10.0)
+
+
+def test_features_that_are_no_tensors():
+    u = points()
+    for wrong, kind in ((u.numpy(), "ndarray"), ([u], "list"), (None, "NoneType")):
+        with says(rf"image_features must be a tensor \[N, d\], not {kind}"):
+            CLIPLoss()(wrong, u, 10.0)
+        with says(rf"text_features must be a tensor \[N, d\], not {kind}"):
+            SoftCLIPLoss()(u, wrong, 10.0)
+
+
+def test_labels_where_the_bias_belongs():
+    with says(r"logit_bias must be one number, not a tensor of the shape \[6\]"):
+        CLIPLoss()(points(), points(), 10.0, torch.arange(6))
+    with says("logit_bias is on meta"):
+        SigLIPLoss()(points(), points(), 10.0, torch.tensor(-10.0, device="meta"))
+
+
+def test_a_guide_of_another_kind():
+    u = points()
+    for wrong, kind in ((u.numpy(), "ndarray"), ((u, u, u), "tuple"), ("image_text", "str")):
+        with says(f"the guide's image_vectors must be a tensor with a row per pair, not {kind}"):
+            SoftCLIPLoss()(u, u, 10.0, guide=wrong)
+    with says(r"belongs to a batch; hand it in with its features, as loss\(\.\.\., guide="):
+        SoftCLIPLoss(guide=u)
 
 
 def test_a_guide_or_weights_that_do_not_go_with_the_pairs():
@@ -130,7 +158,9 @@ def test_what_nobody_reads_is_not_taken_silently():
         CLIPLoss()(u, u, 10.0, regions=u)
     with says("weights was handed in"):
         PairLoss(Unweighted())(u, u, 10.0, weights=torch.ones(6))
-    with says("there is no 'image_vectors' to guide the target"):
+    with says(r"the batch has no 'label' to compare samples by \(it has index\); give it label="):
+        CLIPLoss(target="labels")(u, u, 10.0)
+    with says("there is no 'image_vectors' to guide the target; give the batch image_vectors="):
         SoftCLIPLoss("vectors")(u, u, 10.0)
     with says("needs image_view2, text_view2"):
         DeCLIPLoss()(u, u, 10.0)
