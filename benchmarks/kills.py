@@ -67,6 +67,8 @@ COMMANDS = {
     "regions": "regions {here}/shards/00000.tar --per-file 4 --out {out}",
     "data prepare": "data prepare {here}/shards/00000.tar {out} --size 16 --per-shard 4",
     "scenes write": "scenes write {out} --per-shard 4 --size 24 --set data.train_size=32",
+    "index": "index {here}/model {here}/r.toml --out {out}",
+    "claims run": "claims run structure --scale small --seeds 1 --out {out}",
     "eval": "eval {here}/model --out {out}",
 }
 # Drawn or written by the clock, or by which process wrote them; what they show is compared in the other files.

@@ -11,11 +11,12 @@ import pytest
 from soak import verdict
 
 ROOT = Path(__file__).parents[1]
+COMMANDS = ["embed", "index", "regions", "data prepare", "scenes write", "clean", "claims run", "finetune"]
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("command", ["embed", "regions", "data prepare", "scenes write", "clean", "finetune"])
+@pytest.mark.parametrize("command", COMMANDS)
 def test_killed_and_started_again_ends_with_the_same_bytes(command):
     """The short form of `make kills`, which names the files that differ."""
     words = [sys.executable, str(ROOT / "benchmarks" / "kills.py"), "--kills", "3", "--only", command]

@@ -49,7 +49,8 @@ def build_app(service: Service, access: Access | None = None) -> ASGIApp:
 
 def _answer_mistakes(app: FastAPI, service: Service) -> None:
     def said(code: int, sentence: str) -> JSONResponse:
-        return JSONResponse({"error": service.paths.without(sentence)}, code)
+        plain = sentence.encode("utf-8", "replace").decode()  # halves of characters, which no answer can hold
+        return JSONResponse({"error": service.paths.without(plain)}, code)
 
     @app.exception_handler(Refused)
     async def refused(_: Request, error: Refused) -> JSONResponse:
@@ -65,6 +66,8 @@ def _answer_mistakes(app: FastAPI, service: Service) -> None:
     @app.exception_handler(RequestValidationError)
     async def misshapen(_: Request, error: RequestValidationError) -> JSONResponse:
         first = error.errors()[0]
+        if first["type"] == "json_invalid":
+            return said(422, f"the request is no JSON from its letter {first['loc'][-1]} on; mend it and send it again")
         place = ".".join(str(part) for part in first["loc"] if part != "body")
         return said(422, f"{place or 'the request'}: {first['msg'][:200]}")
 

@@ -21,6 +21,7 @@ import numpy as np
 import torch
 from draw import TEXTS, VALUES, WORDS, damage
 from edits import apply, plain, text_of
+from http_cases import ask, draw_request
 from server import Case, Silent, Unclear
 from setting_cases import a_recipe, a_setting
 from setting_cases import keys as setting_keys
@@ -271,7 +272,11 @@ def draw_table(random: Random, seeds: Path) -> Case:
     return {"edits": [{"file": file, "do": "write", "hex": b"\n".join(lines).hex()}]}
 
 
-SOUND: dict[str, Case] = {"set": {"set": ["seed=1"]}, "caption": {"tokens": "bpe", "text": "a fish"}}
+SOUND: dict[str, Case] = {
+    "set": {"set": ["seed=1"]},
+    "caption": {"tokens": "bpe", "text": "a fish"},
+    "http": {"method": "GET", "path": "/api/about"},
+}
 KINDS: dict[str, Kind] = {
     "recipe": Kind("recipe", ("r.toml",), read_recipe, 0.12, draw_recipe),
     "set": Kind("recipe", (), read_setting, 0.15, draw_setting),
@@ -287,4 +292,5 @@ KINDS: dict[str, Kind] = {
     "features": Kind("features", ("*",), read_features, 0.05),
     "regions": Kind("regions", ("0*",), read_regions, 0.02),
     "keep": Kind("keep", ("*",), read_keep, 0.015),
+    "http": Kind("recipe", (), ask, 0.05, draw_request),
 }

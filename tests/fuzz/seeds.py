@@ -6,6 +6,7 @@ pictures/      one of each format        features/  a.npz, a.safetensors with it
 regions/       of the shards             keep/      a keep file of the shards
 open_clip/, transformers/, weights/      what `equipoise import` reads
 recipe/        a recipe                  tokenizers/ of both kinds
+suspects/      a keep file of the model's training data
 """
 
 from __future__ import annotations
@@ -20,6 +21,9 @@ from pathlib import Path
 import numpy as np
 import torch
 from PIL import Image
+
+sys.path.append(str(Path(__file__).parents[1]))
+from serve.served import keep_folder
 
 import equipoise as eq
 from equipoise.cli import main
@@ -84,6 +88,7 @@ def write(folder: Path) -> None:
     if main(["regions", str(folder / "shards" / "a.tar"), "--out", str(folder / "regions"), "--per-file", "4"]):
         raise SystemExit("the seed has no regions")
     keep_file(folder / "keep", folder / "shards" / "a.tar")
+    keep_folder(folder / "model", folder / "suspects")
     for kind in ("bpe", "wordpiece"):
         tokens = CaptionTokenizer.train(CAPTIONS * 3, CaptionTokenizer.Config(kind=kind, vocabulary=530, context=16))
         (folder / "tokenizers" / kind).mkdir(parents=True)

@@ -189,3 +189,13 @@ def test_a_run_whose_data_is_gone_says_how_to_go_on(finished_run, tmp_path):
     renew_digest(run, "config.toml")
     with pytest.raises(UserError, match="no_such_source"):
         open_service(ServeRequest(run))
+
+
+def test_what_is_no_json_is_told_where(client):
+    answer = client.post("/api/search", content=b'{"texts": [a]}', headers=JSON)
+    assert sentence(answer, 422) == "the request is no JSON from its letter 11 on; mend it and send it again"
+
+
+def test_half_a_character_is_answered(client):
+    answer = client.post("/api/search", content=rb'{"texts": ["a fish"], "model": "\udfff"}', headers=JSON)
+    assert "?" in sentence(answer, 404)
