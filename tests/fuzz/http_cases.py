@@ -44,7 +44,8 @@ HEADERS = [
     ("host", "evil.example"), ("host", ""), ("origin", "http://evil.example"), ("content-type", "text/plain"),
     ("content-type", "application/json; charset=utf-16"), ("content-type", "multipart/form-data"),
     ("content-type", "multipart/form-data; boundary="), ("content-length", "99999999999"),
-    ("authorization", "Bearer x"), ("transfer-encoding", "chunked"), ("accept-encoding", "br;q=x"), ("range", "bytes=5-1"), ("x", "y" * 5000),
+    ("authorization", "Bearer x"),
+    ("transfer-encoding", "chunked"), ("accept-encoding", "br;q=x"), ("range", "bytes=5-1"), ("x", "y" * 5000),
 ]  # fmt: skip
 BOUNDARY = "fuzz"
 
