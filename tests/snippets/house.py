@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from copy_scenes import write as write_copies
 from PIL import Image
 from snippets.collect import snippets
 from snippets.foreign import make_what_is_named
@@ -69,7 +70,7 @@ ADDED = {
 # The runs that the pages name: by which recipe, with which settings.
 PLAIN = ("image.activation=gelu", "text.activation=gelu")
 RUNS = {
-    ("demo", ()): ("demo", "other", "from-1", "start", "clip", "clip-short", "a", "b"),
+    ("demo", ()): ("demo", "other", "from-1", "start", "clip", "clip-short", "a", "b", "untrained"),
     ("clip-scenes", PLAIN): ("mine",),  # a plain CLIP, which other libraries know
     ("fdt-scenes", ()): ("fdt-scenes", "fdt", "codes", "fdt-short"),
     ("coca-scenes", ()): ("coca-scenes", "coca"),
@@ -135,6 +136,7 @@ def build(folder: Path) -> None:
     _own_files(pictures, train, folder)
     _features(folder)
     _modalities(folder)
+    write_copies(folder / "sets", originals=3, distractors=4, seed=1)
     recipe = 'extends = "flickr8k"\nname = "mine"\n\n[data]\ntrain = "photos/{00000..00001}.tar"\nvalidation = ""\n'
     (folder / "my-recipe.toml").write_text(recipe, encoding="utf-8")
     (folder / "mine.toml").write_text(WRONG.replace("shufled", "shuffled"), encoding="utf-8")
