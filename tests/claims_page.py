@@ -100,7 +100,7 @@ def stored() -> dict[str, Judgement]:
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["--cells"]:
+    if sys.argv[1:2] == ["--cells"] and len(sys.argv) == 3:
         print(f"{unpack(Path(sys.argv[2]))} cells")
         sys.exit()
     if len(sys.argv) > 1:

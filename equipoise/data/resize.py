@@ -1,7 +1,7 @@
 """Pixels at another size, bicubic and antialiased, by what the processor is fast at.
 
-torch's 8-bit resize takes a third of Pillow's time where it has AVX2, and more than Pillow's elsewhere, where it has no
-code of its own. The two give the same values, give or take one level.
+torch's 8-bit resize has code of its own for AVX2 and is faster than Pillow's there; elsewhere, on ARM for instance, it
+has none. The two give the same values, give or take one level.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--tf32",
         action="store_true",
-        help="multiply by a GPU's tensor cores (training.precision=tf32), which is faster; the verdict says so",
+        help="multiply by a GPU's tensor cores (training.precision=tf32); the verdict says so",
     )
     parser.add_argument("--commit", default="", help="what to write down as the commit, where git cannot tell")
     add_out(parser, "the folder of cells and results; the same again goes on with it", "claims")
