@@ -20,10 +20,15 @@ class Metric:
     factor: float = 100.0  # shares are shown in percent
     digits: int = 1
     less: tuple[str, ...] = ()  # numbers whose mean is taken away
+    instead: tuple[str, ...] = ()  # what counts where a cell has none of `keys`
 
     def of(self, found: Mapping[str, float], split: str = TEST) -> float | None:
         """The value as it is shown, or None where the cell has not measured it."""
-        keys, less = ([key.format(split=split) for key in names] for names in (self.keys, self.less))
+        keys, less, instead = (
+            [key.format(split=split) for key in names] for names in (self.keys, self.less, self.instead)
+        )
+        if instead and not any(key in found for key in keys):
+            keys = instead
         if not all(key in found for key in (*keys, *less)):
             return None
         taken = mean(found[key] for key in less) if less else 0.0
@@ -37,6 +42,11 @@ def _both(prefix: str, name: str) -> tuple[str, ...]:
 METRICS: dict[str, Metric] = {
     "R@1": Metric(_both("retrieval", "R@1"), "recall at 1, mean of both directions, %"),
     "two-stage R@1": Metric(_both("two_stage", "R@1"), "recall at 1 after the matching head has ranked again, %"),
+    "ranked R@1": Metric(
+        _both("two_stage", "R@1"),
+        "recall at 1 as a model ranks in the end: in two stages where it has a matching head, %",
+        instead=_both("retrieval", "R@1"),
+    ),
     "mAP@R": Metric(_both("matching", "mAP@R"), "mAP@R against the many-to-many truth, mean of both directions, %"),
     "zero-shot": Metric(("{split}/zero_shot/acc1",), "zero-shot accuracy of shapes, %"),
     "t": Metric(("t",), "final t, the logarithm of the logit scale", 1.0, 2),
