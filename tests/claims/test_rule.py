@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from equipoise.claims.metric import METRICS
 from equipoise.claims.rule import (
     FAILS,
     HOLDS,
@@ -106,3 +107,13 @@ def test_without_room_or_seeds_there_is_no_verdict() -> None:
     assert (
         decide([idea], [Precondition("x", "R@1", (("base", 1.0),), most=10.0)], values(idea=ABOVE)).word == NOT_TESTABLE
     )
+
+
+def test_a_model_without_a_matching_head_is_ranked_by_its_points() -> None:
+    points = {f"test/retrieval/{way}_R@1": 0.2 for way in ("image_to_text", "text_to_image")}
+    again = {f"test/two_stage/{way}_R@1": 0.3 for way in ("image_to_text", "text_to_image")}
+    ranked = METRICS["ranked R@1"]
+    assert ranked.of(points) == pytest.approx(20.0)
+    assert ranked.of({**points, **again}) == pytest.approx(30.0)
+    half = dict(list(again.items())[:1])
+    assert ranked.of({**points, **half}) is None, "half of a second stage is no number"

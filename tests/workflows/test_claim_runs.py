@@ -323,3 +323,11 @@ def test_docs_claims_is_what_the_stored_results_say() -> None:
 def test_tensor_cores_are_of_a_gpu(tmp_path):
     with pytest.raises(UserError, match="--tf32 needs a GPU with tensor cores, which cpu is not; leave it out"):
         run_claims(["sphere-needs-temperature"], out=tmp_path, device="cpu", tf32=True)
+
+
+def test_progress_counts_the_cells_that_were_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    cells = [cell for cell in plan.tuning([CLAIM], GPU, 2) if cell != cell_of(BASE, BASE.sweep[0], 0, GPU)]
+    for cell in cells:
+        written(cell, tmp_path, test=0.1, validation=0.1)
+    tiny_claim.run(tmp_path)
+    assert "cells 8/8" in capsys.readouterr().err, "one was missing, of eight"

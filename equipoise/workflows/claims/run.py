@@ -108,13 +108,14 @@ def _make_missing(
     """Starts, then trials, then all seeds of the chosen trials; what went wrong, in sentences."""
     most = plan.count(claims, scale, seeds)
     problems: list[str] = []
-    with Progress(most, "cells") as progress:
-        done = 0
-        for stage in (
-            lambda: plan.starts(claims, scale, seeds),
-            lambda: plan.tuning(claims, scale, seeds),
-            lambda: plan.reported(claims, scale, seeds, out),
-        ):
+    stages = (
+        lambda: plan.starts(claims, scale, seeds),
+        lambda: plan.tuning(claims, scale, seeds),
+        lambda: plan.reported(claims, scale, seeds, out),
+    )
+    done = len({cell for stage in stages for cell in stage() if cell.is_done(out)})
+    with Progress(most, "cells", already=done) as progress:
+        for stage in stages:
             missing = [cell for cell in stage() if not cell.is_done(out) and _can_begin(cell, out)]
             calls = [partial(make, cell) for cell in missing]
             for number, problem in side_by_side(calls, jobs, until):
