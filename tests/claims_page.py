@@ -90,7 +90,7 @@ def _details(name: str, claim: Claim, result: Result | None, verdict: Verdict) -
     for row in table_rows(claim, result):
         chosen = ", ".join(f"`{text}`" for text in result.rows[row[0]].chosen)
         lines.append(f"| {' | '.join(row)} | {chosen} |")
-    where = f"{', '.join(result.devices)}, commit {', '.join(result.commits) or 'not known'}"
+    where = f"{' and '.join(result.devices)}, commit {', '.join(result.commits) or 'not known'}"
     cost = f"{result.cells} cells, {result.seconds:,.0f} s in all"
     return [*lines, "", f"`{result.command}`, {result.date}, {where}, {cost}."]
 
