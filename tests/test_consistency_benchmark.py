@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 from pathlib import Path
 
 import consistency
@@ -30,6 +31,9 @@ def test_differences_are_those_of_every_pair_of_pairs(finished_run: Path, tmp_pa
     one = found[0]
     assert one.in_modal == pytest.approx(math.sqrt(within) / 16, abs=1e-5)
     assert one.cross_modal == pytest.approx(math.sqrt(across) / 16, abs=1e-5)
+    others = [(i, j) for i in range(16) for j in range(16) if i != j]
+    near = [[float(points[i] @ points[j]) for i, j in others] for points in (images, texts)]
+    assert one.correlation == pytest.approx(statistics.correlation(*near), abs=1e-4)
     shown = consistency.by_class(source, 5)
     assert sorted(shown) == [0, 1, 2, 3, 4]
     names = [source.pair(index).label for index in shown]
