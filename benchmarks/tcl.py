@@ -82,8 +82,9 @@ def gains(told: Found) -> str:
     """Markdown: differences to CLIP, paired by seed, with 95% bootstrap intervals."""
     lines = [f"| gain over {BASE} | " + " | ".join(COLUMNS) + " |", "|---|" + "---:|" * len(COLUMNS)]
     for name, cells in told.items():
-        pairs = list(zip(cells, told.get(BASE, ()), strict=False))
-        if name != BASE and pairs:
+        base = told.get(BASE, ())
+        if name != BASE and cells and len(cells) == len(base):  # a seed that is missing on one side pairs nothing
+            pairs = list(zip(cells, base, strict=True))
             intervals = (mean_interval([100 * (own[key] - other[key]) for own, other in pairs])
                          for key in COLUMNS.values())  # fmt: skip
             lines.append(
@@ -94,11 +95,12 @@ def gains(told: Found) -> str:
     return "\n".join(lines)
 
 
-def main() -> None:
+def main(words: Sequence[str] | None = None) -> dict[str, list[dict[str, float]]]:
+    """Run the cells, print the tables; return the rows that are reported."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add_options(parser)
     parser.set_defaults(seeds=5)
-    options = parser.parse_args()
+    options = parser.parse_args(words)
     seeds, wanted = options.seeds, options.rows
     options.seeds = min(seeds, CHOOSING)
     found = run(rows(), options, on_both)
@@ -109,9 +111,10 @@ def main() -> None:
     for row, cells in found.items():
         tried = [f"{100 * recall(cell, 'validation'):.1f}" for cell in cells[:CHOOSING]]
         print(f"{row}: mean recall on validation data {', '.join(tried) or 'none yet'}")
-    if best:
-        told = stages(found, best)
+    told = stages(found, best)
+    if told:
         print("at", ", ".join(best.values()), "\n\n" + table(told, COLUMNS), gains(told), sep="\n\n")
+    return told
 
 
 if __name__ == "__main__":

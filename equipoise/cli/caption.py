@@ -19,6 +19,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--out", type=Path, metavar="FILE", help="write JSON lines; a file that is there is gone on with"
     )
+    parser.add_argument("--sheet", type=Path, metavar="FILE", help="write a PNG of 8 pictures with their captions")
     parser.add_argument("--method", default="greedy", choices=METHODS, help="how words are chosen (default: greedy)")
     parser.add_argument("--longest", type=int, default=30, metavar="N", help="tokens of a caption (default: 30)")
     parser.add_argument("--shortest", type=int, default=2, metavar="N", help="tokens before it may end (default: 2)")
@@ -46,5 +47,6 @@ def run(options: argparse.Namespace) -> None:
         options.top_p, options.temperature, options.seed, not options.no_cache,
     )  # fmt: skip
     caption_pictures(
-        options.model, options.pictures, settings, options.out, batch_size=options.batch_size, overrides=options.set
-    )
+        options.model, options.pictures, settings, options.out, sheet=options.sheet, batch_size=options.batch_size,
+        overrides=options.set,
+    )  # fmt: skip

@@ -36,11 +36,12 @@ def gather_captions(encoded: Encoded, count: int = 8) -> list[WrittenCaption]:
     for index in evenly(len(encoded.source), count):
         pair, caption = encoded.source.pair(index), encoded.written[index]
         image = encoded.source.images([index], PICTURE_SIZE)[0].permute(1, 2, 0).cpu().numpy()
-        shown.append(WrittenCaption(image, caption, pair.captions[0], *_judged(caption, pair)))
+        shown.append(WrittenCaption(image, caption, pair.captions[0], *judged_caption(caption, pair)))
     return shown
 
 
-def _judged(caption: str, pair: Pair) -> tuple[str, bool | None]:
+def judged_caption(caption: str, pair: Pair) -> tuple[str, bool | None]:
+    """What is known of a caption, and whether all of it is true; nothing where the truth is not known."""
     if "scene" not in pair.truth:
         return "", None
     meaning = read(caption)

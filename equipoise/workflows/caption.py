@@ -3,7 +3,7 @@
     {"picture": "photos/1.jpg", "caption": "a red fish beside a star"}
 
 Lines are in the order of the pictures, those of data with captions of their own have these as `references`. Work that
-was stopped goes on where it was left (`io/json_lines.py`).
+was stopped goes on where it was left (`io/json_lines.py`). A sheet shows some of the pictures with what was written.
 """
 
 from __future__ import annotations
@@ -14,7 +14,10 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from equipoise.data.source import Pair, Source
+import torch
+
+from equipoise.data.contact_sheet import contact_sheet
+from equipoise.data.source import Pair, Source, has_features
 from equipoise.data.unreadable_pictures import readable_pictures
 from equipoise.evaluation.captions.written import source_captions
 from equipoise.io.json_lines import JsonLines
@@ -25,11 +28,14 @@ from equipoise.models.captioning import Decoding
 from equipoise.models.captioning.writer import caption_head
 from equipoise.models.compatibility import require_compatible
 from equipoise.models.model import Model, evaluating
+from equipoise.reports.captions import judged_caption
+from equipoise.reports.held_out import evenly
 from equipoise.types import UserError
 from equipoise.workflows.load import load
 from equipoise.workflows.pictures import find_pictures
 
 ROWS = 40  # captions in the printed table
+SHOWN, SIDE = 8, 192  # pictures on the sheet, and their pixels
 
 
 def caption_pictures(
@@ -38,17 +44,23 @@ def caption_pictures(
     settings: Decoding,
     out: Path | None,
     *,
+    sheet: Path | None = None,
     batch_size: int = 64,
     overrides: Sequence[str] = (),
 ) -> list[dict[str, Any]]:
-    """Write captions, to `out` if there is one; print the first, hand over all, and return them."""
+    """Write captions, to `out` if there is one; print the first, hand over all, and return them. `sheet` is a PNG of
+    some of them."""
     if batch_size < 1:
         raise UserError(f"--batch-size must be at least 1, not {batch_size}")
+    if sheet is not None and sheet.is_dir():
+        raise UserError(f"{sheet} is a folder; name a file for --sheet")
     model = load(path, "auto")
     caption_head(model)
     sources = [readable_pictures(source) for source in find_pictures(pictures, overrides)]
     for source in sources:
         require_compatible(model, source)
+        if sheet is not None and has_features(source):
+            raise UserError("there are no pictures to draw in data of features; leave out --sheet")
     total = sum(map(len, sources))
     file = None if out is None else JsonLines(out, {"model": str(path), "pictures": total, **_noted(settings)})
     records = [] if file is None else _checked(file, sources)
@@ -64,7 +76,35 @@ def caption_pictures(
     hand_over({"model": str(path), "captions": records})
     if out is not None:
         print(f"\nAll {total:,} captions are in {out}")
+    if sheet is not None:
+        _draw(sources, records, path, sheet)
     return records
+
+
+def _draw(sources: Sequence[Source], records: Sequence[dict[str, Any]], model: str | Path, sheet: Path) -> None:
+    """Write a PNG of some pictures, evenly spaced, with what was written and what they came with."""
+    chosen = evenly(len(records), SHOWN)
+    images, texts = [], []
+    for number in chosen:
+        source, index = _place(sources, number)
+        pair, caption = source.pair(index), records[number]["caption"]
+        verdict, _ = judged_caption(caption, pair)
+        known = [f"{verdict}."] if verdict else []
+        known += [f"It came with: {pair.captions[0]}"] if pair.captions else []
+        images.append(source.images([index], SIDE).cpu())
+        texts.append([caption or "(no words)", " ".join(known)])
+    legend = f"By {model}. Dark: what it wrote. Pale: what is known of the picture."
+    contact_sheet(torch.cat(images), texts, sheet, title="Captions", legend=legend)
+    print(f"{len(chosen)} pictures with their captions are in {sheet}")
+
+
+def _place(sources: Sequence[Source], number: int) -> tuple[Source, int]:
+    """The source of a picture and its number there, by its number among all."""
+    for source in sources:
+        if number < len(source):
+            return source, number
+        number -= len(source)
+    raise IndexError(number)
 
 
 def _noted(settings: Decoding) -> dict[str, Any]:

@@ -19,8 +19,9 @@ from equipoise.data.tokenizer import CaptionTokenizer
 from equipoise.io.json_lines import JsonLines
 from equipoise.models.captioning import Decoding
 from equipoise.models.folder import save_model
+from equipoise.reports.captions import judged_caption
 from equipoise.types import UserError
-from equipoise.workflows import build_model
+from equipoise.workflows import build_model, caption
 from equipoise.workflows.caption import caption_pictures
 
 
@@ -133,3 +134,42 @@ def test_a_file_that_is_no_json_lines_is_left_alone(tmp_path):
             JsonLines(tmp_path / "other.jsonl", {"a": 1})
     with pytest.raises(UserError, match="folder"):
         JsonLines(tmp_path, {})
+
+
+def test_a_sheet_shows_pictures_with_what_was_written(coca, pictures, tmp_path, monkeypatch):
+    drawn = []
+    draw = caption.contact_sheet
+    monkeypatch.setattr(caption, "contact_sheet", lambda *words, **more: (drawn.append(words), draw(*words, **more)))
+    out, sheet = tmp_path / "c.jsonl", tmp_path / "there" / "sheet.png"
+    code, said, _ = reply(coca, pictures, "--out", out, "--sheet", sheet)
+    assert code == 0
+    assert f"5 pictures with their captions are in {sheet}" in said
+    with Image.open(sheet) as found:
+        assert found.format == "PNG"
+    images, texts, _ = drawn[0]
+    assert [one for one, _ in texts] == [line["caption"] or "(no words)" for line in lines(out)]
+    assert [tuple(one[:, 96, 96].tolist()) for one in images] == [(50 * n, 255 - 50 * n, 90) for n in range(5)]
+    assert all(not known for _, known in texts), "nothing is known of pictures without captions"
+    again = tmp_path / "again.png"
+    assert reply(coca, pictures, "--out", out, "--sheet", again)[0] == 0  # all captions were there already
+    assert again.read_bytes() == sheet.read_bytes()
+
+
+def test_a_sheet_of_scenes_tells_what_is_true(coca, tmp_path, monkeypatch):
+    drawn = []
+    monkeypatch.setattr(caption, "contact_sheet", lambda *words, **more: drawn.append(words))
+    some = [*TINY_SETTINGS, "data.test_size=12"]
+    found = caption_pictures(coca, ["coca-scenes"], Decoding(), None, sheet=tmp_path / "s.png", overrides=some)
+    _, texts, _ = drawn[0]
+    chosen = [0, 1, 3, 4, 6, 7, 9, 11]
+    assert [one for one, _ in texts] == [found[number]["caption"] for number in chosen]
+    source = load_run("coca-scenes", some).run.data.build("test")
+    for (one, known), number in zip(texts, chosen, strict=True):
+        pair = source.pair(number)
+        assert known == f"{judged_caption(one, pair)[0]}. It came with: {pair.captions[0]}"
+
+
+def test_a_sheet_that_cannot_be_drawn_is_told_before_the_work(coca, pictures, tmp_path):
+    code, _, err = reply(coca, pictures, "--sheet", tmp_path)
+    assert code == 2
+    assert "name a file for --sheet" in err

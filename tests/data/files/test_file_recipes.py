@@ -17,6 +17,8 @@ TINY = (
 ROOTS = {
     "flickr8k": ("data.root={}",),
     "fashion": ("data.root={}",),
+    **dict.fromkeys(("coca-flickr8k", "coca-coco"), ("data.root={}", "objective.decoder.layers=1")),
+    **dict.fromkeys(("tcl-flickr8k", "tcl-coco"), ("data.root={}", "objective.fusion.layers=1")),
     "flickr8k-fashion": ("data.parts.flickr8k.root={}", "data.parts.fashion.root={}"),
 }
 
@@ -24,9 +26,9 @@ ROOTS = {
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("shards")
-    for number in range(3):
+    for number in range(7):
         write_tar(folder / f"train-{number:03d}.tar", records(30, start=30 * number))
-    write_tar(folder / "dev-000.tar", records(6, start=90))
+    write_tar(folder / "dev-000.tar", records(6, start=210))
     return folder
 
 
@@ -40,6 +42,8 @@ def test_a_recipe_trains(recipe, folder, tmp_path, capsys):
     capsys.readouterr()
     results = json.loads((tmp_path / "run" / "results" / "retrieval.json").read_text())
     assert "image_to_text_R@1" in json.dumps(results)
+    further = {"coca": "captioning", "tcl": "two_stage"}.get(recipe.partition("-")[0])
+    assert further is None or (tmp_path / "run" / "results" / f"{further}.json").exists()
     assert main(["eval", str(tmp_path / "run"), "--split", "validation"]) == 0
 
 
