@@ -24,12 +24,12 @@ def captions(shard: Path) -> Iterator[str]:
 
 
 def main() -> None:
-    from pycocoevalcap.tokenizer.ptbtokenizer import PTBTokenizer
-
     parser = argparse.ArgumentParser()
     parser.add_argument("shards", nargs="+", type=Path)
     parser.add_argument("--captions", type=int, default=0, help="so many, drawn at random; 0 takes all")
     options = parser.parse_args()
+    from pycocoevalcap.tokenizer.ptbtokenizer import PTBTokenizer
+
     texts = list(dict.fromkeys(text for shard in options.shards for text in captions(shard)))
     if options.captions:
         texts = random.Random(0).sample(texts, options.captions)

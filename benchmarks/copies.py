@@ -8,9 +8,9 @@ Nobody has looked for the copies that real data holds anyway, so a stranger may 
 
 from __future__ import annotations
 
+import argparse
 import io
 import random
-import sys
 import time
 from collections.abc import Callable
 
@@ -65,9 +65,18 @@ CHANGES: dict[str, Change] = {
 }
 
 
-def main(data: str) -> None:
-    if data == "scenes":
-        return scenes()
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data", help="shards, or `scenes`")
+    parser.add_argument("--size", type=int, default=20_000, help="scenes that are drawn")
+    options = parser.parse_args()
+    if options.data == "scenes":
+        scenes(options.size)
+    else:
+        shards(options.data)
+
+
+def shards(data: str) -> None:
     whole = Shards(train=data, validation=data).build("train")
     pictures = torch.cat([whole.images(range(a, min(a + 500, len(whole))), READ) for a in range(0, len(whole), 500)])
     rng, planted, copies = random.Random(0), [], []
@@ -90,11 +99,12 @@ def main(data: str) -> None:
     print(f"among the {len(pictures):,} pictures themselves: {exact} exact, {len(strangers) - exact} near copies")
 
 
-def scenes() -> None:
-    whole: Source = load_run("demo", ["data.noise.shuffled=0.0", "data.noise.near_duplicates=0.05"]).run.data.build(
-        "train"
+def scenes(size: int) -> None:
+    settings = [f"data.train_size={size}", "data.noise.shuffled=0.0", "data.noise.near_duplicates=0.05"]
+    whole: Source = load_run("demo", settings).run.data.build("train")
+    found = timed(
+        torch.cat([whole.images(range(a, min(a + 500, len(whole))), SIZE) for a in range(0, len(whole), 500)])
     )
-    found = timed(torch.cat([whole.images(range(a, a + 500), SIZE) for a in range(0, len(whole), 500)]))
     number = {whole.pair(index).key: index for index in range(len(whole))}
     truths = [whole.pair(index).truth for index in range(len(whole))]
     real = {
@@ -119,4 +129,4 @@ def timed(pictures: Tensor) -> list[Copy]:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main()

@@ -131,10 +131,10 @@ def open_clips(files: list[bytes]) -> Callable[[], torch.Tensor]:
     return lambda: torch.stack([transform(Image.open(io.BytesIO(data))) for data in files])
 
 
-def rates(work: Sequence[Callable[[], torch.Tensor]]) -> list[float]:
+def rates(work: Sequence[Callable[[], torch.Tensor]], rounds: int) -> list[float]:
     """Images per second of each, the best of several rounds that take turns."""
     best = [0.0] * len(work)
-    for _ in range(ROUNDS):
+    for _ in range(rounds):
         for number, batch in enumerate(work):
             start = time.process_time()
             assert batch().shape == (COUNT, 3, SIZE, SIZE)
@@ -145,13 +145,15 @@ def rates(work: Sequence[Callable[[], torch.Tensor]]) -> list[float]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--picture", type=Path, help="a photograph to cut pictures from")
-    files = pictures(parser.parse_args().picture)
+    parser.add_argument("--rounds", type=int, default=ROUNDS)
+    options = parser.parse_args()
+    files = pictures(options.picture)
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as folder:
         source = shard(files, Path(folder))
         arms = [(views, together) for views in (1, 2) for together in (False, True)]
-        opened = dict(zip(arms, rates([crops_of(source, *arm) for arm in arms]), strict=True))
-    theirs, mine = rates([open_clips(files), ours(files)])
+        opened = dict(zip(arms, rates([crops_of(source, *arm) for arm in arms], options.rounds), strict=True))
+    theirs, mine = rates([open_clips(files), ours(files)], options.rounds)
     kilobytes = sum(map(len, files)) / COUNT / 1000
     print(f"{COUNT} JPEGs of {WIDTH} x {HEIGHT}, {kilobytes:.0f} kB each, to {SIZE} px, one core")
     print(f"{'':36}{'images/s':>9}{'':>4}{'ms each':>8}")

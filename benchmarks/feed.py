@@ -147,7 +147,7 @@ def forget(tokens: CaptionTokenizer) -> None:
     tokens._pieces = PieceMemory(tokens._cut, kept=0)
 
 
-def seconds(work: Sequence[Callable[[], object]], rounds: int = ROUNDS) -> list[float]:
+def seconds(work: Sequence[Callable[[], object]], rounds: int) -> list[float]:
     """The core's seconds of each, the best of several rounds that take turns."""
     best = [float("inf")] * len(work)
     for _ in range(rounds):
@@ -174,9 +174,9 @@ def _described(source: Pictures) -> str:
     return f"{images[0].width} x {images[0].height}, {kilobytes:.0f} kB"
 
 
-def print_feeding(large: dict[str, Parts], small: dict[str, Parts]) -> None:
+def print_feeding(large: dict[str, Parts], small: dict[str, Parts], rounds: int) -> None:
     names, work = list(large), [step for one in large.values() for step in one.work]
-    found = seconds([*work, *(one.whole for one in small.values())])
+    found = seconds([*work, *(one.whole for one in small.values())], rounds)
     parts = len(work) // len(large)
     columns = [milliseconds(found[start : start + parts]) for start in range(0, len(work), parts)]
     print(f"| ms of a core for one pair | {' | '.join(names)} |\n|---|{'---:|' * len(names)}")
@@ -192,12 +192,12 @@ def print_feeding(large: dict[str, Parts], small: dict[str, Parts]) -> None:
         print(f"| {model} | {size} px | {speed:,} | {' | '.join(cells)} |")
 
 
-def print_preparing(files: Sequence[bytes], captions: Sequence[str], folder: Path) -> None:
+def print_preparing(files: Sequence[bytes], captions: Sequence[str], folder: Path, rounds: int) -> None:
     records = opened([write_shard(files, captions, folder / "one.tar")]).records
     many = write_shard([*files] * SHARDS, [*captions] * SHARDS, folder / "many.tar")
-    fresh = (folder / f"fresh-{number}" for number in range(ROUNDS))
+    fresh = (folder / f"fresh-{number}" for number in range(rounds))
     work = [lambda: _decode_and_encode(files), lambda: prepare(records, next(fresh), Prepare(PREPARED), lambda _: None)]
-    bound, alone = (COUNT / found for found in seconds(work))
+    bound, alone = (COUNT / found for found in seconds(work, rounds))
     rates = {"decoding and encoding alone, seconds of a core": bound, "`data prepare`, seconds of a core": alone}
     for processes in (1, 2):
         name = f"`data prepare --processes {processes}`, seconds of the clock"
@@ -229,14 +229,15 @@ def main() -> None:
     parser.add_argument("--picture", type=Path, nargs="+", default=(), help="photographs instead of scikit-learn's")
     parser.add_argument("--captions", type=Path, nargs="+", default=(), help="shards with captions")
     parser.add_argument("--prepare", action="store_true", help="the speed of `equipoise data prepare` instead")
+    parser.add_argument("--rounds", type=int, default=ROUNDS)
     options = parser.parse_args()
     torch.set_num_threads(1)
     files, captions = photographs(options.picture), captions_of(options.captions)
     with tempfile.TemporaryDirectory() as folder:
         if options.prepare:
-            print_preparing(files, captions, Path(folder))
+            print_preparing(files, captions, Path(folder), options.rounds)
         else:
-            print_feeding(*feeding(files, captions, Path(folder)))
+            print_feeding(*feeding(files, captions, Path(folder)), options.rounds)
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ Seconds are those of one CPU core's own time, so that other work on the machine 
 
 from __future__ import annotations
 
+import argparse
 import time
 from collections.abc import Callable
 from functools import partial
@@ -39,18 +40,22 @@ def sample(world: World, split: str, count: int) -> list[Scene]:
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(description="How fast scenes are drawn up and painted.")
+    parser.add_argument("--scenes", type=int, default=8192, help="at most so many at once")
+    most = parser.parse_args().scenes
     torch.set_num_threads(1)
     world = World()
     print(f"{'scenes drawn up':<24}{'scenes/s':>12}{'µs a scene':>14}")
     for split in SPLITS:
-        seconds = best_seconds(partial(sample, world, split, 2000)) / 2000
+        count = min(most, 2000)
+        seconds = best_seconds(partial(sample, world, split, count)) / count
         print(f"{split:<24}{1 / seconds:>12,.0f}{seconds * 1e6:>14.1f}")
-    scenes = sample(world, "train", 8192)
+    scenes = sample(world, "train", most)
     print(f"\n{'pictures, scenes to uint8':<24}{'pixels':>11}{'images/s':>13}")
     for device in ("cpu", "cuda") if torch.cuda.is_available() else ("cpu",):
         name = torch.cuda.get_device_name() if device == "cuda" else "one CPU core"
         for size in SIZES:
-            count = 8192 if device == "cuda" else 2**22 // size**2
+            count = most if device == "cuda" else min(most, 2**22 // size**2)
             seconds = best_seconds(partial(render, scenes[:count], size, device), device)
             print(f"{name:<24}{size:>12}{count / seconds:>13,.0f}")
 

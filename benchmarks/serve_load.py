@@ -94,7 +94,7 @@ class Load:
             query["pictures"] = [json.loads(given)["picture"]]
         answer = await self.timed("search", connection, "POST", "/api/search", json.dumps(query).encode())
         rows = [hit["row"] for hit in json.loads(answer)["found"]]
-        assert len(rows) == 24, answer
+        assert rows, answer
         for row in rows[:4]:
             await self.timed("picture", connection, "GET", f"/api/rows/{row}/thumbnail")
         if turn % 3 == 0:
