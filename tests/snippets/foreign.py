@@ -82,7 +82,26 @@ def _suspects(folder: Path) -> None:
         keep_folder(folder / "runs" / "mine", folder / "cleaned" / "photos")
 
 
+class Finder(torch.nn.Module):
+    """A detector that finds one thing, in the middle."""
+
+    def forward(self, images: list[torch.Tensor]) -> list[dict[str, torch.Tensor]]:
+        found: list[dict[str, torch.Tensor]] = []
+        for image in images:
+            box = torch.tensor([[0.25, 0.25, 0.75, 0.75]]) * image.shape[1]
+            told = {"boxes": box, "scores": torch.ones(1), "labels": torch.zeros(1, dtype=torch.long)}
+            found.append(told)
+        return found
+
+
+def _detector(folder: Path) -> None:
+    (folder / "ssd").mkdir(exist_ok=True)
+    torch.jit.script(Finder()).save(str(folder / "ssd" / "detector.pt"))
+    (folder / "ssd" / "labels.txt").write_text("person\n", encoding="utf-8")
+
+
 MAKERS = {
+    "ssd/detector.pt": _detector,
     "transformers:resnet": _resnet,
     "transformers:minilm": _minilm,
     "best.pt": _cyclip,
