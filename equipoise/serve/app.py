@@ -69,6 +69,8 @@ def _answer_mistakes(app: FastAPI, service: Service) -> None:
         if first["type"] == "json_invalid":
             return said(422, f"the request is no JSON from its letter {first['loc'][-1]} on; mend it and send it again")
         place = ".".join(str(part) for part in first["loc"] if part != "body")
+        if place == pictures.FIELD:
+            return said(422, f'send the picture as a file of a form, in its field "{pictures.FIELD}"')
         return said(422, f"{place or 'the request'}: {first['msg'][:200]}")
 
     @app.exception_handler(HTTPException)

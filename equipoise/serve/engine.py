@@ -27,6 +27,7 @@ from equipoise.spaces import TokenSets
 from equipoise.types import UserError
 
 DRAWN = 8  # points of a sample
+SHOWN = 40  # letters of a class's name in a sentence
 
 
 @dataclass(frozen=True)
@@ -123,7 +124,7 @@ class Engine:
         """The classes with probability and similarity, the likeliest first."""
         prompts = fill([template], classes)
         texts = [text for several in prompts for text in several]
-        self.model.tokens(texts, [f'the class "{name}"' for name in classes], strict=True)
+        self.model.tokens(texts, [f'the class "{name[:SHOWN]}"' for name in classes], strict=True)
         points = self.model.encode_text(texts)[:, None]
         (scores,) = class_scores(self.model.encode_image([picture]), points, self.model.space)
         shares = (self.model.log_scale.detach().exp() * scores).softmax(1)[0]

@@ -1,9 +1,12 @@
-"""Serving an index on disk or in PostgreSQL: filters, another model, other data beside it, a database that stops."""
+"""Serving an index on disk or in PostgreSQL: filters, another model, other data beside it, a database that is busy or
+stops."""
 
 from __future__ import annotations
 
 import tempfile
 import warnings
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -97,13 +100,28 @@ def test_a_database_that_stops_is_answered_with_503_and_search_goes_on_when_it_i
             running = pgserver.get_server(Path(folder), cleanup_mode="stop")
         address = running.get_uri()
         store_at(address).create(memory.model.space, memory.index.model, [rows], Making(), None)
-        with client_of(service_of(finished_run, index=address)) as client:
+        service = service_of(finished_run, index=address)
+        with client_of(service) as client:
             question = {"texts": ["a red star"], "k": 4}
             before = client.post("/api/search", json=question).json()["found"]
+            with ThreadPoolExecutor(2) as others:
+                with service.first.index.database.changing():  # who asks for the number of rows has to wait
+                    about = others.submit(client.get, "/api/about")
+                    with pytest.raises(TimeoutError):
+                        about.result(timeout=0.5)
+                    page = others.submit(client.get, "/")  # nobody else has
+                    assert page.result(timeout=30).status_code == 200
+                assert about.result(timeout=60).json()["models"]["first"]["rows"] == SIZE
             running.stop()
-            for _ in range(2):
-                refused = client.post("/api/search", json=question)
-                assert refused.status_code == 503
+            asked = [
+                partial(client.post, "/api/search", json=question),
+                partial(client.post, "/api/explain", json={"row": 1, "text": "a red star"}),
+                partial(client.post, "/api/classify", json={"row": 1, "classes": ["a star", "a fish"]}),
+                *(partial(client.get, f"/api/{path}") for path in ("about", "sample", "rows/1/thumbnail")),
+            ]
+            for ask in asked:
+                refused = ask()
+                assert refused.status_code == 503, refused.url
                 assert folder not in refused.json()["error"]
                 assert "/" not in refused.json()["error"]
             assert client.get("/").status_code == 200

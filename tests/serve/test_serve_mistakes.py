@@ -110,6 +110,18 @@ def test_a_question_about_classes_that_makes_no_sense_is_refused(client, questio
     assert said in sentence(client.post("/api/classify", json=question), status)
 
 
+def test_a_long_name_of_a_class_is_not_said_in_full(client):
+    said = sentence(client.post("/api/classify", json={"row": 1, "classes": ["red " * 200, "blue"]}), 400)
+    assert "tokens" in said
+    assert len(said) < 250
+
+
+@pytest.mark.parametrize("form", [{"data": {"file": "words"}}, {"files": {"other": ("a.png", png())}}, {}])
+def test_a_form_without_a_picture_is_told_what_to_send(client, form):
+    said = sentence(client.post("/api/pictures", **form), 422)
+    assert said == 'send the picture as a file of a form, in its field "file"'
+
+
 def test_what_is_not_there_is_said_in_a_sentence(client):
     for path in ("/nothing", "/page/../app.py", "/page/..%2Fapp.py", "/docs", "/redoc", "/api/nothing"):
         sentence(client.get(path), 404)

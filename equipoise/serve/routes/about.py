@@ -46,10 +46,11 @@ def routes(service: Service) -> APIRouter:
     async def about() -> About:
         """What this service offers."""
         limits = service.limits
+        models = await service.in_files(lambda: {name: _model(service, name) for name in service.engines})
         return About(
             equipoise=__version__,
             data=service.about_data,
-            models={name: _model(service, name) for name in service.engines},
+            models=models,
             examples=examples,
             fields={name: list(kinds) for name, kinds in service.first.index.fields.items()},
             suspects=None if service.suspects is None else len(service.suspects),

@@ -9,6 +9,8 @@ from pydantic import BaseModel
 
 from equipoise.serve.service import Service
 
+FIELD = "file"  # of the form
+
 
 class GivenPicture(BaseModel):
     picture: str  # its name
