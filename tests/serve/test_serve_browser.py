@@ -15,6 +15,9 @@ from serve.test_serve_process import serving
 
 from equipoise.data.keep.decisions import DECISIONS, read_decisions
 from equipoise.data.keep.file import read_keep
+from equipoise.index.making import Making
+from equipoise.workflows.index.build import build_index
+from equipoise.workflows.index.embedding import Wanted
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: the page is NOT tested")
 pytestmark = [
@@ -139,6 +142,24 @@ def test_pointing_at_a_picture_shows_why_it_was_found(page):
     assert page.locator(".hit.why canvas").first.evaluate(heat)
     page.mouse.move(5, 5)
     page.wait_for_selector(".hit.why", state="detached")
+
+
+def test_pictures_without_captions_promise_no_reason_where_nothing_was_written(browser, finished_run, tmp_path):
+    folder = tmp_path / "photos"
+    folder.mkdir()
+    for number, colour in enumerate(("red", "green", "blue")):
+        (folder / f"{number}.png").write_bytes(png(colour=colour))
+    build_index(Wanted(finished_run, str(folder)), tmp_path / "index", "", Making())
+    with serving(str(finished_run), "--index", str(tmp_path / "index")) as (address, _):
+        for page in opened(browser, address):
+            page.fill("#text", "a red star")
+            page.click("#go")
+            searched(page)
+            assert "to see why" in page.inner_text("#said")
+            page.locator("text=More like this").first.click()
+            until(page, "document.getElementById('said').textContent.includes('the picture')")
+            assert "to see why" not in page.inner_text("#said")
+            assert page.locator(".hit").count() == 3
 
 
 def test_a_picture_is_named(page):

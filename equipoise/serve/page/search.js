@@ -84,7 +84,8 @@ function described(text, without) {
 function show(answers, text, without) {
   const range = about.models[answers[0].key].range;
   const scale = range ? `, from ${range[0]} to ${range[1]}` : "";
-  const hover = about.models[answers[0].key].explains ? " Point at a picture, or tap it, to see why." : "";
+  const tells = about.models[answers[0].key].explains && (text || answers[0].found.some((hit) => hit.caption)); // why needs words
+  const hover = tells ? " Point at a picture, or tap it, to see why." : "";
   const count = answers[0].found.length;
   at("said").textContent = count ? `The ${count} closest to ${described(text, without)}. The number is the similarity${scale}.${hover}` : `Nothing was found for ${described(text, without)}.`;
   const lists = answers.map((answer) => list(answer, text, answers));
