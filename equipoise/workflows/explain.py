@@ -40,6 +40,8 @@ def explain_pair(path: Path | str, image: Path, text: str, method: str, part: st
     parts = [(), *largest_parts(model, image, text, PARTS)] if wanted is None else [wanted]
     found = [explain(model, image, text, method, one) for one in parts]
     _print_words(found)
+    if wanted is None and len(found) == 1:
+        print("No code is active in both the picture and the text, so there is no part to draw.")
     tables = [one.as_table() for one in found]
     record = {"model": str(path), "image": str(image), **tables[0], **({"parts": tables[1:]} if tables[1:] else {})}
     hand_over({**record, "folder": str(out)})

@@ -195,6 +195,20 @@ def test_captions_are_judged_by_mouse_and_by_keyboard(page, suspects):
     assert list(read_decisions(suspects, table).keep.values()) == [False]
 
 
+def test_where_one_may_only_look_nothing_can_be_decided(browser, finished_run, suspects):
+    (suspects / DECISIONS).unlink(missing_ok=True)
+    with serving(str(finished_run), "--suspects", str(suspects), "--read-only") as (address, _):
+        for page in opened(browser, address):
+            page.click("#tab-judge")
+            page.wait_for_selector(".case.current")
+            assert page.locator(".case [data-verb]:enabled").count() == 0
+            assert "looking alone" in page.inner_text("#judge-place")
+            page.keyboard.press("k")
+            page.wait_for_timeout(300)
+            assert page.locator(".case[data-decision=keep]").count() == 0
+    assert not (suspects / DECISIONS).exists()
+
+
 def test_a_keyboard_alone_is_enough(page):
     page.keyboard.press("Escape")
     page.locator("#tab-search").focus()

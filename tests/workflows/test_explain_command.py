@@ -9,8 +9,21 @@ import pytest
 from PIL import Image
 
 import equipoise as eq
+from equipoise.analysis.explain.parts import largest_parts
 from equipoise.cli import main
 from equipoise.types import UserError
+from equipoise.workflows import run_recipe
+
+
+CODES = ("readout.codes=24", "readout.scale=0.01")  # nearly all are active in everything
+RUNS = {  # recipe, settings, how many numbers a part has, how many places a side has
+    "code": ("fdt-scenes", CODES, 1, 4),
+    "code, swin": ("fdt-swin-scenes", CODES, 1, 4),
+    "pair of tokens": ("filip-scenes", (), 2, 4),
+    "class token": ("scenes-multi-64x8", ("space.n=4", "space.m=4"), 1, 4),
+    "resnet": ("demo", ("image.name=resnet-nano",), 0, 1),
+    "swin": ("fdt-swin-scenes", ("readout.name=class_token",), 0, 4),
+}
 
 
 @pytest.fixture
@@ -55,6 +68,44 @@ def test_every_method_by_name(finished_run, photo, tmp_path) -> None:
         words = ["--image", str(photo), "--text", "a tree", "--method", method, "--out", str(tmp_path / method)]
         assert main(["explain", str(finished_run), *words]) == 0
         assert json.loads((tmp_path / method / "explanation.json").read_text())["method"] == method
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", RUNS)
+def test_towers_and_parts_of_trained_runs(name: str, photo, tmp_path, tiny_settings) -> None:
+    recipe, further, numbers, side = RUNS[name]
+    own_width = any("swin" in word or "resnet" in word for word in (recipe, *further))
+    tiny = [one for one in tiny_settings if not (own_width and one.startswith("image.")) and "space.dim" not in one]
+    run, out = tmp_path / "run", tmp_path / "out"
+    assert run_recipe(recipe, (*tiny, *further), run, command="equipoise train") == 0
+    words = ["--image", str(photo), "--text", "a red fish", "--out", str(out)]
+    assert main(["explain", str(run), *words, *(["--part", "all"] if numbers else [])]) == 0
+    record = json.loads((out / "explanation.json").read_text())
+    assert record["method"] == ("grad_cam" if "swin" in name else "gradient_attention")
+    model = eq.load(run)
+    assert model.explain(photo, "a red fish").as_table()["places"] == record["places"]
+    assert [len(row) for row in record["places"]] == [side] * side
+    parts = record.get("parts", [])
+    assert bool(parts) == bool(numbers)
+    for part in parts:
+        assert len(part["part"]) == numbers
+        assert model.explain(photo, "a red fish", part=part["part"]).similarity == pytest.approx(part["similarity"])
+        assert main(["explain", str(run), *words, "--part", ",".join(map(str, part["part"]))]) == 0
+        assert json.loads((out / "explanation.json").read_text())["places"] == part["places"]
+
+
+def test_a_pair_without_a_common_code_is_told(fdt_run, tmp_path, capsys) -> None:
+    photo, model = tmp_path / "red.png", eq.load(fdt_run)
+    Image.new("RGB", (40, 40), "red").save(photo)
+    texts = ["a fish", "a red star", "two trees", "a tiny blue cross", "green", "a heart is left of a square", "white"]
+    common = {text: largest_parts(model, photo, text) for text in texts}
+    text = next(text for text in texts if not common[text])
+    words = ["--image", str(photo), "--part", "all", "--out", str(tmp_path / "out")]
+    assert main(["explain", str(fdt_run), *words, "--text", text]) == 0
+    assert "No code is active in both" in capsys.readouterr().out
+    if other := next((text for text in texts if common[text]), ""):
+        assert main(["explain", str(fdt_run), *words, "--text", other]) == 0
+        assert "No code is active in both" not in capsys.readouterr().out
 
 
 def test_methods_of_the_command_are_those_of_the_package() -> None:
