@@ -14,7 +14,6 @@ from equipoise.cli import main
 from equipoise.types import UserError
 from equipoise.workflows import run_recipe
 
-
 CODES = ("readout.codes=24", "readout.scale=0.01")  # nearly all are active in everything
 RUNS = {  # recipe, settings, how many numbers a part has, how many places a side has
     "code": ("fdt-scenes", CODES, 1, 4),
