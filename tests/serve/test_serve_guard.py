@@ -66,8 +66,8 @@ def test_a_page_from_elsewhere_cannot_use_it(client):
     assert followed.status_code == 200
 
 
-def test_a_token_is_asked_for_everything_but_the_pages_own_files(service):
-    with client_of(service, Access(TOKEN)) as client:
+def test_a_token_is_asked_for_everything_but_the_pages_own_files(finished_run):
+    with client_of(service_of(finished_run), Access(TOKEN)) as client:  # a service ends with its client
         for path in ("/api/about", "/api/rows/1/thumbnail", "/openapi.json"):
             assert client.get(path).status_code == 401
             for wrong in ("", "Bearer", "Bearer x", f"Bearer {TOKEN}x", "Bearer é"):
