@@ -8,24 +8,32 @@
 rest; the others by the mean of codes. Rows of one seed share their start and the order of their data. The metric that
 decides is the mean over subsets, each row read its own way; its differences to `supervised` and to `gmc` are paired by
 seed, with a bootstrap interval. On `gmc-world` the last column is the best that anyone can do. Where the joint encoder
-is MulT, `supervised, concat` has a perceptron in its place.
+is MulT, `supervised, concat` has a perceptron in its place. `--draw FILE.png` draws the accuracies, and trains two rows
+once more, with seed 0, to draw their codes by modality (PCA).
 """
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import cells
+import numpy as np
 from cells import Row
 
 from equipoise.claims.interval import mean_interval
 from equipoise.config import Run, load_run
 from equipoise.data.modalities import ModalWorlds
 from equipoise.encoders.sequences import MulT
-from equipoise.evaluation.evaluate import evaluate
+from equipoise.evaluation.evaluate import evaluate, to_encode
 from equipoise.evaluation.modalities import over_seeds, subsets_of
+from equipoise.io.figures import INK, SERIES, style
 from equipoise.models.model import Model
+from equipoise.reports.modal_map import MARKERS, ModalMap, draw_on
+from equipoise.reports.space_charts import gather_modal_space
+from equipoise.workflows import train_run
 
 OBJECTIVES = {
     "supervised": ("objective.name=supervised",),
@@ -34,7 +42,8 @@ OBJECTIVES = {
     "gmc_m2, literal": ("objective.name=gmc_m2", "objective.reading=literal"),
 }
 CONTROL = {"supervised, concat": ("objective.name=supervised", "modalities.joint.name=concat")}
-BESIDE = ("supervised", "gmc")  # rows that others are compared with
+BESIDE = ("supervised", "gmc")  # rows that others are compared with, and whose codes are drawn
+DRAWN = ("supervised", "gmc", "gmc_m2")  # rows whose accuracies are
 Found = Mapping[str, Sequence[Mapping[str, float]]]  # a row's numbers, seed by seed
 
 
@@ -51,6 +60,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("recipe")
     cells.add_options(parser)
+    parser.add_argument("--draw", type=Path, metavar="FILE", help="a picture: accuracies, and codes by modality")
     parser.set_defaults(seeds=5)
     options = parser.parse_args()
     run = load_run(options.recipe, options.set).run
@@ -61,6 +71,55 @@ def main() -> None:
     print(subsets_table(found, run.modalities.names, world))
     print()
     print(differences_table(found))
+    if options.draw:
+        codes = {name: codes_of(options.recipe, [*choices[name], *options.set]) for name in BESIDE if name in found}
+        draw({name: found[name] for name in DRAWN if name in found}, run.modalities.names, world, codes, options.draw)
+
+
+def codes_of(recipe: str, settings: Sequence[str]) -> ModalMap | None:
+    """The map of the test samples' codes by a model of seed 0."""
+    loaded = load_run(recipe, [*settings, "training.evaluate_every=0", "seed=0"])
+    with TemporaryDirectory() as place:
+        model, _ = train_run(loaded, Path(place))
+    return gather_modal_space(to_encode(model, loaded.run.data.build("test"), loaded.run.evaluation)).modalities
+
+
+def draw(
+    found: Found,
+    names: tuple[str, ...],
+    world: ModalWorlds.Config | None,
+    codes: Mapping[str, ModalMap | None],
+    path: Path,
+) -> None:
+    """Accuracy from every subset, beside what is possible where it is known; codes by modality of some rows."""
+    maps = {name: one for name, one in codes.items() if one}
+    with style():
+        from matplotlib.figure import Figure
+
+        figure = Figure(figsize=(9.2, 3.9), layout="constrained", facecolor="white")
+        left, *right = figure.subplots(1, 1 + len(maps), width_ratios=[1.35, *[1] * len(maps)], squeeze=False)[0]
+        subsets = subsets_of(names)
+        if world:
+            test = world.build("test")
+            best = [100 * world.best_accuracy(some, test) for some in subsets]
+            left.plot(best, range(len(subsets)), "|", color=INK, markersize=14, markeredgewidth=1.5, label="possible")
+        for number, (name, several) in enumerate(found.items()):
+            over = over_seeds(several)
+            cells = [over[f"{'+'.join(some)}{ending(name) if some != names else ''}_accuracy"] for some in subsets]
+            means, deviations = (100 * np.array(column) for column in zip(*cells, strict=True))
+            heights = np.arange(len(subsets)) + 0.2 * (number - (len(found) - 1) / 2)
+            left.errorbar(means, heights, xerr=deviations, fmt=MARKERS[number], color=SERIES[number], markersize=4,
+                          linewidth=1.2, label=name)  # fmt: skip
+        left.set_yticks(range(len(subsets)), [" + ".join(some) for some in subsets])
+        left.invert_yaxis()
+        left.set_xlabel("accuracy (%), mean ± sd over seeds")
+        left.legend(loc="upper center", bbox_to_anchor=(0.4, 1.16), ncols=4, columnspacing=0.8, handletextpad=0.2)
+        for axes, (name, one) in zip(right, maps.items(), strict=True):
+            draw_on(axes, one)
+            axes.set_title(f"codes of {name}", fontsize=9, color=INK)
+        if right:
+            right[0].legend(loc="upper left", markerscale=1.3, handletextpad=0.1, borderpad=0.1)
+        figure.savefig(path, dpi=120)
 
 
 def subsets_table(found: Found, names: tuple[str, ...], world: ModalWorlds.Config | None) -> str:

@@ -2,11 +2,12 @@
 
 The best of a metric is its highest value, of metrics that guessing has an expectation of (recalls, accuracies, average
 precisions). It is marked only where the runs were tested on the same data; `TRAINING_ONLY` are settings of data that
-leave the test split alone.
+leave the test split alone. Runs that differ in their seed alone are summed up, as mean and standard deviation.
 """
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,6 +21,7 @@ TRAINING_ONLY = tuple(
 )
 TESTED_ON = ("data.", "evaluation.captions", "evaluation.features")
 NOT_COMPARED = ("name",)
+SEED = "seed"
 NO_BEST = ("geometry", "logit_scale", "finetuning")  # evaluations whose numbers describe and do not judge
 
 
@@ -46,6 +48,23 @@ class MetricRow:
     def shown(self, place: int) -> str:
         value = self.values[place]
         return "" if value is None else self.metric.show(value)
+
+
+@dataclass(frozen=True)
+class SeedRow:
+    """A metric over the seeds of each group: mean and standard deviation (of a sample: n - 1)."""
+
+    name: str  # evaluation/metric
+    values: tuple[tuple[float, float] | None, ...]  # one per group; None where a run of it lacks the metric
+
+    def shown(self, place: int) -> str:
+        found, known = self.values[place], metric(self.name.partition("/")[2])
+        if found is None:
+            return ""
+        mean, deviation = found
+        if known.is_share:
+            return f"{100 * mean:.1f} ± {100 * deviation:.1f}%"
+        return f"{known.show(mean)} ± {known.show(deviation)}"
 
 
 @dataclass(frozen=True)
@@ -81,6 +100,28 @@ class RunComparison:
         found = [MetricRow(name, tuple(run.metrics.get(name) for run in self.runs)) for name in names]
         return [MetricRow(row.name, row.values, self._best(row)) for row in found if not row.metric.is_count]
 
+    @property
+    def groups(self) -> list[tuple[int, ...]]:
+        """Places of finished runs that differ in their seed alone, two or more in each group."""
+        groups: list[list[int]] = []
+        for place, run in enumerate(self.runs):
+            known = next((group for group in groups if self._is_reseeded(self.runs[group[0]], run)), None)
+            if run.metrics and known is not None:
+                known.append(place)
+            elif run.metrics:
+                groups.append([place])
+        return [tuple(group) for group in groups if len({self.runs[place].settings.get(SEED) for place in group}) > 1]
+
+    @property
+    def over_seeds(self) -> list[SeedRow]:
+        """Every metric of the groups, in the order of `rows`."""
+        groups = self.groups
+        found = [SeedRow(row.name, tuple(_spread(row, group) for group in groups)) for row in self.rows]
+        return [row for row in found if any(row.values)]
+
+    def _is_reseeded(self, one: StoredRun, other: StoredRun) -> bool:
+        return set(differences(one.settings, other.settings)) <= {SEED, *NOT_COMPARED}
+
     def _best(self, row: MetricRow) -> tuple[int, ...]:
         values = [value for value in row.values if value is not None]
         judges = row.metric.has_chance and row.name.partition("/")[0] not in NO_BEST
@@ -95,4 +136,16 @@ class RunComparison:
             "warning": self.warning,
             "other_data": self.other_data,
             "metrics": {row.name: {"values": list(row.values), "best": list(row.best)} for row in self.rows},
+            "seeds": [
+                {
+                    "runs": [self.runs[place].folder for place in group],
+                    "metrics": {row.name: row.values[number] for row in self.over_seeds if row.values[number]},
+                }
+                for number, group in enumerate(self.groups)
+            ],
         }
+
+
+def _spread(row: MetricRow, group: Sequence[int]) -> tuple[float, float] | None:
+    values = [value for place in group if (value := row.values[place]) is not None]
+    return (statistics.fmean(values), statistics.stdev(values)) if len(values) == len(group) else None

@@ -192,7 +192,12 @@ class ModalModel(Model):
         """What a caller gave, as tensors with masks; raises UserError for what cannot be read."""
         if way not in WAYS:
             raise UserError(f"way must be one of {', '.join(WAYS)}, not {way!r}")
-        unknown = set(inputs) - set(self.modalities)
+        if not isinstance(inputs, Mapping):
+            raise UserError(
+                f"inputs are {type(inputs).__name__}; give arrays by the names of the modalities, "
+                f'{{"{self.modalities[0]}": values}}'
+            )
+        unknown = set(map(str, inputs)) - set(self.modalities)
         if unknown or not inputs:
             raise UserError(
                 f"this model reads {', '.join(self.modalities)}, not {', '.join(sorted(unknown)) or 'nothing'}; give "
@@ -208,18 +213,22 @@ class ModalModel(Model):
         return found
 
     def _checked(self, name: str, given: Any) -> tuple[Tensor, Tensor]:
+        if isinstance(given, tuple) and len(given) != 2:
+            raise UserError(f"{name} is a tuple of {len(given)}; give an array, or an array and its mask")
         values, mask = given if isinstance(given, tuple) else (given, None)
-        values = torch.from_numpy(values) if isinstance(values, np.ndarray) else values
         width = self.settings.inputs[name].width
+        values = _numbers(values, name)
         if not isinstance(values, Tensor) or values.ndim not in (2, 3) or values.shape[-1] != width:
             shape = list(values.shape) if isinstance(values, Tensor) else type(values).__name__
             raise UserError(f"{name} is {shape}; give an array [N, {width}] or [N, L, {width}]")
-        real = torch.ones(values.shape[:-1], dtype=torch.bool) if mask is None else torch.as_tensor(mask).bool()
-        if real.shape != values.shape[:-1]:
-            raise UserError(f"the mask of {name} has the shape {list(real.shape)}; give {list(values.shape[:-1])}")
+        real = torch.ones(values.shape[:-1], dtype=torch.bool) if mask is None else _numbers(mask, f"the mask of {name}")
+        if not isinstance(real, Tensor) or real.shape != values.shape[:-1]:
+            shape = list(real.shape) if isinstance(real, Tensor) else type(real).__name__
+            raise UserError(f"the mask of {name} has the shape {shape}; give {list(values.shape[:-1])}")
+        values, real = values.float(), real.bool()
         if not bool((values.isfinite().all(-1) | ~real.to(values.device)).all()):
             raise UserError(f"{name} holds numbers that are not finite; mask them, or compute them again")
-        return values.float(), real
+        return values, real
 
     def described(self) -> tuple[str, str]:
         given = ", ".join(f'"{name}": {name}' for name in self.modalities)
@@ -234,6 +243,20 @@ def raw_input(batch: Batch, name: str) -> tuple[Tensor, Tensor]:
         raise UserError(f"the data has no modality {name}, which the model reads; change modalities.inputs or the data")
     mask = batch.side.get(f"{MODALITY_MASK}{name}")
     return values, batch.side[f"{HAS_MODALITY}{name}"] if mask is None else mask
+
+
+def _numbers(given: Any, what: str) -> Any:
+    """Arrays and lists as tensors, copied: numpy's may be read backwards, or in another byte order; others as given."""
+    try:
+        given = np.array(given) if isinstance(given, list) else given
+    except ValueError:
+        raise UserError(f"{what} is a list of rows of different lengths; pad them, and give a mask") from None
+    if isinstance(given, Tensor) and given.is_complex() or isinstance(given, np.ndarray) and given.dtype.kind not in "biuf":
+        raise UserError(f"{what} holds {given.dtype}, which are no numbers that it reads; give floats")
+    if not isinstance(given, np.ndarray):
+        return given
+    with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite, and is told as such
+        return torch.from_numpy(given.astype(bool if given.dtype.kind == "b" else np.float32))
 
 
 def _present(mask: Tensor) -> Tensor:

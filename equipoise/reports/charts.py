@@ -48,6 +48,24 @@ GEOMETRY = (  # where held-out points lie
     Chart("Uniformity, held-out pairs", {"": f"{PREFIX}uniformity"}, "How evenly all points are spread."),
     Chart("Modality gap, held-out pairs", {"": f"{PREFIX}modality_gap"}, "Between the means of images and texts."),
 )
+MODALITIES = (  # named modalities
+    Chart(
+        "Accuracy over subsets of modalities, held-out samples",
+        {
+            "mean of codes": f"{PREFIX}mean_accuracy",
+            "joint encoder": f"{PREFIX}mean_joint_accuracy",
+            "zeros for the rest": f"{PREFIX}mean_zeroed_accuracy",
+        },
+        "Mean over all subsets, by each way to read one. Higher is better.",
+        percent=True,
+    ),
+    Chart(
+        "Recall among modalities, held-out samples",
+        {"": f"{PREFIX}modal_mean_recall"},
+        "Mean of R@1, R@5 and R@10 over all pairs of modalities, both ways.",
+        percent=True,
+    ),
+)
 GUIDE = (  # what softens the targets
     Chart(
         "What the guide leaves to the match",
@@ -93,6 +111,7 @@ def charts(clamp: float | None = None, course: str = "") -> tuple[Chart, ...]:
     recalls = {way: f"{PREFIX}{key}_R@1" for way, key in WAYS.items()}
     return (
         Chart("Recall at 1, held-out pairs", recalls, "Higher is better.", percent=True),
+        *MODALITIES,
         Chart("Loss", {"": "loss"}, "Falls fast, then slowly."),
         _logit_scale(clamp, course),
         *BATCH,

@@ -17,6 +17,8 @@ CURVES = {  # title -> key of metrics.jsonl, and whether it is a share
     "Recall at 1, text → image, held-out pairs": ("validation/text_to_image_R@1", True),
     "Recall at 1, image → text, held-out pairs": ("validation/image_to_text_R@1", True),
     "Accuracy, held-out pictures": ("validation/acc1", True),
+    "Accuracy over subsets of modalities, held-out samples": ("validation/mean_accuracy", True),
+    "Recall among modalities, held-out samples": ("validation/modal_mean_recall", True),
     "Loss": ("loss", False),
     "Logit scale exp(t)": ("logit_scale", False),
     "Modality gap, held-out pairs": ("validation/modality_gap", False),
@@ -24,6 +26,7 @@ CURVES = {  # title -> key of metrics.jsonl, and whether it is a share
     "Pairs per second": ("pairs_per_second", False),
 }
 Table = Sequence[tuple[str, Sequence[tuple[str, bool]]]]  # rows: name, and for each run the text and whether it is best
+SeedTable = tuple[Sequence[str], list[tuple[str, Sequence[tuple[str, bool]]]]]  # heads of its columns, and rows
 
 
 def write_compare(
@@ -32,9 +35,14 @@ def write_compare(
     settings: Table,
     numbers: Mapping[str, Table],
     told: str,
+    seeds: Mapping[str, SeedTable],
 ) -> Path:
-    """Write the page: `runs` has the records of each by its label, `numbers` a table for each evaluation."""
-    write_text(path, page(PAGE, runs=list(runs), settings=settings, numbers=numbers, told=told, curves=_curves(runs)))
+    """Write the page: `runs` has the records of each by its label, `numbers` a table for each evaluation, `seeds` one
+    of runs that differ in their seed alone."""
+    text = page(
+        PAGE, runs=list(runs), settings=settings, numbers=numbers, told=told, seeds=seeds, curves=_curves(runs)
+    )
+    write_text(path, text)
     return path
 
 

@@ -22,6 +22,7 @@ from equipoise.spaces import Space
 from equipoise.types import UserError
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 SAMPLES, LINES = 250, 25  # drawn, at most; samples whose codes are joined by lines
@@ -52,23 +53,27 @@ def make_modal_map(codes: Mapping[str, Tensor], space: Space, samples: int = SAM
 
 
 def draw_modal_map(found: ModalMap) -> Figure:
-    """Each kind of code in a colour and a mark of its own; lines lead to the joint code, where there is one."""
+    """The map as a figure of its own."""
     with style():
         from matplotlib.figure import Figure
 
         figure = Figure(figsize=(5.2, 3.6), layout="constrained")
-        axes = figure.add_subplot()
-        for name, places in found.places.items():
-            if JOINT in found.places and name != JOINT:
-                for number in evenly(len(places), LINES):
-                    ends = np.stack([places[number], found.places[JOINT][number]])
-                    axes.plot(*ends.T, color=INK, linewidth=0.5, alpha=0.35, zorder=1)
-        for number, (name, places) in enumerate(found.places.items()):
-            colour, marker = SERIES[number % len(SERIES)], MARKERS[number % len(MARKERS)]
-            axes.plot(*places.T, marker, color=colour, markersize=3.4, markeredgewidth=0, alpha=0.8, label=name)
-        axes.set_xlabel(found.axes[0])
-        axes.set_ylabel(found.axes[1])
-        axes.set_aspect("equal", adjustable="datalim")
-        axes.tick_params(labelbottom=False, labelleft=False)
+        draw_on(figure.add_subplot(), found)
         figure.legend(loc="outside upper center", ncols=min(len(found.places), 5))
     return figure
+
+
+def draw_on(axes: Axes, found: ModalMap) -> None:
+    """Each kind of code in a colour and a mark of its own; lines lead to the joint code, where there is one."""
+    for name, places in found.places.items():
+        if JOINT in found.places and name != JOINT:
+            for number in evenly(len(places), LINES):
+                ends = np.stack([places[number], found.places[JOINT][number]])
+                axes.plot(*ends.T, color=INK, linewidth=0.5, alpha=0.35, zorder=1)
+    for number, (name, places) in enumerate(found.places.items()):
+        colour, marker = SERIES[number % len(SERIES)], MARKERS[number % len(MARKERS)]
+        axes.plot(*places.T, marker, color=colour, markersize=3.4, markeredgewidth=0, alpha=0.8, label=name)
+    axes.set_xlabel(found.axes[0])
+    axes.set_ylabel(found.axes[1])
+    axes.set_aspect("equal", adjustable="datalim")
+    axes.tick_params(labelbottom=False, labelleft=False)

@@ -9,11 +9,12 @@ from typing import Any
 
 from equipoise.analysis.run_comparison import RunComparison, StoredRun
 from equipoise.config import load_stored
+from equipoise.evaluation.results import metric
 from equipoise.io.json_files import read_json_table
 from equipoise.io.numbers import hand_over
 from equipoise.io.tables import make_table, print_tables
 from equipoise.models.folder import CONFIG, METRICS
-from equipoise.reports.compare_page import Table, write_compare
+from equipoise.reports.compare_page import SeedTable, Table, write_compare
 from equipoise.settings.nearby import meant_path
 from equipoise.training.logging.metrics import METRICS_FILE, read_metrics
 from equipoise.types import UserError
@@ -31,7 +32,11 @@ def compare_runs(folders: Sequence[Path], out: Path) -> RunComparison:
     labels = _labels(folders)
     settings: Table = [(key, [(_shown(value), False) for value in values]) for key, values in found.settings.items()]
     numbers = _numbers(found)
+    seeds = _over_seeds(found, labels)
     _print(labels, settings, numbers)
+    for title, (heads, rows) in seeds.items():
+        texts = [(name, *(text for text, _ in cells)) for name, cells in rows]
+        print_tables(make_table(("", *heads), texts, title=title))
     if found.warning:
         print(found.warning)
     for label, run in zip(labels, found.runs, strict=True):
@@ -40,7 +45,7 @@ def compare_runs(folders: Sequence[Path], out: Path) -> RunComparison:
                 f"{label} has no results: it is not finished; `equipoise train --resume {run.folder}` goes on with it"
             )
     records = {label: run.records for label, run in zip(labels, found.runs, strict=True)}
-    path = write_compare(out, records, settings, numbers, found.warning)
+    path = write_compare(out, records, settings, numbers, found.warning, seeds)
     hand_over({**found.numbers(), "page": str(path)})
     print(f"\nThe page with the curves is {path}")
     return found
@@ -70,6 +75,17 @@ def _numbers(found: RunComparison) -> dict[str, Table]:
         cells = [(row.shown(place), place in row.best) for place in range(len(found.runs))]
         tables.setdefault(row.name.partition("/")[0].replace("_", " "), []).append((row.metric.label, cells))
     return dict(tables)
+
+
+def _over_seeds(found: RunComparison, labels: Sequence[str]) -> dict[str, SeedTable]:
+    """Title, heads and rows of a table for each evaluation, of runs that differ in their seed alone."""
+    heads = [", ".join(labels[place] for place in group) for group in found.groups]
+    tables: dict[str, SeedTable] = {}
+    for row in found.over_seeds:
+        cells = [(row.shown(number), False) for number in range(len(heads))]
+        title = f"{row.name.partition('/')[0].replace('_', ' ')}, mean ± sd over seeds"
+        tables.setdefault(title, (heads, []))[1].append((metric(row.name.partition("/")[2]).label, cells))
+    return tables
 
 
 def _print(labels: Sequence[str], settings: Table, numbers: dict[str, Table]) -> None:

@@ -152,6 +152,34 @@ def test_what_it_cannot_read_is_told(model: ModalModel, samples: ModalSamples) -
         model(samples.batch(range(2)), ("tags",))
 
 
+def test_arrays_of_any_kind_are_read_or_refused(model: ModalModel) -> None:
+    values = np.random.default_rng(0).normal(size=(3, 4, 16))
+    expected = model.encode({"text": torch.from_numpy(values).float()})
+    backwards = values[::-1][::-1]
+    for given in (values, values.astype(">f8"), backwards, np.asfortranarray(values), values.tolist()):
+        assert torch.equal(model.encode({"text": given}), expected)
+    masked = model.encode({"text": (values, [[True, True, False, True]] * 3)})
+    assert torch.equal(masked, model.encode({"text": (values, np.array([[1, 1, 0, 1]] * 3))}))
+    assert not torch.allclose(masked, expected, atol=1e-3)
+    wrong = {
+        "text holds object, which are no numbers": {"text": values.astype(object)},
+        "text holds complex128": {"text": values.astype(complex)},
+        "text holds torch.complex64": {"text": torch.zeros(3, 16, dtype=torch.complex64)},
+        "text is a list of rows of different lengths": {"text": [[1.0] * 16, [1.0] * 15]},
+        "text is str": {"text": "a red fish"},
+        "text is a tuple of 3": {"text": (values, None, None)},
+        "the mask of text holds": {"text": (values, np.array([["yes"] * 4] * 3))},
+        "not finite": {"text": np.full((3, 16), 1e300)},
+        "have 9 steps": {"text": np.zeros((3, 9, 16))},
+        "sample 0 has none of text": {"text": np.zeros((3, 0, 16))},
+    }
+    for told, inputs in wrong.items():
+        with pytest.raises(UserError, match=told):
+            model.encode(inputs)
+    with pytest.raises(UserError, match="inputs are Tensor; give arrays by the names"):
+        model.encode(torch.zeros(3, 16))  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize(
     ("changed", "told"),
     [

@@ -71,6 +71,43 @@ def test_the_page_needs_nothing_else(finished_run: Path, tmp_path: Path) -> None
     assert not re.search(r'(?:src|href)="(?!data:|#)', page)
 
 
+def run_of(seed: int, rate: float, accuracy: float | None, name: str = "run") -> StoredRun:
+    settings = {"name": f"{name}-{seed}", "seed": seed, "training": {"learning_rate": rate}}
+    return StoredRun(f"{name}-{seed}-{rate}", settings, {} if accuracy is None else {"subsets/mean_accuracy": accuracy})
+
+
+def test_runs_that_differ_in_their_seed_alone_are_summed_up() -> None:
+    """Two groups of two and one of a single run, in no order; one that is not finished counts in none."""
+    given = [(0, 1e-3, 0.8), (0, 1e-2, 0.5), (1, 1e-3, 0.9), (2, 1e-3, None), (0, 1e-1, 0.1), (3, 1e-2, 0.6)]
+    found = RunComparison(tuple(run_of(*one) for one in given))
+    assert found.groups == [(0, 2), (1, 5)]
+    (row,) = found.over_seeds
+    assert row.values[0] == pytest.approx((0.85, 0.1 / 2**0.5))
+    assert [row.shown(0), row.shown(1)] == ["85.0 ± 7.1%", "55.0 ± 7.1%"]
+    told = found.numbers()["seeds"]
+    assert [one["runs"] for one in told] == [["run-0-0.001", "run-1-0.001"], ["run-0-0.01", "run-3-0.01"]]
+    assert told[1]["metrics"]["subsets/mean_accuracy"] == pytest.approx((0.55, 0.1 / 2**0.5))
+    same = RunComparison((run_of(0, 1e-3, 0.8), run_of(0, 1e-3, 0.8, "again")))
+    assert same.groups == []
+
+
+def test_the_page_has_mean_and_deviation_over_seeds(finished_run: Path, tmp_path: Path) -> None:
+    other = changed(finished_run, tmp_path / "other", "seed = 0", "seed = 1", better=True)
+    code, out, _ = reply(finished_run, other, "--out", tmp_path / "compare.html")
+    assert code == 0
+    own = json.loads((finished_run / "metrics.json").read_text())["retrieval/text_to_image_R@1"]
+    mean, deviation = (own + 0.9999) / 2, abs(0.9999 - own) / 2**0.5
+    shown = f"{100 * mean:.1f} ± {100 * deviation:.1f}%"
+    assert shown in out
+    page = (tmp_path / "compare.html").read_text()
+    assert "<h2>Over seeds</h2>" in page
+    assert shown in page
+    elsewhere = changed(finished_run, tmp_path / "rate", "learning_rate = ", "learning_rate = 1")
+    _, out, _ = reply(finished_run, elsewhere, "--out", tmp_path / "compare.html")
+    assert "over seeds" not in out
+    assert "Over seeds" not in (tmp_path / "compare.html").read_text()
+
+
 def test_runs_tested_on_different_data_are_said_and_no_best_is_marked(finished_run: Path, tmp_path: Path) -> None:
     other = changed(finished_run, tmp_path / "other", "test_size = 16", "test_size = 17", better=True)
     code, out, _ = reply(finished_run, other, "--out", tmp_path / "compare.html")

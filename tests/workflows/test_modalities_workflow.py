@@ -45,6 +45,8 @@ def test_a_run_leaves_a_model_its_numbers_and_a_report(run: Path) -> None:
     page = (run / "report.html").read_text()
     assert "audio+video" in page
     assert "Map of the modalities" in page
+    assert "Curve: Accuracy over subsets of modalities" in page
+    assert "Curve: Recall among modalities" in page
     assert "text_to_audio_R@1" in (run / "results" / "modal_retrieval.json").read_text()
 
 

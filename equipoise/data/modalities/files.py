@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -172,14 +173,27 @@ def join_by_ids(files: Sequence[ModalFile], incomplete: bool) -> ModalFile:
         for file, table in zip(files, tables, strict=True)
         for name, part in file.parts.items()
     }
-    labelled = next(((file, table) for file, table in zip(files, tables, strict=True) if file.labels is not None), None)
-    if labelled is None:
+    labelled = [file for file in files if file.labels is not None]
+    if not labelled:
         return ModalFile(files[0].path, ids, parts, None)
-    file, table = labelled
-    if len(table) < len(ids):
-        raise UserError(f"{file.path} has labels of {len(table)} of {len(ids)} samples; give all of them one")
-    assert file.labels is not None
-    return ModalFile(file.path, ids, parts, [file.labels[table[one]] for one in ids], file.numbers)
+    labels = _joined_labels(labelled)
+    if len(labels) < len(ids):
+        raise UserError(f"{labelled[0].path} has labels of {len(labels)} of {len(ids)} samples; give all of them one")
+    numbers = all(file.numbers for file in labelled)
+    return ModalFile(labelled[0].path, ids, parts, [labels[one] for one in ids], numbers)
+
+
+def _joined_labels(files: Sequence[ModalFile]) -> dict[str, Any]:
+    """Labels by id, out of any file that has them; raises UserError where two files say different ones."""
+    labels: dict[str, Any] = {}
+    for file in files:
+        for one, label in zip(file.ids or (), file.labels or (), strict=True):
+            if one in labels and labels[one] != label:
+                raise UserError(
+                    f"{file.path}: the label of {one!r} is {label}, but {labels[one]} in a file beside it; correct one"
+                )
+            labels[one] = label
+    return labels
 
 
 def _below_each_other(files: Sequence[ModalFile]) -> ModalFile:
@@ -212,7 +226,7 @@ def _numbers(found: ModalFile) -> Labels:
 def _classes(found: ModalFile, names: tuple[str, ...]) -> Labels:
     numbers = {name: number for number, name in enumerate(names)}
     found_labels = [
-        str(int(one)) if isinstance(one, float) and one == int(one) else str(one) for one in found.labels or ()
+        str(int(one)) if isinstance(one, float) and one.is_integer() else str(one) for one in found.labels or ()
     ]
     for row, one in enumerate(found_labels):
         if one not in numbers:

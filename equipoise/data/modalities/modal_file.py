@@ -123,13 +123,14 @@ def _modality(arrays: Arrays, name: str, count: int) -> Modality:
             f"{where} has a number that is not finite in row {row}; put another there, or say in {HAS}{name} that "
             "this sample lacks it"
         )
-    _require_varied(values[seen if mask is not None else has], where)
+    if int(has.sum()) > 1:  # a single sample, as one may be searched for, has nothing to differ from
+        _require_varied(values[seen if mask is not None else has], where)
     return Modality(values, mask, has)
 
 
 def _require_varied(real: Tensor, where: str) -> None:
     """Raise UserError for a modality that is the same everywhere."""
-    if len(real) and bool((real == real[:1]).all()):
+    if bool((real == real[:1]).all()):
         raise UserError(f"{where} is the same in every sample, so it tells nothing; write it again, or leave it out")
 
 
@@ -173,4 +174,4 @@ def _listed(arrays: Arrays, name: str) -> list[Any]:
     tensor = arrays.tensors[name]
     if tensor.ndim > 1 and tensor.numel() != len(tensor):
         raise UserError(f"{arrays.path}: {name!r} has the shape {list(tensor.shape)}; give one value a sample")
-    return list(tensor.flatten().tolist())
+    return list((tensor.int() if tensor.dtype == torch.bool else tensor).flatten().tolist())

@@ -117,6 +117,30 @@ def test_files_of_different_modalities_are_joined_by_ids(tmp_path: Path) -> None
         ModalFiles(train=str(tmp_path), incomplete=True).build("train")
 
 
+def test_labels_of_joined_files_come_from_any_of_them_and_may_not_differ(tmp_path: Path) -> None:
+    given = arrays()
+    audio, lengths, ids, label = (given[name] for name in ("audio", "audio_lengths", "id", "label"))
+    np.savez(tmp_path / "audio.npz", audio=audio[:9], audio_lengths=lengths[:9], id=ids[:9], label=label[:9])
+    np.savez(tmp_path / "video.npz", video=given["video"][3:], id=ids[3:], label=label[3:])
+    settings = ModalFiles(train=str(tmp_path), validation_share=0.0, incomplete=True)
+    source = settings.build("train")
+    assert dict(zip(source.keys, source.labels.tolist(), strict=True)) == dict(zip(ids, label.tolist(), strict=True))
+    np.savez(tmp_path / "video.npz", video=given["video"][3:], id=ids[3:], label=(label[3:] + 1) % 3)
+    with pytest.raises(UserError, match=r"video\.npz: the label of 'v1_3' is 1, but 0 in a file beside it"):
+        settings.build("train")
+    np.savez(tmp_path / "video.npz", video=given["video"], id=ids)
+    with pytest.raises(UserError, match=r"audio\.npz has labels of 9 of 12 samples"):
+        settings.build("train")
+
+
+def test_a_file_of_one_sample_is_read(tmp_path: Path) -> None:
+    """As whoever searches for one has it: a single sample is not the same in every sample."""
+    one = {name: value[:1] for name, value in arrays().items()}
+    np.savez(tmp_path / "one.npz", **one)
+    settings = ModalFiles(train=saved(tmp_path / "a.npz"), test=str(tmp_path / "one.npz"))
+    assert len(settings.build("test")) == 1
+
+
 def test_a_sample_that_lacks_a_modality_holds_zeros_that_are_not_real(tmp_path: Path) -> None:
     given = arrays()
     has = np.arange(12) != 4
@@ -143,6 +167,17 @@ def test_labels_are_classes_numbers_or_words(tmp_path: Path) -> None:
     source = ModalFiles(train=saved(tmp_path / "b.npz", label=words), validation_share=0.0).build("train")
     assert (source.classes, source.labels[:3].tolist()) == (("angry", "happy", "sad"), [2, 1, 0])
     assert ModalFiles(train=saved(tmp_path / "c.npz", label=None)).build("train").outputs == 0
+    truths = ModalFiles(train=saved(tmp_path / "d.npz", label=np.arange(12) % 2 == 1), validation_share=0.0)
+    assert (truths.build("train").classes, truths.build("train").labels[:3].tolist()) == (("0", "1"), [0, 1, 0])
+
+
+@pytest.mark.parametrize(("label", "told"), [(np.nan, "nan"), (np.inf, "inf"), (0.5, "0.5")])
+def test_a_label_that_is_no_class_is_told(tmp_path: Path, label: float, told: str) -> None:
+    labels = (np.arange(12) % 2).astype(np.float32)
+    labels[7] = label
+    settings = ModalFiles(train=saved(tmp_path / "a.npz", label=labels), labels="class", validation_share=0.0)
+    with pytest.raises(UserError, match=rf"label '{told}' of row 7 is no class|one is {told}"):
+        settings.build("train")
 
 
 def nan() -> np.ndarray:
