@@ -116,6 +116,12 @@ def subset_metrics(source: ModalSource) -> list[str]:
     return [*MEANS.values(), *names, "modal_mean_recall"]
 
 
+def by_codes(name: str) -> bool:
+    """Whether a metric is of one subset, read by the mean of its codes: the way that `mean_accuracy` averages."""
+    said = NAME.fullmatch(name)
+    return said is not None and name not in MEANS.values() and not said["way"]
+
+
 def subset_codes(model: ModalModel, source: ModalSource, names: tuple[str, ...], way: str, size: int) -> Tensor:
     """Codes [N, d] of all samples by some of their modalities; rows of samples that lack all of them mean nothing."""
 

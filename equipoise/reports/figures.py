@@ -22,6 +22,9 @@ QUOTED = {  # evaluation and metric -> words
     ("retrieval", "text_to_image_mAP@R"): "mAP@R, caption → picture, against all true matches",
     ("retrieval", "text_to_image_true_R@1"): "first result truly matches, caption → picture",
     ("zero_shot", "acc1"): "zero-shot accuracy over {} classes",
+    ("subsets", "mean_accuracy"): "accuracy, mean over all subsets of modalities",
+    ("subsets", "mean_zeroed_accuracy"): "the same, zeros for the modalities that are missing",
+    ("modal_retrieval", "modal_mean_recall"): "mean of R@1, R@5 and R@10 over all pairs of modalities",
 }
 
 

@@ -19,7 +19,7 @@ from equipoise.evaluation import EVALUATIONS
 from equipoise.evaluation.metrics import percent
 from equipoise.evaluation.results import metric
 from equipoise.evaluation.robustness import COLUMNS, Robustness
-from equipoise.evaluation.subsets import MEANS
+from equipoise.evaluation.subsets import MEANS, by_codes
 from equipoise.finetuning.comparison import Comparison
 from equipoise.io.atomic import write_text
 from equipoise.io.figures import svg
@@ -29,7 +29,9 @@ from equipoise.reports.page import page
 from equipoise.reports.tuning import numbers_before, section, tuned_title, tuned_verdict
 
 REPORT = "report.html"
-HEADLINES = ("text_to_image_R@1", "image_to_text_R@1", "text_to_image_mAP@R", "acc1", "mean_accuracy")
+HEADLINES = (
+    "text_to_image_R@1", "image_to_text_R@1", "text_to_image_mAP@R", "acc1", "mean_accuracy", "modal_mean_recall",
+)  # fmt: skip
 
 Numbers = Mapping[str, float]
 MEAN = MEANS["codes"]
@@ -133,6 +135,7 @@ def write_report(
         glossary=glossary(results),
         examples=examples,
         space=space,
+        modal="modal_retrieval" in results or "subsets" in results,
         captions=captions,
         tuning=section(comparison) if comparison else None,
         cleaning=cleaning,
@@ -167,9 +170,7 @@ def verdict(results: Mapping[str, Numbers], chance: Mapping[str, Numbers]) -> st
 def _subsets_verdict(numbers: Numbers, chance: Numbers) -> str:
     if MEAN not in numbers or MEAN not in chance:
         return ""
-    known = {
-        name: value for name, value in numbers.items() if name.endswith("_accuracy") and name not in MEANS.values()
-    }
+    known = {name: value for name, value in numbers.items() if name.endswith("_accuracy") and by_codes(name)}
     best = max(known, key=known.__getitem__)
     return (
         f"Given some or all of its modalities, the model tells {percent(numbers[MEAN])} of labels right on average; "

@@ -12,6 +12,7 @@ import torch
 from equipoise.cli import main
 from equipoise.config import load_run
 from equipoise.data.modalities import ModalFiles
+from equipoise.evaluation.metrics import percent
 from equipoise.models.folder import read_tensors
 from equipoise.models.modal_model import ModalModel
 from equipoise.training.logging.metrics import read_metrics
@@ -47,6 +48,11 @@ def test_a_run_leaves_a_model_its_numbers_and_a_report(run: Path) -> None:
     assert "Map of the modalities" in page
     assert "Curve: Accuracy over subsets of modalities" in page
     assert "Curve: Recall among modalities" in page
+    assert "Points of held-out samples in the space they share" in page
+    best = max(names, key=lambda name: found[f"{name}_accuracy"])  # by codes, which is what the average is of
+    told = f"with {best.replace('+', ' + ')}, {percent(found[f'{best}_accuracy'])}. Guessing"
+    assert told in " ".join(page.split())
+    assert f"| {percent(found['mean_accuracy'])} | 50.0% |" in (run / "table.md").read_text()
     assert "text_to_audio_R@1" in (run / "results" / "modal_retrieval.json").read_text()
 
 

@@ -9,6 +9,7 @@ Nothing is unpickled: an npz that holds Python objects raises UserError.
 
 from __future__ import annotations
 
+import zipfile
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     import pyarrow
 
 Found = TypeVar("Found")
+PICKLES = (".pkl", ".pickle")
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,12 @@ class Arrays:
     path: Path
     tensors: dict[str, Tensor]
     words: dict[str, list[Any]] = field(default_factory=dict)  # text, or one list of texts per row
+    part: str = ""  # the split that these are the rows of, where the file holds several
+
+    @property
+    def place(self) -> str:
+        """Where these are, for a sentence."""
+        return f"{self.path}, {self.part}" if self.part else str(self.path)
 
     def names(self) -> list[str]:
         return [*self.tensors, *self.words]
@@ -49,7 +57,8 @@ def array_names(path: Path) -> list[str]:
 
 def _read(path: Path, read: Callable[[], Found]) -> Found:
     if path.suffix not in READERS:
-        raise UserError(f"{path}: features are read from {', '.join(READERS)} files; convert this one")
+        by = " with `equipoise data convert`" if path.suffix in PICKLES else ""
+        raise UserError(f"{path}: features are read from {', '.join(READERS)} files; convert this one{by}")
     if not path.is_file():
         raise UserError(f"{path}: there is no such file; check the path")
     try:
@@ -62,14 +71,35 @@ def _read(path: Path, read: Callable[[], Found]) -> Found:
 
 def _read_npz(path: Path, wanted: set[str]) -> Arrays:
     tensors, words = {}, {}
-    with np.load(path, allow_pickle=False) as file:
+    with _open_npz(path) as file:
         for name in wanted & set(file.files):
-            array = file[name]
+            array = _array(file, name)
             if array.dtype.kind in "US":
                 words[name] = array.astype(str).tolist()
             else:
                 tensors[name] = torch.from_numpy(array)
     return Arrays(path, tensors, words)
+
+
+def _open_npz(path: Path) -> Any:
+    if not zipfile.is_zipfile(path):  # numpy would take a pickle for one, and say how to run it
+        raise ValueError("it is no npz file, or a part of one")
+    return np.load(path, allow_pickle=False)
+
+
+def _array(file: Any, name: str) -> np.ndarray:
+    try:
+        array: np.ndarray = file[name]
+    except ValueError as error:
+        if "allow_pickle" not in str(error):
+            raise
+        raise ValueError(
+            f"array {name!r} holds Python objects, of which nothing is unpickled: save numbers as floats, and texts with "
+            ".astype(str)"
+        ) from error
+    if array.dtype.kind not in "USbiufc":
+        raise ValueError(f"array {name!r} holds {array.dtype}, neither numbers nor text")
+    return array
 
 
 def _read_safetensors(path: Path, wanted: set[str]) -> Arrays:
@@ -92,7 +122,7 @@ def _words_beside(path: Path) -> dict[str, list[Any]]:
 
 
 def _npz_names(path: Path) -> list[str]:
-    with np.load(path, allow_pickle=False) as file:
+    with _open_npz(path) as file:
         return list(file.files)
 
 

@@ -7,7 +7,7 @@ are joined by the ids of their samples. `modal_file.py` says what a file may hol
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ import torch
 from equipoise.data.features.arrays import READERS
 from equipoise.data.modalities.history import group_of, with_history
 from equipoise.data.modalities.modal_file import SPLIT, ModalFile, read_modal_file, split_name, splits_of
-from equipoise.data.modalities.modality import concatenated, spread_over
+from equipoise.data.modalities.modality import Modality, concatenated, spread_over
 from equipoise.data.modalities.samples import Labels, ModalSamples
 from equipoise.data.rng import keyed_int
 from equipoise.data.splits import SPLITS, require_split
@@ -64,6 +64,7 @@ class ModalFiles:
         if kept and split == "train":
             _require_several(kept, found.path)
         keys = [ids[row] for row in rows]
+        _require_something(parts, keys, found.path)
         if self.history:
             parts = with_history(keys, parts, self.history, str(files[0].path))
         return ModalSamples(keys, parts, kept, str(files[0].path))
@@ -235,6 +236,14 @@ def _classes(found: ModalFile, names: tuple[str, ...]) -> Labels:
                 "training samples have too"
             )
     return Labels(torch.tensor([numbers[one] for one in found_labels]), names)
+
+
+def _require_something(parts: Mapping[str, Modality], keys: Sequence[str], path: Path) -> None:
+    nothing = ~torch.stack([part.has for part in parts.values()]).any(0)
+    if bool(nothing.any()):
+        raise UserError(
+            f"{path}: the sample {keys[int(nothing.long().argmax())]!r} has none of {', '.join(parts)}; leave it out"
+        )
 
 
 def _require_several(labels: Labels, path: Path) -> None:

@@ -10,6 +10,8 @@ A file of several splits either has `split`, or begins the names of its arrays w
 
 from __future__ import annotations
 
+import warnings
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,7 +47,14 @@ def splits_of(path: Path) -> set[str]:
     """Splits that a file of several names; none where it does not."""
     names = array_names(path)
     if SPLIT in names:
-        return {split_name(word) for word in _listed(read_arrays(path, [SPLIT]), SPLIT)}
+        counts = Counter(split_name(word) for word in _listed(read_arrays(path, [SPLIT]), SPLIT))
+        for word in sorted(set(counts) - set(SPLITS)):
+            warnings.warn(
+                f"{path}: {counts[word]:,} samples are of the split {word!r}, which is none of {', '.join(SPLITS)}, and "
+                "are left out",
+                stacklevel=2,
+            )
+        return set(counts)
     return {split_name(name.partition("_")[0]) for name in names} & set(SPLITS)
 
 
@@ -55,15 +64,26 @@ def split_name(word: object) -> str:
 
 def read_modal_file(path: Path, wanted: Sequence[str], ids: str, label: str, split: str = "") -> ModalFile:
     """The modalities of a file, all or those `wanted`; with `split`, its samples of that split."""
-    names_there = array_names(path)
-    of_split = [name for name in names_there if split_name(name.partition("_")[0]) == split]
-    arrays = read_arrays(path, of_split if split and SPLIT not in names_there else names_there)
-    if split:
-        arrays = _of_split(arrays, split, names_there)
+    there = array_names(path)
+    by_name = bool(split) and SPLIT not in there
+    plain = {name: name.partition("_")[2] if by_name else name for name in there}
+    of_split = [name for name in there if not by_name or split_name(name.partition("_")[0]) == split]
+    if not of_split:
+        raise UserError(
+            f"{path}: no array says which samples are of the split {split} (found {', '.join(there)}); add an array "
+            f"{SPLIT!r}, call them {split}_..., or give data.{split} a file of its own"
+        )
+    read = {*_beside(wanted), ids, label, SPLIT}
+    arrays = read_arrays(path, [name for name in of_split if not wanted or plain[name] in read])
+    if by_name:
+        tensors, words = ({plain[name]: one for name, one in of.items()} for of in (arrays.tensors, arrays.words))
+        arrays = Arrays(path, tensors, words, split)
+    elif split:
+        arrays = _of_split(arrays, split, (ids, label))
     names = [name for name in wanted if name in arrays.tensors] or ([] if wanted else _modalities(arrays, label))
     if not names:
-        found = ", ".join(arrays.names()) or "nothing"
-        raise UserError(f"{path}: none of {', '.join(wanted) or 'its arrays'} is a modality (found {found})")
+        found = ", ".join(there) or "nothing"
+        raise UserError(f"{arrays.place}: none of {', '.join(wanted) or 'its arrays'} is a modality (found {found})")
     count = len(arrays.tensors[names[0]])
     parts = {name: _modality(arrays, name, count) for name in names}
     labels = _listed(arrays, label)[:] if label in arrays.names() else None
@@ -71,30 +91,31 @@ def read_modal_file(path: Path, wanted: Sequence[str], ids: str, label: str, spl
     keys = [str(one) for one in _listed(arrays, ids)] if ids in arrays.names() else None
     for what, values in ((ids, keys), (label, labels)):
         if values is not None and len(values) != count:
-            raise UserError(f"{path}: {what!r} has {len(values)} entries for {count} samples; give one a sample")
+            raise UserError(f"{arrays.place}: {what!r} has {len(values)} entries for {count} samples; give one a sample")
     if keys is not None and len(set(keys)) < len(keys):
         twice = next(key for place, key in enumerate(keys) if key in keys[:place])
-        raise UserError(f"{path}: the id {twice!r} comes more than once in {ids!r}; give every sample its own")
+        raise UserError(f"{arrays.place}: the id {twice!r} comes more than once in {ids!r}; give every sample its own")
     return ModalFile(path, keys, parts, labels, numbers)
 
 
-def _of_split(arrays: Arrays, split: str, names: Sequence[str]) -> Arrays:
-    """The arrays of one split, under their plain names."""
-    if SPLIT in names:
-        return _rows_of(arrays, [row for row, word in enumerate(_listed(arrays, SPLIT)) if split_name(word) == split])
-    if not arrays.names():
-        raise UserError(
-            f"{arrays.path}: no array says which samples are of the split {split} (found {', '.join(names)}); add an "
-            f"array {SPLIT!r}, call them {split}_..., or give data.{split} a file of its own"
-        )
-    tensors = {name.partition("_")[2]: tensor for name, tensor in arrays.tensors.items()}
-    return Arrays(arrays.path, tensors, {name.partition("_")[2]: list(words) for name, words in arrays.words.items()})
+def _beside(names: Sequence[str]) -> list[str]:
+    """The arrays that modalities may have, so that no other is read where it is known which are wanted."""
+    return [one for name in names for one in (name, f"{HAS}{name}", *(f"{name}{ending}" for ending in ENDINGS))]
 
 
-def _rows_of(arrays: Arrays, rows: Sequence[int]) -> Arrays:
-    places = torch.tensor(rows, dtype=torch.long)
-    tensors = {name: tensor[places] for name, tensor in arrays.tensors.items()}
-    return Arrays(arrays.path, tensors, {name: [words[row] for row in rows] for name, words in arrays.words.items()})
+def _of_split(arrays: Arrays, split: str, needed: Sequence[str]) -> Arrays:
+    """The rows of one split; what has no row per sample is no part of them."""
+    words_of_split = _listed(arrays, SPLIT)
+    rows = [row for row, word in enumerate(words_of_split) if split_name(word) == split]
+    places, count = torch.tensor(rows, dtype=torch.long), len(words_of_split)
+    sizes = {name: len(one) if one.ndim else 0 for name, one in arrays.tensors.items()}
+    sizes |= {name: len(one) for name, one in arrays.words.items()}
+    for name, size in sizes.items():
+        if size != count and (name in needed or name in _modalities(arrays, "")):
+            raise UserError(f"{arrays.path}: {name!r} has {size} rows and {SPLIT!r} {count}; give each sample one of each")
+    tensors = {name: one[places] for name, one in arrays.tensors.items() if sizes[name] == count}
+    words = {name: [one[row] for row in rows] for name, one in arrays.words.items() if sizes[name] == count}
+    return Arrays(arrays.path, tensors, words, split)
 
 
 def _modalities(arrays: Arrays, label: str) -> list[str]:
@@ -108,7 +129,7 @@ def _modalities(arrays: Arrays, label: str) -> list[str]:
 
 
 def _modality(arrays: Arrays, name: str, count: int) -> Modality:
-    values, where = arrays.tensors[name], f"{arrays.path}: array {name!r}"
+    values, where = arrays.tensors[name], f"{arrays.place}: array {name!r}"
     if values.ndim not in (2, 3) or not values.numel():
         raise UserError(f"{where} has the shape {list(values.shape)}; give [N, w] or [N, L, w], at least 1 of each")
     if not values.is_floating_point():
@@ -139,9 +160,9 @@ def _has(arrays: Arrays, name: str, count: int) -> Tensor:
     if given is None:
         return torch.ones(count, dtype=torch.bool)
     if given.shape != (count,):
-        raise UserError(f"{arrays.path}: {HAS}{name} has the shape {list(given.shape)}; give one value a sample")
+        raise UserError(f"{arrays.place}: {HAS}{name} has the shape {list(given.shape)}; give one value a sample")
     if not bool(given.any()):
-        raise UserError(f"{arrays.path}: no sample has {name!r}, says {HAS}{name}; leave this modality out")
+        raise UserError(f"{arrays.place}: no sample has {name!r}, says {HAS}{name}; leave this modality out")
     return given.bool()
 
 
@@ -157,11 +178,11 @@ def _mask(arrays: Arrays, name: str, values: Tensor, has: Tensor) -> Tensor:
     else:
         return torch.ones(values.shape[:2], dtype=torch.bool)
     if not fits:
-        raise UserError(f"{arrays.path}: array {what!r} does not fit {name!r} of the shape {list(values.shape)}")
+        raise UserError(f"{arrays.place}: array {what!r} does not fit {name!r} of the shape {list(values.shape)}")
     empty = has & ~mask.any(dim=1)
     if bool(empty.any()):
         raise UserError(
-            f"{arrays.path}: row {int(empty.long().argmax())} of {name!r} has no real step, says {what!r}; leave the "
+            f"{arrays.place}: row {int(empty.long().argmax())} of {name!r} has no real step, says {what!r}; leave the "
             f"sample out, or say in {HAS}{name} that it lacks this modality"
         )
     return mask
@@ -173,5 +194,5 @@ def _listed(arrays: Arrays, name: str) -> list[Any]:
         return arrays.words[name]
     tensor = arrays.tensors[name]
     if tensor.ndim > 1 and tensor.numel() != len(tensor):
-        raise UserError(f"{arrays.path}: {name!r} has the shape {list(tensor.shape)}; give one value a sample")
+        raise UserError(f"{arrays.place}: {name!r} has the shape {list(tensor.shape)}; give one value a sample")
     return list((tensor.int() if tensor.dtype == torch.bool else tensor).flatten().tolist())

@@ -2,6 +2,7 @@
 
 import json
 import os
+import pickle
 from pathlib import Path
 
 import numpy as np
@@ -223,6 +224,55 @@ def test_nothing_in_an_npz_is_unpickled(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"a\.npz: this file cannot be read"):
         ModalFiles(train=str(tmp_path / "a.npz")).build("train")
     assert not (tmp_path / "touched").exists()
+
+
+def test_texts_kept_as_objects_and_pickles_are_told_with_a_way_out(tmp_path: Path) -> None:
+    saved(tmp_path / "a.npz", id=arrays()["id"].astype(object))
+    with pytest.raises(UserError, match=r"a\.npz.*array 'id' holds Python objects.*\.astype\(str\)"):
+        ModalFiles(train=str(tmp_path / "a.npz")).build("train")
+    (tmp_path / "b.npz").write_bytes(pickle.dumps(arrays()))
+    with pytest.raises(UserError, match=r"b\.npz.*\(it is no npz file") as told:
+        ModalFiles(train=str(tmp_path / "b.npz")).build("train")
+    assert "allow_pickle" not in str(told.value)
+    (tmp_path / "c.pkl").write_bytes(pickle.dumps(arrays()))
+    with pytest.raises(UserError, match=r"c\.pkl.*equipoise data convert"):
+        ModalFiles(train=str(tmp_path / "c.pkl")).build("train")
+
+
+def test_arrays_that_nobody_wants_are_not_read(tmp_path: Path) -> None:
+    days = np.array(["2020-01-01"] * 12, dtype="datetime64[D]")
+    path = saved(tmp_path / "a.npz", day=days, about=np.array({"by": "me"}, dtype=object))
+    with pytest.raises(UserError, match="'about' holds Python objects|'day' holds datetime64"):
+        ModalFiles(train=path).build("train")
+    source = ModalFiles(train=path, modalities=("video",), validation_share=0.0).build("train")
+    assert (source.modalities, source.outputs, source.keys[0]) == ({"video": 4}, 3, "v0_0")
+    both = ModalFiles(train=path, modalities=("video", "audio"), validation_share=0.0).build("train")
+    assert both.batch(range(12)).side[f"{MODALITY_MASK}audio"].sum() == arrays()["audio_lengths"].sum()
+
+
+def test_a_word_of_split_that_is_none_is_told_and_rows_must_agree(tmp_path: Path) -> None:
+    words = np.array(["train"] * 8 + ["hold-out"] * 4)
+    path = saved(tmp_path / "a.npz", split=words, version=np.array(3), names=np.array(["x", "y"]))
+    with pytest.warns(UserWarning, match=r"a\.npz: 4 samples are of the split 'hold-out'.* are left out"):
+        assert len(ModalFiles(root=path, validation_share=0.0).build("train")) == 8
+    path = saved(tmp_path / "b.npz", split=words[:8])
+    with pytest.raises(UserError, match=r"has 12 rows and 'split' 8"):
+        ModalFiles(root=path, validation_share=0.0).build("train")
+
+
+def test_a_sample_that_has_nothing_is_told(tmp_path: Path) -> None:
+    has = np.arange(12) != 4
+    path = saved(tmp_path / "a.npz", has_audio=has, has_video=has)
+    with pytest.raises(UserError, match="the sample 'v1_4' has none of audio, video"):
+        ModalFiles(train=path, validation_share=0.0).build("train")
+
+
+def test_the_split_of_a_bad_row_is_told(tmp_path: Path) -> None:
+    given = {f"{split}_{name}": value for split in ("train", "test") for name, value in arrays().items()}
+    given["test_video"] = nan()
+    np.savez(tmp_path / "a.npz", **given)
+    with pytest.raises(UserError, match=r"a\.npz, test: array 'video' .*not finite in row 5"):
+        ModalFiles(root=str(tmp_path / "a.npz")).build("test")
 
 
 def test_files_that_are_not_named_or_not_there_are_told(tmp_path: Path) -> None:
