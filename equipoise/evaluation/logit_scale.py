@@ -20,7 +20,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from equipoise.evaluation.metrics import Metric
+
 SETTLED = 0.02
+METRICS: Mapping[str, Metric] = {
+    "final": Metric("exp(t) at the end", "The logit scale, 1/τ, of the last step that was logged.", "plain"),
+    "unit_free_t": Metric("t without the space's unit", "The last t, plus ln of the spread of similarities.", "plain"),
+    "converged_step": Metric("step of convergence", "From here on exp(t) changed by less than 2%.", "cost"),
+    "first_rest_step": Metric("step of the first rest", "The same within one epoch, as the paper counts.", "cost"),
+    "clamped_share": Metric("share at the bound", "Of the logged steps, those at the largest logit scale."),
+}
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from equipoise.evaluation import EVALUATIONS, knn_probe, linear_probe
+from equipoise.evaluation import EVALUATIONS, knn_probe, linear_probe, logit_scale
 from equipoise.evaluation.evaluator import TASKS
 from equipoise.evaluation.metrics import Metric
 from equipoise.io.atomic import write_text
@@ -28,8 +28,8 @@ FOUND = {"image_to_text": "text_retrieval", "text_to_image": "image_retrieval"}
 def metric(name: str) -> Metric:
     """The metric of that name, whichever evaluation declares it; an unknown one is shown as a share, as it is."""
     declared = (evaluation.describe(name) for evaluation in EVALUATIONS.values())
-    probed = {**linear_probe.METRICS, **knn_probe.METRICS}
-    return next(filter(None, declared), None) or probed.get(name) or Metric(name)
+    others = {**linear_probe.METRICS, **knn_probe.METRICS, **logit_scale.METRICS}
+    return next(filter(None, declared), None) or others.get(name) or Metric(name)
 
 
 def results(

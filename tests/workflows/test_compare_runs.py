@@ -95,6 +95,7 @@ def test_the_page_has_mean_and_deviation_over_seeds(finished_run: Path, tmp_path
     other = changed(finished_run, tmp_path / "other", "seed = 0", "seed = 1", better=True)
     code, out, _ = reply(finished_run, other, "--out", tmp_path / "compare.html")
     assert code == 0
+    assert "exp(t) at the end" in out
     own = json.loads((finished_run / "metrics.json").read_text())["retrieval/text_to_image_R@1"]
     mean, deviation = (own + 0.9999) / 2, abs(0.9999 - own) / 2**0.5
     shown = f"{100 * mean:.1f} ± {100 * deviation:.1f}%"
@@ -106,6 +107,12 @@ def test_the_page_has_mean_and_deviation_over_seeds(finished_run: Path, tmp_path
     _, out, _ = reply(finished_run, elsewhere, "--out", tmp_path / "compare.html")
     assert "over seeds" not in out
     assert "Over seeds" not in (tmp_path / "compare.html").read_text()
+
+
+def test_a_logit_scale_is_no_share() -> None:
+    found = RunComparison(tuple(StoredRun(str(seed), {"seed": seed}, {"logit_scale/final": 3.25}) for seed in (0, 1)))
+    assert found.rows[0].shown(0) == "3.250"
+    assert found.over_seeds[0].shown(0) == "3.250 ± 0.000"
 
 
 def test_runs_tested_on_different_data_are_said_and_no_best_is_marked(finished_run: Path, tmp_path: Path) -> None:

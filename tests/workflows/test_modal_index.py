@@ -123,6 +123,10 @@ def test_what_is_found_is_told_with_its_modality_and_label(
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 2
     assert all(line.split()[2] in ("text", "audio", "video", "joint") and line.split()[3] in "01" for line in lines)
+    for name in ("text", "video"):  # a modality called text is no caption
+        words = ["--like", train.pair(0).key, "--top", "3", "--where", f'of = "{name}"']
+        assert main(["search", str(everything), str(run), *words]) == 0
+        assert [line.split()[2] for line in capsys.readouterr().out.splitlines()] == [name] * 3
 
 
 def test_an_index_grows_and_lossy_kinds_are_measured(

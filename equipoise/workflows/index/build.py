@@ -126,7 +126,8 @@ def _work_folder(folder: Path | None, wanted: Wanted, note: ModelNote) -> Iterat
 
 def _tell(where: str, what: str) -> None:
     index = open_index(where)
-    counts = ", ".join(_counted(of, count) for of, count in index.modality.items()) or "nothing"
+    pairs = set(index.modality) <= {IMAGE, TEXT}
+    counts = ", ".join(_counted(of, count, pairs) for of, count in index.modality.items()) or "nothing"
     shown = "The index in the database" if is_address(where) else f"The index {where}"
     print(f"{shown} {what}: {counts}, searched by {index.kind}")
     if isinstance(index, FolderIndex) and len(index.segments) >= MANY:
@@ -135,8 +136,8 @@ def _tell(where: str, what: str) -> None:
     index.close()
 
 
-def _counted(of: str, count: int) -> str:
-    return f"{count:,} {of}s" if of in (IMAGE, TEXT) else f"{count:,} of {of}"
+def _counted(of: str, count: int, pairs: bool) -> str:
+    return f"{count:,} {of}s" if pairs else f"{count:,} of {of}"
 
 
 def _tell_recall(measured: Mapping[str, Any], making: Making) -> None:

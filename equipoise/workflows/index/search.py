@@ -100,7 +100,8 @@ def _encoded(model_path: Path, query: Query) -> Tensor:
 
 def _told(record: Record) -> str:
     """What is known of a row, in a few words: its caption, or its modality and label."""
-    if record.of not in (IMAGE, TEXT):
+    of_pairs = bool(record.captions) or (record.of == IMAGE and "label" not in record.side)
+    if record.of not in (IMAGE, TEXT) or not of_pairs:
         return "  ".join((record.of, one_line(str(record.side.get("label", "")))))
     caption = one_line(record.caption)
     return caption[:SHOWN] + "…" * (len(caption) > SHOWN)
