@@ -221,7 +221,9 @@ class ModalModel(Model):
         if not isinstance(values, Tensor) or values.ndim not in (2, 3) or values.shape[-1] != width:
             shape = list(values.shape) if isinstance(values, Tensor) else type(values).__name__
             raise UserError(f"{name} is {shape}; give an array [N, {width}] or [N, L, {width}]")
-        real = torch.ones(values.shape[:-1], dtype=torch.bool) if mask is None else _numbers(mask, f"the mask of {name}")
+        real = (
+            torch.ones(values.shape[:-1], dtype=torch.bool) if mask is None else _numbers(mask, f"the mask of {name}")
+        )
         if not isinstance(real, Tensor) or real.shape != values.shape[:-1]:
             shape = list(real.shape) if isinstance(real, Tensor) else type(real).__name__
             raise UserError(f"the mask of {name} has the shape {shape}; give {list(values.shape[:-1])}")
@@ -251,12 +253,17 @@ def _numbers(given: Any, what: str) -> Any:
         given = np.array(given) if isinstance(given, list) else given
     except ValueError:
         raise UserError(f"{what} is a list of rows of different lengths; pad them, and give a mask") from None
-    if isinstance(given, Tensor) and given.is_complex() or isinstance(given, np.ndarray) and given.dtype.kind not in "biuf":
+    kind = given.dtype.kind if isinstance(given, np.ndarray) else "c" if _is_complex(given) else "f"
+    if kind not in "biuf":
         raise UserError(f"{what} holds {given.dtype}, which are no numbers that it reads; give floats")
     if not isinstance(given, np.ndarray):
         return given
     with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite, and is told as such
-        return torch.from_numpy(given.astype(bool if given.dtype.kind == "b" else np.float32))
+        return torch.from_numpy(given.astype(bool if kind == "b" else np.float32))
+
+
+def _is_complex(given: Any) -> bool:
+    return isinstance(given, Tensor) and given.is_complex()
 
 
 def _present(mask: Tensor) -> Tensor:

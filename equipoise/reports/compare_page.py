@@ -39,9 +39,7 @@ def write_compare(
 ) -> Path:
     """Write the page: `runs` has the records of each by its label, `numbers` a table for each evaluation, `seeds` one
     of runs that differ in their seed alone."""
-    text = page(
-        PAGE, runs=list(runs), settings=settings, numbers=numbers, told=told, seeds=seeds, curves=_curves(runs)
-    )
+    text = page(PAGE, runs=list(runs), settings=settings, numbers=numbers, told=told, seeds=seeds, curves=_curves(runs))
     write_text(path, text)
     return path
 

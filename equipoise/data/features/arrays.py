@@ -94,7 +94,7 @@ def _array(file: Any, name: str) -> np.ndarray:
         if "allow_pickle" not in str(error):
             raise
         raise ValueError(
-            f"array {name!r} holds Python objects, of which nothing is unpickled: save numbers as floats, and texts with "
+            f"array {name!r} holds Python objects, of which nothing is unpickled: save numbers as floats and texts by "
             ".astype(str)"
         ) from error
     if array.dtype.kind not in "USbiufc":

@@ -50,8 +50,8 @@ def splits_of(path: Path) -> set[str]:
         counts = Counter(split_name(word) for word in _listed(read_arrays(path, [SPLIT]), SPLIT))
         for word in sorted(set(counts) - set(SPLITS)):
             warnings.warn(
-                f"{path}: {counts[word]:,} samples are of the split {word!r}, which is none of {', '.join(SPLITS)}, and "
-                "are left out",
+                f"{path}: {counts[word]:,} samples are of the split {word!r}, which is none of {', '.join(SPLITS)}: "
+                "they are left out",
                 stacklevel=2,
             )
         return set(counts)
@@ -91,7 +91,9 @@ def read_modal_file(path: Path, wanted: Sequence[str], ids: str, label: str, spl
     keys = [str(one) for one in _listed(arrays, ids)] if ids in arrays.names() else None
     for what, values in ((ids, keys), (label, labels)):
         if values is not None and len(values) != count:
-            raise UserError(f"{arrays.place}: {what!r} has {len(values)} entries for {count} samples; give one a sample")
+            raise UserError(
+                f"{arrays.place}: {what!r} has {len(values)} entries for {count} samples; give one a sample"
+            )
     if keys is not None and len(set(keys)) < len(keys):
         twice = next(key for place, key in enumerate(keys) if key in keys[:place])
         raise UserError(f"{arrays.place}: the id {twice!r} comes more than once in {ids!r}; give every sample its own")
@@ -112,7 +114,9 @@ def _of_split(arrays: Arrays, split: str, needed: Sequence[str]) -> Arrays:
     sizes |= {name: len(one) for name, one in arrays.words.items()}
     for name, size in sizes.items():
         if size != count and (name in needed or name in _modalities(arrays, "")):
-            raise UserError(f"{arrays.path}: {name!r} has {size} rows and {SPLIT!r} {count}; give each sample one of each")
+            raise UserError(
+                f"{arrays.path}: {name!r} has {size} rows and {SPLIT!r} {count}; give each sample one of each"
+            )
     tensors = {name: one[places] for name, one in arrays.tensors.items() if sizes[name] == count}
     words = {name: [one[row] for row in rows] for name, one in arrays.words.items() if sizes[name] == count}
     return Arrays(arrays.path, tensors, words, split)
