@@ -31,7 +31,7 @@ from equipoise.models.lora import Lora
 from equipoise.models.modalities import MODALITIES, ModalitiesConfig
 from equipoise.models.prompts import Prompts
 from equipoise.models.region_branch import RegionBranch
-from equipoise.objectives import OBJECTIVES, Objective
+from equipoise.objectives import OBJECTIVES, ModalPairs, Objective
 from equipoise.readouts import READOUTS, ReadoutConfig
 from equipoise.settings.bounds import SEED, within
 from equipoise.settings.choice import choice
@@ -130,6 +130,8 @@ class Run:
             raise UserError('a model of modalities reads no words; set tokens.kind to "none"')
         if self.lora.rank or self.prompts.length or self.regions.width:
             raise UserError("lora, prompts and regions belong to towers of images and texts; leave them out")
+        if isinstance(self.objective, ModalPairs):
+            self.objective.check_names(self.modalities.names)
 
     def training_pairs(self) -> Source:
         """The training split, with the wrong captions that were asked for and without those that are not kept."""

@@ -1,7 +1,7 @@
 """Objectives over named modalities: what a model is trained by, of the losses in `modalities/`.
 
     gmc           L_sup + L_GMC + β L_m²     each modality against the joint code (Poklukar et al. 2022; Oh et al. 2023)
-    modal_pairs   L_sup + L_pairs            each modality against each other, no joint code: CLIP for any number
+    modal_pairs   L_sup + L_pairs            each modality against each other, or some pairs: CLIP for any number
     supervised    L_sup                      the label alone, told from the joint code: MulT as it is trained (Tsai)
 
 L_sup is cross-entropy where the data has classes and L1 where it has numbers; the weight of what is not wanted is 0. A
@@ -10,6 +10,7 @@ sample counts in the terms of the modalities that it has.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -20,6 +21,7 @@ from equipoise.data.source import CLASS, HAS_MODALITY, VALUE
 from equipoise.forms import FORMS, Form
 from equipoise.kernels import Scoring
 from equipoise.objectives.modalities import GMCLoss, contrast_pairs, supervised
+from equipoise.objectives.modalities.pairs import Pair
 from equipoise.objectives.objective import Objective
 from equipoise.settings.bounds import bounded
 from equipoise.settings.choice import choice
@@ -83,6 +85,23 @@ class ModalPairs(Objective):
     contrast_weight: float = bounded(1.0, 0.0, 1e6)  # of the contrast
     form: Form = choice(FORMS, "cross_entropy")  # how similarity is held against the target
     impl: str = "auto"  # how the loss is computed: auto, eager, tiled, fused
+    pairs: tuple[str, ...] = ()  # of modalities that are contrasted, each as "text+audio"; none: all
+
+    def __post_init__(self) -> None:
+        for pair in self.pairs:
+            if len(set(pair.split("+"))) != 2 or pair.count("+") != 1:
+                raise UserError(f'objective.pairs has "{pair}"; join two different modalities by +, as in "text+audio"')
+
+    def check_names(self, names: Sequence[str]) -> None:
+        """Raise UserError for a pair of modalities that the model does not read."""
+        if unknown := [name for pair in self._pairs for name in pair if name not in names]:
+            raise UserError(
+                f'objective.pairs names "{unknown[0]}", but the model reads {", ".join(names)}; choose among these'
+            )
+
+    @property
+    def _pairs(self) -> list[Pair]:
+        return [(first, second) for pair in self.pairs for first, _, second in [pair.partition("+")]]
 
     @property
     def needs(self) -> tuple[str, ...]:
@@ -94,7 +113,7 @@ class ModalPairs(Objective):
 
     def loss(self, embeddings: Embeddings, batch: Batch | None, scoring: Scoring) -> Loss:
         codes, present = codes_of(embeddings, batch)
-        contrast = contrast_pairs(codes, scoring, form=self.form, present=present, impl=self.impl)
+        contrast = contrast_pairs(codes, scoring, pairs=self._pairs, form=self.form, present=present, impl=self.impl)
         return _with_label(contrast, self.contrast_weight, self.supervised_weight, embeddings, batch)
 
 

@@ -12,14 +12,15 @@ from objectives.mix_by_hand import dot, mix
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from equipoise.config import load_run
 from equipoise.forms import Sigmoid
 from equipoise.kernels import Scoring
-from equipoise.objectives import OBJECTIVES
+from equipoise.objectives import OBJECTIVES, ModalPairs
 from equipoise.objectives.mixup.schedule import drawn_share
 from equipoise.objectives.modalities import GMCLoss, contrast_pairs, drawn_modalities, gmc, gmc_mix, nt_xent, supervised
 from equipoise.objectives.self_supervised import simclr
 from equipoise.spaces import Sphere
-from equipoise.types import Embeddings, Notice, StepInfo, UserError
+from equipoise.types import Batch, Embeddings, Notice, StepInfo, UserError
 
 NAMES_OF = ("text", "audio", "video")
 LOG_SCALE = math.log(1 / 0.3)  # GMC's temperature
@@ -259,6 +260,52 @@ def test_pairs_of_modalities_are_contrasted_each_by_clip():
     both = [0, 2]
     expected = clip.loss(Embeddings(codes["audio"][both], codes["video"][both]), None, scoring).total
     assert float(partly.total) == pytest.approx(float(expected), abs=1e-12)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_pairs_are_contrasted_in_every_space_by_loops(name):
+    space = space_named(name, 8)
+    _, codes = some(5, space.dim, space)
+    expected = {}
+    for a, b in (("text", "audio"), ("text", "video"), ("audio", "video")):
+        close = [[2.0 * float(space.similarity(x[None], y[None])) for y in codes[b]] for x in codes[a]]
+        total = 0.0
+        for i in range(5):
+            of_row, of_column = (sum(map(math.exp, one)) for one in (close[i], [row[i] for row in close]))
+            total += math.log(of_row) + math.log(of_column) - 2 * close[i][i]
+        expected[f"{a}-{b}"] = total / 10
+    for impl in ("eager", "tiled"):
+        found = contrast_pairs(codes, Scoring(space, math.log(2.0)), impl=impl)
+        assert {pair: float(x) for pair, x in found.terms.items()} == pytest.approx(expected, abs=1e-9)
+
+
+@pytest.mark.parametrize("of", ["gmc", "pairs"])
+def test_contrasts_among_modalities_take_linear_memory(of):
+    sizes = {}
+    for impl in ("tiled", "eager"):
+        joint, *each = (points(1100, 4, seed).float().requires_grad_() for seed in range(4))
+        codes, scoring = dict(zip(NAMES_OF, each, strict=True)), Scoring(Sphere(4), 1.0)
+        with Largest() as seen:
+            loss = gmc(joint, codes, scoring, impl=impl) if of == "gmc" else contrast_pairs(codes, scoring, impl=impl)
+            loss.total.backward()
+        sizes[impl] = seen.numbers
+    assert sizes["tiled"] <= 1024 * 1024 < sizes["eager"]
+
+
+def test_an_objective_of_named_pairs_contrasts_these_alone():
+    _, codes = some()
+    side = {f"has_modality/{name}": torch.ones(6, dtype=torch.bool) for name in codes}
+    batch = Batch(torch.zeros(6, 0), torch.zeros(6, 0).long(), torch.zeros(6, 0).bool(), torch.arange(6), side)
+    objective = ModalPairs(pairs=("text+audio", "video+text"))
+    found = objective.loss(Embeddings.of(codes), batch, Scoring(Sphere(5), 1.0))
+    expected = contrast_pairs(codes, Scoring(Sphere(5), 1.0), pairs=[("text", "audio"), ("video", "text")])
+    assert list(found.terms) == ["text-audio", "video-text"]
+    assert torch.equal(found.total, expected.total)
+    for pair in ("text", "text+text", "text+audio+video", "text-audio"):
+        with pytest.raises(UserError, match="join two different modalities by"):
+            ModalPairs(pairs=(pair,))
+    with pytest.raises(UserError, match=r'objective\.pairs names "smell", but the model reads text, audio, video'):
+        load_run("gmc-world", ["objective.name=modal_pairs", 'objective.pairs=["text+smell"]'])
 
 
 def test_pairs_take_any_form():
