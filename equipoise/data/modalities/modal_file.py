@@ -76,8 +76,8 @@ def read_modal_file(path: Path, wanted: Sequence[str], ids: str, label: str, spl
     read = {*_beside(wanted), ids, label, SPLIT}
     arrays = read_arrays(path, [name for name in of_split if not wanted or plain[name] in read])
     if by_name:
-        tensors, words = ({plain[name]: one for name, one in of.items()} for of in (arrays.tensors, arrays.words))
-        arrays = Arrays(path, tensors, words, split)
+        tensors = {plain[name]: one for name, one in arrays.tensors.items()}
+        arrays = Arrays(path, tensors, {plain[name]: one for name, one in arrays.words.items()}, split)
     elif split:
         arrays = _of_split(arrays, split, (ids, label))
     names = [name for name in wanted if name in arrays.tensors] or ([] if wanted else _modalities(arrays, label))
