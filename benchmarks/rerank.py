@@ -26,7 +26,7 @@ from equipoise.types import UserError
 from equipoise.workflows.load import load_with_settings
 
 WAYS = {"image → text": "image_to_text_R@1", "text → image": "text_to_image_R@1"}
-KS = (2, 4, 8, 16, 32, 64, 128)
+KS = (2, 4, 8, 16, 32, 64)
 
 
 @dataclass(frozen=True)
