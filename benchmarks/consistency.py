@@ -4,9 +4,9 @@
 
 A row for each run, of some pairs that have a class, sorted by it: images among themselves, their texts among
 themselves, what these differ by (CyCLIP's in-modal term is the mean of its squares, times N), and s(I_i, T_j) -
-s(I_j, T_i) (the cross-modal term likewise). Numbers are of all test pairs. Points that all lie close together differ little: the correlation of
-image and text similarities does not fall for that. *Do not* judge a method by it: the terms ask for exactly this, and
-retrieval is another question, which is printed beside.
+s(I_j, T_i) (the cross-modal term likewise). Numbers are of all test pairs. Points that all lie close together differ
+little: the correlation of image and text similarities does not fall for that. *Do not* judge a method by it: the terms
+ask for exactly this, and retrieval is another question, which is printed beside.
 """
 
 from __future__ import annotations

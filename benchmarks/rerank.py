@@ -74,7 +74,7 @@ def draw(found: Reranked, name: str) -> bytes:
     """PNG: R@1 over k beside what k costs."""
     pairs, ks = found.images * found.texts, list(found.by_k)
     caption = (
-        f"{name}: {found.images:,} images, {found.texts:,} texts; all {pairs:,} pairs are the dashed line on the right. "
+        f"{name}: {found.images:,} images, {found.texts:,} texts; all {pairs:,} pairs are the dashed line right. "
         f"The second stage took {found.by_k[ks[-1]]['seconds']:.0f} s with k = {ks[-1]}."
     )
     with style():
