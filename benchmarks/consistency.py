@@ -2,16 +2,17 @@
 
     python benchmarks/consistency.py runs/clip runs/cyclip --out consistency.png         # on the test data of the first
 
-A row for each run, of some pairs sorted by class: images among themselves, their texts among themselves, what these
-differ by (CyCLIP's in-modal term is the mean of its squares, times N), and s(I_i, T_j) - s(I_j, T_i) (the cross-modal
-term likewise). Numbers are of all test pairs. Points that all lie close together differ little: the correlation of
-image and text similarities does not fall for that. *Do not* judge a method by it: the terms ask for exactly this, and
-retrieval is another question, which is printed beside.
+A row for each run, of some pairs that have a class, sorted by it: images among themselves, their texts among
+themselves, what these differ by (CyCLIP's in-modal term is the mean of its squares, times N), and s(I_i, T_j) -
+s(I_j, T_i) (the cross-modal term likewise). Numbers are of all test pairs. Points that all lie close together differ
+little: the correlation of image and text similarities does not fall for that. *Do not* judge a method by it: the terms
+ask for exactly this, and retrieval is another question, which is printed beside.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -73,11 +74,11 @@ def _correlation(images: np.ndarray, texts: np.ndarray) -> float:
 
 
 def by_class(source: Source, count: int) -> list[int]:
-    """The first pairs of a labelled source, sorted by class."""
+    """The first pairs of a source that have a label, sorted by it."""
     if not (is_labelled(source) and has_labels(source)):
         raise UserError("the test data has no classes, which the consistency score asks for")
-    first = range(min(count, len(source)))
-    return sorted(first, key=lambda index: (str(source.pair(index).label), index))
+    named = ((str(label), index) for index in range(len(source)) if (label := source.pair(index).label))
+    return [index for _, index in sorted(itertools.islice(named, count))]
 
 
 def draw(found: Sequence[Similarities], names: Sequence[str], pairs: int) -> bytes:
@@ -112,6 +113,8 @@ def main(words: Sequence[str] | None = None) -> list[Similarities]:
     parser.add_argument("--out", type=Path, required=True, help="the picture")
     options = parser.parse_args(words)
     loaded = [load_with_settings(path, torch.device("cpu")) for path in options.runs]
+    if options.pairs < 2:
+        parser.error("--pairs must be at least 2")
     source, settings = loaded[0][1].run.data.build("test"), loaded[0][1].run.evaluation
     shown = by_class(source, options.pairs)
     found = [similarities(model, to_encode(model, source, settings), shown) for model, _ in loaded]

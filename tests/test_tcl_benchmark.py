@@ -55,11 +55,11 @@ def test_differences_are_paired_by_seed():
 def test_its_smallest_form_trains_every_rate_and_reports_both_stages(tmp_path: Path, capfd):
     data = load_run("demo", ["data.train_size=64", "data.validation_size=16", "data.test_size=16"]).run.data
     for split in ("train", "validation", "test"):
-        write_shards(data.build(split), tmp_path / split, 32)
-        (tmp_path / split / "000000.tar").rename(tmp_path / f"{split}-000.tar")
+        (shard,) = write_shards(data.build(split), tmp_path / split, 32)
+        shard.rename(tmp_path / f"{split}-000.tar")
     small = [word for text in (f"data.root={tmp_path}", *TINY) for word in ("--set", text)]
     words = ["--out", str(tmp_path / "cells"), "--seeds", "2", *small]
-    told = tcl.main([*words, "--set", "objective.fusion.layers=1"])
+    told = tcl.main(words)
     files = sorted(path.name for path in (tmp_path / "cells").glob("*.json"))
     assert len(files) == len(tcl.ROWS) * len(tcl.RATES) * 2
     assert list(told) == ["CLIP", "TCL, by points", "TCL, in two stages"]

@@ -7,8 +7,8 @@ Li et al. 2021, "Align before Fuse" (ALBEF), §5 ("image-text retrieval"): k = 1
 
 Both directions have candidates of their own; a pair that both propose is judged once. `pairs_scored` is what it costs:
 passes of the fusion encoder, of at most k (images + texts), where judging all pairs takes images × texts. Points alone
-are `retrieval`. The authors rank by the logit of belonging together, which is a half of the log-odds. *Do not* compare
-with retrieval of another k: with k as large as the gallery the first stage has no say any more.
+are `retrieval`. The authors rank by one of the two logits whose difference the log-odds are. *Do not* compare with
+retrieval of another k: with k as large as the gallery the first stage has no say any more.
 """
 
 from __future__ import annotations

@@ -20,6 +20,7 @@ from equipoise.data.contact_sheet import contact_sheet
 from equipoise.data.source import Pair, Source, has_features
 from equipoise.data.unreadable_pictures import readable_pictures
 from equipoise.evaluation.captions.written import source_captions
+from equipoise.io.atomic import CannotWrite
 from equipoise.io.json_lines import JsonLines
 from equipoise.io.numbers import hand_over
 from equipoise.io.progress import Progress
@@ -52,8 +53,8 @@ def caption_pictures(
     some of them."""
     if batch_size < 1:
         raise UserError(f"--batch-size must be at least 1, not {batch_size}")
-    if sheet is not None and sheet.is_dir():
-        raise UserError(f"{sheet} is a folder; name a file for --sheet")
+    if sheet is not None:
+        _check_sheet(sheet)
     model = load(path, "auto")
     caption_head(model)
     sources = [readable_pictures(source) for source in find_pictures(pictures, overrides)]
@@ -79,6 +80,16 @@ def caption_pictures(
     if sheet is not None:
         _draw(sources, records, path, sheet)
     return records
+
+
+def _check_sheet(sheet: Path) -> None:
+    """Raise UserError where no sheet could be written, before any caption is."""
+    if sheet.is_dir():
+        raise UserError(f"{sheet} is a folder; name a file for --sheet")
+    try:
+        sheet.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise CannotWrite(sheet, error.strerror or str(error)) from error
 
 
 def _draw(sources: Sequence[Source], records: Sequence[dict[str, Any]], model: str | Path, sheet: Path) -> None:

@@ -173,3 +173,9 @@ def test_a_sheet_that_cannot_be_drawn_is_told_before_the_work(coca, pictures, tm
     code, _, err = reply(coca, pictures, "--sheet", tmp_path)
     assert code == 2
     assert "name a file for --sheet" in err
+    (tmp_path / "notes.txt").write_text("no folder")
+    out = tmp_path / "c.jsonl"
+    code, _, err = reply(coca, pictures, "--out", out, "--sheet", tmp_path / "notes.txt" / "s.png")
+    assert code == 2
+    assert "cannot write" in err
+    assert not out.exists()
