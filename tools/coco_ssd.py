@@ -6,7 +6,7 @@
 
 SSD Lite on a MobileNet v2 (of TensorFlow's detection models, Apache-2.0), 18 MB in the format of TensorFlow.js: a graph
 as JSON and plain arrays of numbers, of which nothing runs. Its layers are taken as they stand; resizing, decoding of
-boxes and the choice among those that overlap are written out here. A region's features are its 90 scores.
+boxes and non-maximum suppression are written out here. A region's features are its 90 scores.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from __future__ import annotations
 import argparse
 import json
 import math
-from collections.abc import Callable, Mapping
+import warnings
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ from torch import Tensor, nn
 
 SIDE = 300  # pixels of the pictures it reads
 PICTURE, CODES, SCORES, ANCHORS = "Preprocessor/sub", "concat", "concat_1", "Postprocessor/ExpandDims"  # names there
-OVERLAP, LEAST, MOST = 0.5, 0.05, 100  # of boxes that are kept: at most, at least, at most
+OVERLAP, LEAST, MOST = 0.5, 0.05, 100  # of boxes that are kept: largest IoU, least score, their number
 # COCO's categories by number, from 1 on; to ten numbers belongs none
 LABELS = """
 person, bicycle, car, motorcycle, airplane, bus, train, truck, boat, traffic light, fire hydrant, -, stop sign,
@@ -44,19 +45,30 @@ def labels() -> list[str]:
 
 def read_graph(folder: Path) -> tuple[dict[str, dict[str, Any]], dict[str, np.ndarray]]:
     """The layers and the constants, by name."""
-    told = json.loads((folder / "model.json").read_text(encoding="utf-8"))
-    constants = {}
-    for group in told["weightsManifest"]:
-        data, start = b"".join((folder / Path(name).name).read_bytes() for name in group["paths"]), 0
-        kinds = [np.dtype(one["dtype"]).newbyteorder("<") for one in group["weights"]]
-        counts = [math.prod(one["shape"]) for one in group["weights"]]
-        told_bytes = sum(kind.itemsize * count for kind, count in zip(kinds, counts, strict=True))
-        if told_bytes != len(data):
-            raise SystemExit(f"{folder}: {len(data):,} bytes, where model.json speaks of {told_bytes:,}; get it again")
-        for one, kind, count in zip(group["weights"], kinds, counts, strict=True):
-            constants[one["name"]] = np.frombuffer(data, kind, count, start).reshape(one["shape"])
-            start += kind.itemsize * count
-    return {node["name"]: node for node in told["modelTopology"]["node"]}, constants
+    try:
+        told = json.loads((folder / "model.json").read_text(encoding="utf-8"))
+        layers = {node["name"]: node for node in told["modelTopology"]["node"]}
+        constants = {name: array for group in told["weightsManifest"] for name, array in _arrays(folder, group)}
+    except OSError as error:
+        raise SystemExit(f"{error.filename}: {error.strerror}; give the folder of COCO-SSD's model.json") from None
+    except (ValueError, TypeError, KeyError):
+        raise SystemExit(f"{folder / 'model.json'}: this is no graph of TensorFlow.js; get it again") from None
+    if missing := [name for name in (CODES, SCORES) if name not in layers] + [ANCHORS] * (ANCHORS not in constants):
+        raise SystemExit(f"{folder / 'model.json'}: it has no {missing[0]}; is this COCO-SSD?")
+    return layers, constants
+
+
+def _arrays(folder: Path, group: dict[str, Any]) -> Iterator[tuple[str, np.ndarray]]:
+    """The constants of a group, which lie in its files one behind the other."""
+    data, start = b"".join((folder / Path(name).name).read_bytes() for name in group["paths"]), 0
+    kinds = [np.dtype(one["dtype"]).newbyteorder("<") for one in group["weights"]]
+    counts = [math.prod(one["shape"]) for one in group["weights"]]
+    told = sum(kind.itemsize * count for kind, count in zip(kinds, counts, strict=True))
+    if told != len(data):
+        raise SystemExit(f"{folder}: {len(data):,} bytes, where model.json speaks of {told:,}; get it again")
+    for one, kind, count in zip(group["weights"], kinds, counts, strict=True):
+        yield one["name"], np.frombuffer(data, kind, count, start).reshape(one["shape"])
+        start += kind.itemsize * count
 
 
 class Network(nn.Module):
@@ -102,8 +114,8 @@ def _convolved(given: list[Tensor], numbers: list[Tensor], attributes: dict[str,
     return _strided(given[0], numbers[0].permute(3, 2, 0, 1), attributes)
 
 
-def _convolved_apart(given: list[Tensor], numbers: list[Tensor], attributes: dict[str, Any]) -> Tensor:
-    """Each channel by kernels of its own."""
+def _depthwise(given: list[Tensor], numbers: list[Tensor], attributes: dict[str, Any]) -> Tensor:
+    """Depthwise convolution: each channel by kernels of its own."""
     height, width, channels, _ = numbers[0].shape
     return _strided(given[0], numbers[0].permute(2, 3, 0, 1).reshape(-1, 1, height, width), attributes, channels)
 
@@ -123,7 +135,7 @@ def _added(given: list[Tensor], numbers: list[Tensor], _: dict[str, Any]) -> Ten
 
 OPERATIONS: dict[str, Callable[[list[Tensor], list[Tensor], dict[str, Any]], Tensor]] = {
     "Conv2D": _convolved,
-    "DepthwiseConv2dNative": _convolved_apart,
+    "DepthwiseConv2dNative": _depthwise,
     "FusedBatchNorm": _normalised,
     "Add": _added,
     "AddN": _added,
@@ -152,7 +164,7 @@ class Detector(nn.Module):
         height, width = image.shape[1], image.shape[2]
         boxes = self.decoded(codes) * torch.tensor([width, height, width, height], device=image.device)
         boxes = torch.minimum(boxes.clamp(min=0.0), torch.tensor([width, height, width, height], device=image.device))
-        kept = self.chosen(boxes, best)
+        kept = self.non_maximum_suppression(boxes, best)
         return {"boxes": boxes[kept], "scores": best[kept], "labels": kind[kept], "features": scores[kept]}
 
     def resized(self, image: Tensor) -> Tensor:
@@ -175,8 +187,8 @@ class Detector(nn.Module):
         low, high = middle - half, middle + half
         return torch.stack([low[:, 1], low[:, 0], high[:, 1], high[:, 0]], 1)
 
-    def chosen(self, boxes: Tensor, scores: Tensor) -> Tensor:
-        """The surest box, then the surest of those that do not overlap with it, and so on."""
+    def non_maximum_suppression(self, boxes: Tensor, scores: Tensor) -> Tensor:
+        """Which boxes are kept: the surest, then the surest of those that do not overlap with it, and so on."""
         order = scores.argsort(descending=True, stable=True)
         order = order[scores[order] >= self.least]
         area = (boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1])
@@ -194,7 +206,8 @@ class Detector(nn.Module):
 def detector(folder: Path) -> torch.jit.ScriptModule:
     """As TorchScript, which needs none of this to run."""
     layers, constants = read_graph(folder)
-    with torch.no_grad():
+    with torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("ignore", torch.jit.TracerWarning)  # sizes become constants: every picture has SIDE
         network = torch.jit.trace(Network(layers, constants).eval(), torch.zeros(1, 3, SIDE, SIDE))
     anchors = torch.tensor(constants[ANCHORS]).reshape(-1, 4)
     return torch.jit.freeze(torch.jit.script(Detector(network, anchors, SIDE, OVERLAP, LEAST, MOST).eval()))

@@ -131,10 +131,9 @@ def test_pictures_are_resized_as_tensorflow_1_did() -> None:
 def test_of_boxes_that_overlap_the_surest_is_kept() -> None:
     boxes = torch.tensor([[0, 0, 10, 10], [1, 0, 11, 10], [20, 20, 30, 30], [0, 0, 10, 4.0], [50, 50, 60, 60]])
     scores = torch.tensor([0.6, 0.9, 0.5, 0.7, 0.01])
-    chosen = coco_ssd.Detector(torch.nn.Identity(), torch.zeros(1, 4), 8, 0.5, 0.05, 5).chosen
-    assert chosen(boxes, scores).tolist() == [1, 3, 2], (
-        "the first overlaps by 82%, the fourth by 33%, the last is unsure"
-    )
+    detector = coco_ssd.Detector(torch.nn.Identity(), torch.zeros(1, 4), 8, 0.5, 0.05, 5)
+    kept = detector.non_maximum_suppression(boxes, scores).tolist()
+    assert kept == [1, 3, 2], "the first overlaps by 82%, the fourth by 33%, the last is unsure"
 
 
 def test_the_file_finds_regions_with_names_and_features(tmp_path: Path) -> None:
@@ -158,4 +157,20 @@ def test_a_file_of_another_length_is_said(tmp_path: Path, change: Callable[[byte
     write_graph(tmp_path, halvings=2)
     (tmp_path / "one").write_bytes(change((tmp_path / "one").read_bytes()))
     with pytest.raises(SystemExit, match="get it again"):
+        coco_ssd.read_graph(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (None, "No such file or directory; give the folder"),
+        ("[", "no graph of TensorFlow.js"),
+        ('{"modelTopology": {}}', "no graph of TensorFlow.js"),
+        ('{"modelTopology": {"node": []}, "weightsManifest": []}', "it has no concat; is this COCO-SSD"),
+    ],
+)
+def test_what_is_no_such_graph_is_said(tmp_path: Path, text: str | None, said: str) -> None:
+    if text is not None:
+        (tmp_path / "model.json").write_text(text)
+    with pytest.raises(SystemExit, match=said):
         coco_ssd.read_graph(tmp_path)
