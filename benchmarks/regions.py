@@ -105,6 +105,8 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(1)
     if options.found:
+        if not options.data:
+            parser.error("--found needs --data, the shards that the regions are of")
         return tags(options.found, options.data)
     source = Scenes.Config(seed=options.seed, test_size=options.scenes, max_things=3).build("test")
     boxes(source)

@@ -12,13 +12,13 @@ import argparse
 import io
 import os
 import signal
-import time
 from collections.abc import Callable, Iterator
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 from PIL import Image
+from scenes import best_seconds
 
 from equipoise.data.encoded_image import encoded
 from equipoise.data.resize import BY_TORCH, resize_pixels
@@ -94,15 +94,8 @@ def others() -> Iterator[tuple[str, Resize]]:
         print(f"OpenCV: {error}")
 
 
-def milliseconds(call: Callable[[], object], rounds: int, calls: int = 12) -> float:
-    call()
-    best = float("inf")
-    for _ in range(rounds):
-        start = time.process_time()
-        for _ in range(calls):
-            call()
-        best = min(best, (time.process_time() - start) / calls)
-    return 1000 * best
+def milliseconds(call: Callable[[], object], rounds: int) -> float:
+    return 1000 * best_seconds(call, repeats=12 * rounds)
 
 
 def forked(call: Callable[[], object]) -> str:
