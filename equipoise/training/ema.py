@@ -30,12 +30,12 @@ class EMA:
     def update(self, model: nn.Module, step: int) -> None:
         """Average in the weights after `step`."""
         decay = min(self.decay, (1 + step) / (10 + step))
-        for name, tensor in model.state_dict().items():
-            average, new = local_part(self.weights[name]), local_part(tensor)
-            if tensor.is_floating_point():
-                average.lerp_(new, 1 - decay)
-            else:  # a counter of batch norm: there is no such thing as half a batch
-                average.copy_(new)
+        found = model.state_dict()
+        named = [name for name, tensor in found.items() if tensor.is_floating_point()]
+        averages, new = ([local_part(tensors[name]) for name in named] for tensors in (self.weights, found))
+        torch._foreach_lerp_(averages, new, 1 - decay)  # a launch for all, as torch's own averages do
+        # counters of batch norm: there is no such thing as half a batch
+        copy_local({name: self.weights[name] for name in found if name not in named}, found)
 
     def put_into(self, model: nn.Module) -> None:
         """Overwrite the model's weights with the average."""

@@ -53,6 +53,7 @@ class Training:
     precision: str = "auto"  # bf16 where the device has it, else float32; tf32, bf16 and float8 are products of a GPU's
     device: str = "auto"  # auto (a GPU where there is one), cpu, cuda, cuda:1
     compile: bool = False  # by torch.compile
+    cuda_graphs: bool = False  # one launch for a whole pass: a small model on a GPU waits for its launches
     recompute_activations: bool = False  # less memory, more time: blocks are computed again for their gradients
     evaluate_every: int = 0  # steps; 0 evaluates at the end only
     evaluate_start: bool = False  # before the first step too, so that the best may be where the run started
@@ -115,4 +116,5 @@ class Training:
         if self.precision == "tf32" and not can_tf32(device):
             raise UserError(f"precision tf32 needs a GPU with tensor cores, which {device} is not; use auto or float32")
         wanted = able and self.precision not in ("float32", "tf32")
-        return torch.autocast(device.type, dtype=torch.bfloat16, enabled=wanted)
+        # a graph cannot hold what another pass has cast
+        return torch.autocast(device.type, dtype=torch.bfloat16, enabled=wanted, cache_enabled=not self.cuda_graphs)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -18,6 +18,7 @@ from equipoise.ops.short_attention import try_kernels
 from equipoise.ops.tf32 import tf32_products
 from equipoise.training.batch_loss import BatchLoss
 from equipoise.training.batch_norm import prepare_batch_norm
+from equipoise.training.cuda_graphs import GraphedModel, require_recordable
 from equipoise.training.distributed.loss_sharding import choose_loss_sharding
 from equipoise.training.distributed.ranks import Ranks
 from equipoise.training.distributed.wrap import broadcast_scale_grads, no_sync, wrap_model
@@ -48,7 +49,7 @@ class Step:
         batch norm   layers of frozen parts keep their statistics, those that train join over the ranks
         wrap         FSDP2 replaces every parameter by a sharded one
         optimizer    holds parameters, as the phases do: the wrapped model's
-        compile      traces what is wrapped, with the kernels that were tried before
+        compile      traces or records what is wrapped, with the kernels that were tried before
     """
 
     def __init__(
@@ -57,6 +58,8 @@ class Step:
         self.model, self.objective, self.settings = model, objective, settings
         self.ranks = ranks or Ranks()
         require_gradients_possible(settings, self.ranks.world)
+        if settings.cuda_graphs:
+            require_recordable(settings, device, self.ranks.world)
         self.teacher_roles = settings.teacher_roles(list(dict.fromkeys((*objective.needs, *objective.shown))))
         self.roles = [role for role in objective.needs if role not in (*self.teacher_roles, *RECALLED)]
         objective.check_batches(settings.batch_size, settings.micro_batch)
@@ -71,7 +74,13 @@ class Step:
         exchange = choose_loss_sharding(settings, objective, self.ranks, model.space.dim)
         self.loss = BatchLoss(model, objective, exchange, self.finite)
         try_kernels(device)
-        self.forward = torch.compile(self.module) if settings.compile else self.module
+        self.forward = self._forward()
+
+    def _forward(self) -> Callable[[Batch, Sequence[str]], Embeddings]:
+        """The model's passes, as they are, compiled or recorded."""
+        if self.settings.cuda_graphs:
+            return GraphedModel(self.model)
+        return torch.compile(self.module) if self.settings.compile else self.module
 
     def _freeze(self, probing: int) -> None:
         """Leave gradients to what trains in any step of the run, of which the first `probing` train the readouts."""
@@ -165,7 +174,7 @@ class Step:
         seen: dict[str, list[Tensor]] = {role: [] for role in made}
         with average.applied_to(self.model), evaluating(self.model), self.autocast:
             for part in micro_batches(self.objective.taught(batch), self.settings.micro_batch or len(batch)):
-                points = self.model(part, made).roles()
+                points = (self.forward if self.settings.cuda_graphs else self.model)(part, made).roles()
                 for role in made:
                     seen[role].append(points[role])
         return {f"{MOMENTUM}{role}": torch.cat(parts) for role, parts in seen.items()}

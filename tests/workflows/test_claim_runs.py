@@ -325,6 +325,11 @@ def test_tensor_cores_are_of_a_gpu(tmp_path):
         run_claims(["sphere-needs-temperature"], out=tmp_path, device="cpu", tf32=True)
 
 
+def test_recorded_passes_are_of_a_gpu(tmp_path):
+    with pytest.raises(UserError, match="--cuda-graphs needs an NVIDIA GPU, which cpu is not; leave it out"):
+        run_claims(["sphere-needs-temperature"], out=tmp_path, device="cpu", cuda_graphs=True)
+
+
 def test_progress_counts_the_cells_that_were_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     cells = [cell for cell in plan.tuning([CLAIM], GPU, 2) if cell != cell_of(BASE, BASE.sweep[0], 0, GPU)]
     for cell in cells:

@@ -46,7 +46,13 @@ class Stopped(UserError):
 
 
 def make_cell(
-    cell: Cell, folder: Path, device: str, commit: str, features: Path | None = None, tf32: bool = False
+    cell: Cell,
+    folder: Path,
+    device: str,
+    commit: str,
+    features: Path | None = None,
+    tf32: bool = False,
+    cuda_graphs: bool = False,
 ) -> str:
     """Make the cell and write its file; returns what went wrong, in a sentence, or nothing.
 
@@ -60,7 +66,7 @@ def make_cell(
         warnings.simplefilter("ignore")
         with redirect_stdout(nowhere):
             try:
-                outcome: dict[str, Any] = {"found": _found(cell, _as_run(cell, features, tf32), folder)}
+                outcome: dict[str, Any] = {"found": _found(cell, _as_run(cell, features, tf32, cuda_graphs), folder)}
             except UserError as error:
                 if not isinstance(error.__cause__, NotFinite):
                     return str(error)
@@ -74,13 +80,14 @@ def make_cell(
     return ""
 
 
-def _as_run(cell: Cell, features: Path | None, tf32: bool) -> Cell:
+def _as_run(cell: Cell, features: Path | None, tf32: bool, cuda_graphs: bool = False) -> Cell:
     """The cell as this machine runs it. A cell is named without that, so that its data may lie elsewhere the next time;
-    how it multiplies is written beside its device."""
+    how it multiplies is written beside its device, and what launches its kernels is no one's business."""
     changed = {"{features}": str(features)} | ({FLOAT32: FLOAT32.replace("float32", "tf32")} if tf32 else {})
     settings = cell.settings
     for old, new in changed.items():
         settings = tuple(text.replace(old, new) for text in settings)
+    settings += ("training.cuda_graphs=true",) * cuda_graphs
     return replace(cell, settings=settings)
 
 

@@ -43,6 +43,7 @@ def run_claims(
     device: str = "auto",
     features: Path | None = None,
     tf32: bool = False,
+    cuda_graphs: bool = False,
 ) -> int:
     """Run claims by their names, or all of them; returns 0, or 1 where cells are missing at the end."""
     claims = {name: find_claim(name) for name in dict.fromkeys(CLAIMS if ALL in names else names)}
@@ -53,10 +54,14 @@ def run_claims(
         raise UserError(f"--seeds is {seeds} and --jobs is {jobs}; both must be at least 1")
     if tf32 and not can_tf32(torch_device(device)):
         raise UserError(f"--tf32 needs a GPU with tensor cores, which {torch_device(device)} is not; leave it out")
+    if cuda_graphs and torch_device(device).type != "cuda":
+        raise UserError(f"--cuda-graphs needs an NVIDIA GPU, which {torch_device(device)} is not; leave it out")
     until = None if minutes is None else time.monotonic() + 60 * minutes
     with only_writer(out / CELLS), _told_if_stopped():
         commit = commit or known_commit()
-        make = partial(make_cell, folder=out, device=device, commit=commit, features=features, tf32=tf32)
+        make = partial(
+            make_cell, folder=out, device=device, commit=commit, features=features, tf32=tf32, cuda_graphs=cuda_graphs
+        )
         problems = _make_missing(make, list(tested.values()), scale, seeds, jobs, out, until)
     unfinished = []
     for name, claim in claims.items():
