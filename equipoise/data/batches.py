@@ -22,6 +22,7 @@ from equipoise.data.class_prompts import ClassPrompts
 from equipoise.data.crops import Crops, cut_crops
 from equipoise.data.drawn_captions import DrawnCaptions
 from equipoise.data.keep.weights import pair_weights
+from equipoise.data.moved import moved
 from equipoise.data.prefetch import prefetch
 from equipoise.data.preprocess import Preprocess, crop_draws
 from equipoise.data.rng import generator
@@ -219,13 +220,13 @@ class Batches:
         for fault in made.faults:
             self._name(fault)
         self.bad.add_batch(made.position, len(made.batch), made.faults)
-        batch = made.batch.map(partial(_moved, device=self.device))
+        batch = made.batch.map(partial(moved, device=self.device))
         images = self._seen(batch.images, made, CROP)
         seen = {name: self._seen(batch.side[name], made, name) for name in PICTURES if name in batch.side}
         if IMAGE_PARTNER in self.views and self._is_whole:
             seen[IMAGE_PARTNER] = images.flip(0)
         prompts = self.prompts.at(made.position) if self.prompts else {}
-        common = {name: _moved(tensor, self.device) for name, tensor in prompts.items()}
+        common = {name: moved(tensor, self.device) for name, tensor in prompts.items()}
         return replace(batch, images=images, side={**batch.side, **seen}, common=common)
 
     def _name(self, fault: Fault) -> None:
@@ -240,14 +241,6 @@ class Batches:
         images = self.preprocess.normalised(images) if images.dtype == torch.uint8 else images
         look = made.looks.get(name)
         return images if look is None else self.preprocess.redrawn(images, partial(self.augment, draws=look))
-
-
-def _moved(tensor: Tensor, device: torch.device) -> Tensor:
-    """The tensor on `device`. A GPU fetches it from pinned memory in its own time; for a copy from other memory the
-    processor would wait, and the copy for all work before it."""
-    if device.type != "cuda" or tensor.device.type != "cpu":
-        return tensor.to(device)
-    return tensor.pin_memory().to(device, non_blocking=True)
 
 
 def _part(batch_size: int, part: int, parts: int) -> slice:

@@ -7,14 +7,16 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
+from equipoise.data.moved import moved
+
 CHUNK = 512  # images drawn at once
 
 
 class ImageCache:
-    """uint8 images of one size in CPU memory, drawn at the first request."""
+    """uint8 images of one size on a device, drawn at the first request."""
 
-    def __init__(self, length: int, size: int) -> None:
-        self.pixels = torch.empty(length, 3, size, size, dtype=torch.uint8)
+    def __init__(self, length: int, size: int, device: torch.device | str = "cpu") -> None:
+        self.pixels = torch.empty(length, 3, size, size, dtype=torch.uint8, device=device)
         self.filled = torch.zeros(length, dtype=torch.bool)
 
     @staticmethod
@@ -23,8 +25,8 @@ class ImageCache:
 
     def images(self, indices: Sequence[int], draw: Callable[[Sequence[int]], Tensor]) -> Tensor:
         """The requested images, after `draw` has made those not cached yet."""
-        wanted = torch.as_tensor(indices, dtype=torch.long)
+        wanted, place = torch.as_tensor(indices, dtype=torch.long), self.pixels.device
         for missing in wanted[~self.filled[wanted]].unique().split(CHUNK):
-            self.pixels[missing] = draw(missing.tolist()).cpu()
+            self.pixels[moved(missing, place)] = draw(missing.tolist()).to(place)
             self.filled[missing] = True
-        return self.pixels[wanted]
+        return self.pixels[moved(wanted, place)]

@@ -17,6 +17,7 @@ from PIL import Image
 from torch import Tensor
 
 from equipoise.data.decode import Picture, read_image, read_rgb, to_tensor
+from equipoise.data.moved import moved
 from equipoise.data.resample import resample
 from equipoise.settings.bounds import bounded, require_finite, require_within
 from equipoise.settings.layers import shown
@@ -80,7 +81,7 @@ class Preprocess:
 
     def cropped(self, images: Tensor, boxes: Tensor) -> Tensor:
         """uint8 [N, 3, H, W] -> [N, 3, size, size]: the boxes resized and normalised."""
-        return self._normalise(resample(_checked(images).float(), boxes.to(images.device), self.size))
+        return self._normalise(resample(_checked(images).float(), moved(boxes, images.device), self.size))
 
     def normalised(self, images: Tensor) -> Tensor:
         """uint8 [N, 3, size, size], cut already -> what the encoder sees."""

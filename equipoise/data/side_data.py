@@ -40,8 +40,10 @@ def side_data(
 
 def names(keys: Sequence[str], labels: Sequence[str | None]) -> dict[str, Tensor]:
     """Fingerprints of keys and labels."""
-    known = (label if label is not None else f"{key} has no label" for key, label in zip(keys, labels, strict=True))
-    return {"key": fingerprints(keys), "label": fingerprints(known)}
+    known = [
+        _without_label(key) if label is None else _fingerprint(label) for key, label in zip(keys, labels, strict=True)
+    ]
+    return {"key": fingerprints(keys), "label": torch.tensor(known)}
 
 
 def tag_data(
@@ -66,3 +68,8 @@ def fingerprints(texts: Iterable[str]) -> Tensor:
 @lru_cache(1 << 17)  # the same texts come by in every epoch
 def _fingerprint(text: str) -> int:
     return keyed_int(text, signed=True)
+
+
+@lru_cache(1 << 17)
+def _without_label(key: str) -> int:
+    return _fingerprint(f"{key} has no label")

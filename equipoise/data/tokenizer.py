@@ -17,6 +17,7 @@ import math
 import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -24,7 +25,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from equipoise.data.tokenizer_checks import caption_names, check_caption, check_text, checked_captions
+from equipoise.data.tokenizer_checks import caption_name, check_caption, check_text, checked_captions
 from equipoise.data.tokenizer_memory import PieceMemory
 from equipoise.data.tokenizer_panics import panics_as_errors
 from equipoise.data.tokenizer_words import word_spans_of, words_of
@@ -175,23 +176,23 @@ class CaptionTokenizer:
     ) -> tuple[Tensor, Tensor]:
         """Captions -> ids [N, L] int64 and mask [N, L] bool, True where a token is real. `keys` name them in errors."""
         captions = [captions] if isinstance(captions, str) else captions
-        names = caption_names(captions, keys)
-        for caption, name in zip(captions, names, strict=True):
-            if not self._pieces.knows(caption):
-                check_caption(caption, name)
+        for place in self._pieces.unknown(captions):
+            check_caption(captions[place], caption_name(place, keys))
         with panics_as_errors("captions cannot be cut into tokens"):
             pieces = self._pieces(captions)
-        rows = []
-        for ids, caption, name in zip(pieces, captions, names, strict=True):
-            rows.append(self._row(ids, caption, name, strict))
+        before, room, end = self._before, self.room, self.end
+        rows = [
+            (*before, *ids, end) if 0 < len(ids) <= room else self._row(ids, captions[place], place, keys, strict)
+            for place, ids in enumerate(pieces)
+        ]
         longest = max(map(len, rows), default=1)
         width = self.context if pad_to_context else min(self.context, math.ceil(longest / WIDTH_STEP) * WIDTH_STEP)
         return self._pad(rows, width)
 
     def leaves_nothing(self, captions: Sequence[str], keys: Sequence[str] | None = None) -> list[bool]:
         """Whether no token is left of each caption, as of a mark that stands alone or of a space without width."""
-        for caption, name in zip(captions, caption_names(captions, keys), strict=True):
-            check_text(caption, name)
+        for place, caption in enumerate(captions):
+            check_text(caption, caption_name(place, keys))
         return [not ids for ids in self._pieces(captions)]
 
     def words(self, captions: Sequence[str]) -> list[list[str | None]]:
@@ -216,13 +217,15 @@ class CaptionTokenizer:
         encodings = self._tokenizer.encode_batch_fast(captions, add_special_tokens=False)
         return [encoding.ids for encoding in encodings]
 
-    def _row(self, pieces: Sequence[int], caption: str, name: str, strict: bool) -> list[int]:
-        """The ids of one caption between start and end, cut to the context."""
+    def _row(
+        self, pieces: Sequence[int], caption: str, place: int, keys: Sequence[str] | None, strict: bool
+    ) -> tuple[int, ...]:
+        """The ids of a caption that has none or too many, between start and end, cut to the context."""
+        name = caption_name(place, keys)
         if not pieces:
             raise UserError(f"{name} is {caption!r}, which has no words; give it some or leave the pair out.")
-        if len(pieces) > self.room:
-            self._note_cut(len(pieces) + self.context - self.room, caption, name, strict)
-        return [*self._before, *pieces[: self.room], self.end]
+        self._note_cut(len(pieces) + self.context - self.room, caption, name, strict)
+        return *self._before, *pieces[: self.room], self.end
 
     @property
     def room(self) -> int:
@@ -241,12 +244,12 @@ class CaptionTokenizer:
             warnings.warn(f"{fault}; its end is cut off, and so will others' be, counted in `truncated`.", stacklevel=4)
         self.truncated += 1
 
-    def _pad(self, rows: list[list[int]], width: int) -> tuple[Tensor, Tensor]:
+    def _pad(self, rows: Sequence[Sequence[int]], width: int) -> tuple[Tensor, Tensor]:
+        lengths = np.fromiter(map(len, rows), np.int64, len(rows))
+        real = np.arange(width) < lengths[:, None]
         ids = np.full((len(rows), width), self.pad, dtype=np.int64)
-        for place, row in zip(ids, rows, strict=True):
-            place[: len(row)] = row
-        lengths = torch.tensor([len(row) for row in rows], dtype=torch.int64)
-        return torch.from_numpy(ids), torch.arange(width) < lengths[:, None]
+        ids[real] = np.fromiter(chain.from_iterable(rows), np.int64, lengths.sum())
+        return torch.from_numpy(ids), torch.from_numpy(real)
 
 
 class NoTokenizer(CaptionTokenizer):

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from equipoise.types import UserError
 
 
-def caption_names(captions: Sequence[str], keys: Sequence[str] | None) -> list[str]:
-    """What captions are called in errors."""
-    return [f"The caption of {key}" for key in keys] if keys else [f"Caption {n}" for n in range(len(captions))]
+def caption_name(place: int, keys: Sequence[str] | None) -> str:
+    """What a caption is called in errors."""
+    return f"The caption of {keys[place]}" if keys else f"Caption {place}"
 
 
 def checked_captions(captions: Iterable[str]) -> Iterator[str]:

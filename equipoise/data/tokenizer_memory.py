@@ -19,11 +19,17 @@ class PieceMemory:
         self._cut, self._room, self._known = cut, kept, dict[str, tuple[int, ...]]()
         self._last = dict[str, tuple[int, ...]]()  # replaced, never changed: threads may share a tokenizer
 
-    def knows(self, caption: object) -> bool:
-        return isinstance(caption, str) and caption in self._known
+    def unknown(self, captions: Sequence[object]) -> list[int]:
+        """Places of captions that were not cut before, whatever they are."""
+        known = self._known
+        return [place for place, one in enumerate(captions) if not (isinstance(one, str) and one in known)]
 
     def __call__(self, captions: Sequence[str]) -> list[tuple[int, ...]]:
         last = self._last
+        try:
+            return [self._known[caption] for caption in captions]
+        except KeyError:
+            pass
         new = [caption for caption in dict.fromkeys(captions) if caption not in self._known and caption not in last]
         made = dict(zip(new, map(tuple, self._cut(new) if new else []), strict=True))
         room = max(self._room - len(self._known), 0)

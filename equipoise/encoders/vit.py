@@ -10,6 +10,7 @@ in training: the same number for every image, the class tokens always.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -17,7 +18,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from equipoise.encoders.encoder import ImageEncoder, PromptTokens
-from equipoise.encoders.packing import Even, Packed
+from equipoise.encoders.packing import Even, Packed, Padded
 from equipoise.encoders.transformer import Transformer, check_sizes
 from equipoise.settings.bounds import bounded
 from equipoise.types import Features, UserError
@@ -25,6 +26,8 @@ from equipoise.types import Features, UserError
 
 class ViT(ImageEncoder):
     prompts: PromptTokens | None = None  # follow the patches
+
+    lay_out: Callable[..., Packed | Padded] = staticmethod(Packed.of)  # how regions lie
 
     @dataclass(frozen=True)
     class Config:
@@ -108,7 +111,7 @@ class ViT(ImageEncoder):
     def rear(self, tokens: Tensor, mask: Tensor, blocks: int, norm: nn.Module, classes_only: bool = False) -> Features:
         """Features of tokens [N, L, w] that are no patches: behind class tokens, without positions, by last blocks."""
         x = self.ln_pre(norm(torch.cat([self.class_token.expand(len(tokens), -1, -1), tokens], dim=1)))
-        layout = Packed.of(F.pad(mask, (self.classes, 0), value=True), causal=False, classes=self.classes)
+        layout = self.lay_out(F.pad(mask, (self.classes, 0), value=True), causal=False, classes=self.classes)
         x = self.transformer(layout.pack(x), layout, classes_only, last=blocks)
         if classes_only:
             return Features(classes=self.ln_post(x))

@@ -21,6 +21,7 @@ from torch import Tensor, nn
 
 from equipoise.data.source import REGION_MASK, REGIONS, TAGS, TAGS_MASK
 from equipoise.encoders.encoder import HasRear, ImageEncoder
+from equipoise.ops.recording import is_recording
 from equipoise.settings.bounds import bounded
 from equipoise.types import Batch, Features, UserError
 
@@ -65,8 +66,10 @@ class RegionBranch(nn.Module):
 
 
 def tags_of(batch: Batch) -> tuple[Tensor, Tensor]:
-    """Token ids and mask of the batch's tags, cut to the longest."""
+    """Token ids and mask of the batch's tags, cut to the longest where that may be asked."""
     ids, mask = required(batch, TAGS), required(batch, TAGS_MASK)
+    if is_recording():
+        return ids, mask
     longest = int(mask.sum(1).max())
     return ids[:, :longest], mask[:, :longest]
 

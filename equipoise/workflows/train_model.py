@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from itertools import islice
 from pathlib import Path
+from weakref import WeakKeyDictionary
 
 import torch
 
@@ -35,6 +37,7 @@ from equipoise.workflows.sizes import with_steps
 from equipoise.workflows.start_model import Start, set_temperature
 
 CAPTIONS_FOR_TOKENS = 50_000  # enough to learn a vocabulary from
+_LEARNED: WeakKeyDictionary[Source, dict[CaptionTokenizer.Config, CaptionTokenizer]] = WeakKeyDictionary()
 
 
 def train_run(
@@ -148,5 +151,13 @@ def _require_metric(name: str, known: Sequence[str]) -> None:
 
 
 def _new_tokens(run: Run, source: Source) -> CaptionTokenizer:
+    """What the recipe asks for, learned once where several runs of a process train on one source, as in a sweep."""
+    config, known = run.caption_tokens(), _LEARNED.setdefault(source, {})
+    if config not in known:
+        known[config] = _learned(config, source)
+    return copy(known[config])  # whose count of captions that were cut is the run's own
+
+
+def _learned(config: CaptionTokenizer.Config, source: Source) -> CaptionTokenizer:
     captions = (caption for index in range(len(source)) for caption in source.pair(index).captions)
-    return CaptionTokenizer.from_config(run.caption_tokens(), islice(captions, CAPTIONS_FOR_TOKENS))
+    return CaptionTokenizer.from_config(config, islice(captions, CAPTIONS_FOR_TOKENS))

@@ -28,8 +28,8 @@ def test_a_memory_of_any_size_gives_what_is_cut(kept: int) -> None:
         assert memory(["two", "a red square"]) == [(3,), (1, 3, 6)]
     assert calls[:2] == [["a red square", "a blue circle", "", "one"], ["two"]], "each once"
     assert len(calls) == (2 if kept == 100 else 6)
-    assert sum(map(memory.knows, set(CAPTIONS))) == min(kept, 4)
-    assert not memory.knows(None)
+    assert len(memory.unknown(sorted(set(CAPTIONS)))) == 4 - min(kept, 4)
+    assert memory.unknown([None, ["a list"], "never seen"]) == [0, 1, 2]
 
 
 def test_a_batch_of_data_beyond_the_memory_is_cut_once() -> None:

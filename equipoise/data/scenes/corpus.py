@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
+from functools import lru_cache
 from random import Random
 
 import numpy as np
@@ -34,6 +35,8 @@ from equipoise.settings.bounds import SEED, bounded, within
 from equipoise.types import UserError
 
 CACHE_LIMIT = 1 << 30  # bytes of images kept for one size
+GPU_CACHE_LIMIT = 1 << 28  # that may lie on a GPU, whose memory models want
+SHARED = 8  # splits that are kept for whoever asks for the same again, as sweeps and evaluations do
 TRIES = 100
 
 
@@ -78,7 +81,7 @@ class Scenes:
             return World(**{part.name: getattr(self, part.name) for part in fields(World)})
 
         def build(self, split: str) -> Scenes:
-            return Scenes(self, split)
+            return _shared(self, split) if self.cache else Scenes(self, split)
 
     def __init__(self, config: Config, split: str) -> None:
         require_split(split)
@@ -93,7 +96,9 @@ class Scenes:
         self._world = config.world()
         self._scenes: dict[int, Scene] = {}
         self._pairs: dict[int, Pair] = {}
-        self._images: dict[int, ImageCache] = {}
+        self._images: dict[tuple[int, str], ImageCache] = {}
+        self._regions: dict[int, tuple[Tensor, Tensor]] = {}
+        self._tags: dict[int, tuple[str, ...]] = {}
 
     def __len__(self) -> int:
         return self._size
@@ -118,22 +123,40 @@ class Scenes:
         def draw(numbers: Sequence[int]) -> Tensor:
             return render([self.scene(number) for number in numbers], size, device)
 
-        if not self.config.cache or ImageCache.bytes_needed(len(self), size) > CACHE_LIMIT:
+        needed = ImageCache.bytes_needed(len(self), size)
+        if not self.config.cache or needed > CACHE_LIMIT:
             return draw(indices)
-        if size not in self._images:
-            self._images[size] = ImageCache(len(self), size)
-        return self._images[size].images(indices, draw).to(device)
+        place = str(device) if needed <= GPU_CACHE_LIMIT else "cpu"
+        if (size, place) not in self._images:
+            self._images[size, place] = ImageCache(len(self), size, place)
+        return self._images[size, place].images(indices, draw).to(device)
 
     @property
     def has_regions(self) -> bool:
         return self.config.detector.regions > 0
 
     def regions(self, indices: Sequence[int]) -> tuple[Tensor, Tensor]:
+        missing = [index for index in dict.fromkeys(indices) if index not in self._regions]
+        made = dict(zip(missing, zip(*self._look_at(missing), strict=True), strict=True)) if missing else {}
+        if self.config.cache:
+            self._regions |= made
+        features, masks = zip(*(made[i] if i in made else self._regions[i] for i in indices), strict=True)
+        return torch.stack(features), torch.stack(masks)
+
+    def _look_at(self, indices: Sequence[int]) -> tuple[Tensor, Tensor]:
         detector = self.config.detector
         boxes = [[box for _, box in self._detected(index)] for index in indices]
         return appearance(self.images(indices, detector.size), boxes, detector.regions)
 
     def tags(self, index: int) -> tuple[str, ...]:
+        tags = self._tags.get(index)
+        if tags is None:
+            tags = self._named(index)
+            if self.config.cache:
+                self._tags[index] = tags
+        return tags
+
+    def _named(self, index: int) -> tuple[str, ...]:
         names, rng = self.pair(index).tags, self._random(index, "tags")
         known = [f"{colour} {shape}" for colour in self.config.colours for shape in self.config.shapes]
         return tuple(self.config.detector.named(names[number], known, rng) for number, _ in self._detected(index))
@@ -198,3 +221,8 @@ class Scenes:
         raise UserError(
             f"{self.key(index)} finds no caption that is false of it; choose a larger train_size or less noise"
         )
+
+
+@lru_cache(SHARED)
+def _shared(config: Scenes.Config, split: str) -> Scenes:
+    return Scenes(config, split)

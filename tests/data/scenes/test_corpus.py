@@ -2,12 +2,14 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 import torch
 
 from equipoise.data.scenes import corpus
 from equipoise.data.scenes.corpus import Scenes
+from equipoise.data.scenes.detector import SceneDetector
 from equipoise.data.scenes.language.parser import matches, parse
 from equipoise.data.scenes.noise import Noise
 from equipoise.data.scenes.rendering.render import render
@@ -185,3 +187,21 @@ def test_records_without_a_false_caption_elsewhere_say_so() -> None:
                 scenes.pair(0)
             return
     pytest.fail("no such corpus was drawn")
+
+
+def test_who_asks_for_the_same_split_again_gets_what_was_drawn() -> None:
+    config = Scenes.Config(train_size=20, seed=7)
+    assert config.build("train") is Scenes.Config(train_size=20, seed=7).build("train")
+    assert config.build("train") is not config.build("test")
+    assert config.build("train") is not replace(config, seed=8).build("train")
+    apart = replace(config, cache=False)
+    assert apart.build("train") is not apart.build("train")
+
+
+def test_regions_and_tags_are_the_same_kept_or_not_in_any_order() -> None:
+    config = Scenes.Config(train_size=20, seed=7, detector=SceneDetector(regions=2, missed=0.3, confused=0.3))
+    kept, fresh = Scenes(config, "train"), Scenes(replace(config, cache=False), "train")
+    for asked in ([3, 1, 3], [1, 2], [0, 1, 2, 3]):
+        for mine, theirs in zip(kept.regions(asked), fresh.regions(asked), strict=True):
+            assert torch.equal(mine, theirs)
+        assert [kept.tags(index) for index in asked] == [fresh.tags(index) for index in asked]

@@ -24,7 +24,7 @@ def scenes() -> list[Scene]:
 @pytest.mark.slow
 def test_same_names_give_the_same_scene_in_any_process() -> None:
     code = (
-        "from equipoise.data.scenes.world import *;"
+        "from equipoise.data.scenes.world import *; from equipoise.data.splits import SPLITS;"
         "print([repr(sample_scene(World(), 3, s, i)) for s in SPLITS for i in range(5)])"
     )
     here = repr([repr(sample_scene(WORLD, 3, s, i)) for s in SPLITS for i in range(5)])
