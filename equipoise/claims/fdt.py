@@ -23,13 +23,14 @@ def book(name: str, codes: int = 512, activation: str = "sparsemax", base: Row =
     return base.plus(name, *settings, sweep=sweep)
 
 
-def of(recipe: str, name: str) -> Row:
-    """Another recipe of the demo's family, under the same settings."""
-    return Row(name, recipe, CLIP.settings, CLIP.small, RATES)
+def of(recipe: str, name: str, *space: str) -> Row:
+    """Another recipe of the demo's family, under the same settings but for its space."""
+    settings = tuple(text for text in CLIP.settings if not (space and text.startswith("space.")))
+    return Row(name, recipe, (*settings, *space), CLIP.small, RATES)
 
 
 FDT = book("FDT")
-FILIP = of("filip-scenes", "FILIP")
+FILIP = of("filip-scenes", "FILIP", "space.name=token_sets", "space.n=64", "space.m=64")  # as wide as the towers
 # exchanged words make captions of scenes false, and hidden words cost a short run what they are to give
 KIND = ("objective.text_views=caption", "objective.words_ramp=0.5")
 DECLIP = of("declip-scenes", "DeCLIP").plus("DeCLIP", *KIND)
