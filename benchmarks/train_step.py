@@ -10,7 +10,8 @@ are as long as they are. The first loss stands in the table: where both compute 
     --device cuda --model ViT-B-32 --batch 4096 --precision bf16      on a GPU
 
 Rows of ours may have words behind them: `ours-compiled-float8`, and `flash` (without the kernels of short attention),
-`rows` (with those of up to 256 tokens too), `fdt` (a code book of 16,384 codes reads the towers), in any order.
+`rows` (with those of up to 256 tokens too), `fdt` (a code book of 16,384 codes reads the towers), `graphs` (passes are
+launched at once, as CUDA graphs), in any order.
 
 On a CPU each row has a process of its own; seconds are the CPU's, on one thread, so that other work on the machine
 matters little; memory is the highest resident size above that before the model was built. On a GPU seconds are those of
@@ -56,7 +57,7 @@ from equipoise.types import Batch
 
 BATCHES = 4  # that take turns, each with other texts
 ROWS = ("open_clip", "open_clip-compiled", "ours", "ours-compiled")
-WORDS = ("float8", "flash", "rows", "fdt")  # behind ours
+WORDS = ("float8", "flash", "rows", "fdt", "graphs")  # behind ours
 CODES = 16_384
 
 
@@ -86,8 +87,8 @@ class Task:
 
     def settings(self, words: Sequence[str]) -> Training:
         precision = "float8" if "float8" in words else self.precision
-        compiled = "compiled" in words
-        return Training(warmup_steps=0, learning_rate=1e-4, compile=compiled, precision=precision)
+        ways = {"compile": "compiled" in words, "cuda_graphs": "graphs" in words}
+        return Training(warmup_steps=0, learning_rate=1e-4, precision=precision, **ways)
 
 
 @dataclass(frozen=True)

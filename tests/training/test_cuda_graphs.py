@@ -32,16 +32,19 @@ RUNS = {
     "a moving average and dropped patches": ("demo", "training.ema=0.9", "image.patch_dropout=0.25"),
     "class tokens": ("demo", "text.name=bert-nano", "tokens.kind=wordpiece", "space.name=product_sphere", "space.n=8",
                      "space.m=8", "readout.name=class_tokens"),
-    "codes": ("demo", "readout.name=code_book", "readout.codes=64"),
     "pooled tokens": ("demo", "readout.name=pooled"),
     "FILIP": ("filip-scenes",),
     "SoftCLIP": ("demo", *DETECTED, *SOFTCLIP),
-    "DeCLIP": ("declip-scenes",),
-    "DeCLIP with codes": ("declip-fdt-scenes",),
-    "TCL": ("tcl-scenes",),
     "a mixup": ("demo", "objective.name=m2mix"),
     "bfloat16": ("demo", "training.precision=bf16"),
 }  # fmt: skip
+
+ASKING = {  # how many codes are active, how many words are hidden
+    "codes": ("demo", "readout.name=code_book", "readout.codes=64"),
+    "DeCLIP": ("declip-scenes",),
+    "TCL": ("tcl-scenes",),
+    "CoCa": ("coca-scenes",),
+}
 
 
 def test_a_processor_is_refused(model):
@@ -114,6 +117,8 @@ def test_recorded_steps_are_those_of_plain_ones(name, tmp_path):
 
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
-def test_a_model_that_asks_the_processor_is_told(tmp_path):
+@pytest.mark.parametrize("name", ASKING)
+def test_a_model_that_asks_the_processor_is_told(name, tmp_path):
+    recipe, *settings = ASKING[name]
     with pytest.raises(UserError, match="cannot record this model, which asks the processor on its way"):
-        train_run(load_run("coca-scenes", [*SMALL, "training.cuda_graphs=true"]), tmp_path)
+        train_run(load_run(recipe, [*SMALL, *settings, "training.cuda_graphs=true"]), tmp_path)

@@ -169,6 +169,18 @@ def test_a_second_round_takes_the_share_from_the_first(cleaned, noisy, tmp_path)
     assert note["truth"]["wrong_among_kept"] <= note_of(cleaned)["truth"]["wrong_among_kept"]
 
 
+@pytest.mark.slow
+def test_a_third_round_learns_from_what_the_second_kept(cleaned, noisy, tmp_path):
+    folder = tmp_path / "again"
+    shutil.copytree(cleaned, folder)
+    for rounds in (2, 3):
+        assert main(["clean", "features", *noisy, "--set", f"clean.rounds={rounds}", "--out", str(folder)]) == 0
+    assert [len(list((folder / f"round-{number}").glob("fold-*"))) for number in (2, 3)] == [2, 2]
+    assert not (folder / "round-4").exists()
+    assert note_of(folder)["noise"] == note_of(cleaned)["noise"]
+    assert note_of(folder)["truth"]["wrong_among_kept"] <= note_of(cleaned)["truth"]["wrong_among_kept"]
+
+
 def test_one_command_cleans_and_trains_and_reports(noisy, tmp_path, capsys):
     folder = tmp_path / "run"
     assert main(["train", "features", *noisy, "--clean", "--out", str(folder)]) == 0

@@ -32,6 +32,7 @@ CITES: dict[str, tuple[str, ...]] = {
     "crcl": ("qin2023crcl",),
     "co_teaching": ("han2018coteaching",),
 }
+MOST_ROUNDS = 9  # each costs as much as the first
 STEPS_SHARE = 0.4  # of the model's steps, where nothing is said of the judges': 600 for 1,500 in docs/clean.md
 
 
@@ -61,7 +62,7 @@ class Clean:
     folds: int = 2  # judges, each trained on the pairs that it does not judge
     seed: int = 0  # of the folds
     steps: int = 0  # of each judge; 0: two fifths of training.steps
-    rounds: int = 1  # 2: judges again, trained on what the first round kept
+    rounds: int = 1  # above 1: judges again, trained on what the round before kept
     model: str = ""  # a model to judge with, that was not trained on these pairs; empty: judges are trained
     seen: bool = False  # whether judges train on all pairs, also on those that they judge: to compare with
     evidence: Evidence = "ratio"  # how P(right) follows: from log r and π, or by a way of the field (docs/clean.md)
@@ -82,8 +83,8 @@ class Clean:
         for name, least in (("folds", 2), ("judges", 1), ("steps", 0), ("seed", 0), ("every", 1)):
             if getattr(self, name) < least:
                 raise UserError(f"{name} must be at least {least}, not {getattr(self, name)}")
-        if self.rounds not in (1, 2):
-            raise UserError(f"rounds must be 1 or 2, not {self.rounds}")
+        if not 1 <= self.rounds <= MOST_ROUNDS:
+            raise UserError(f"rounds must be from 1 to {MOST_ROUNDS}, not {self.rounds}")
         if not 0 <= self.momentum < 1:
             raise UserError(f"momentum must be from 0 to below 1, not {self.momentum}")
         self._require_sense()

@@ -1,4 +1,4 @@
-"""A second round of judges: each trained on what the first round kept of the folds that it does not judge."""
+"""Further rounds of judges: each trained on what the round before kept of the folds that it does not judge."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from equipoise.workflows.audit.judge import judge_together, score_of
 from equipoise.workflows.audit.run import Look
 from equipoise.workflows.clean.probability import Evidence
 
-SECOND = "round-2"
+ROUND = "round-{}"
 
 
 @dataclass(frozen=True)
@@ -36,28 +36,31 @@ class KeptHeldOutData(HeldOutData):
         return KeptSource(whole, np.bincount(self.owners, minlength=len(whole)), self.keep & elsewhere)
 
 
-def second_round(
+def further_round(
     loaded: Loaded,
     source: Source,
     parts: list[tuple[int, ...]],
     folder: Path,
     first: Evidence,
     keeps: Sequence[np.ndarray],
-    look: Look,
+    look: Look | None,
+    number: int,
 ) -> Evidence:
-    """The evidence of new judges on all captions; the number `j` of each fold learns from `keeps[j]` [M]."""
+    """The evidence of the judges of round `number` on all captions; the judge `j` of each fold learns from `keeps[j]`
+    [M]."""
 
     def held_out(run: Run, part: tuple[int, ...], member: int) -> KeptHeldOutData:
         return KeptHeldOutData(run, part, first.owners, keeps[member])
 
     settings = loaded.run.clean
     score = score_of(settings.evidence, settings.seed, loaded.run.training.learning_rate)
-    panel = judges(loaded, parts, folder / SECOND, settings.seed, held_out, settings.judges)
+    panel = judges(loaded, parts, folder / ROUND.format(number), settings.seed, held_out, settings.judges)
     judged = []
     for part, members in zip(parts, panel, strict=True):
         seen = judge_together(subset(source, part), members, settings.seed, 0.2, score)
         judged.append(seen.judgement)
-        look(part, seen.points, seen.model, seen.judgement)
+        if look:
+            look(part, seen.points, seen.model, seen.judgement)
     owners = np.concatenate([np.array(part)[one.image_of_text] for part, one in zip(parts, judged, strict=True)])
     order = np.argsort(owners, kind="stable")
     ratios = torch.cat([one.log_ratio for one in judged]).numpy()[order]

@@ -30,7 +30,7 @@ from equipoise.workflows.audit.judge import PointsOf, points_of
 from equipoise.workflows.clean.page import write_curators_page
 from equipoise.workflows.clean.probability import Evidence
 from equipoise.workflows.clean.proposals import Proposals
-from equipoise.workflows.clean.rounds import second_round
+from equipoise.workflows.clean.rounds import further_round
 from equipoise.workflows.clean.shards import require_shards, write_kept_pairs
 from equipoise.workflows.clean.truth import kinds_against_truth, measured
 from equipoise.workflows.engines import Engine
@@ -127,22 +127,19 @@ def clean_data(
         copies=show > 0,
         evidence=settings.evidence,
     )
-    two_rounds = settings.rounds == 2 and model is None
+    rounds = settings.rounds if model is None else 1
     proposals = Proposals(show, settings.per)
-    verdict = audit_data(judging, audit, folder, model, None if two_rounds else proposals.look, points)
+    verdict = audit_data(judging, audit, folder, model, proposals.look if rounds == 1 else None, points)
     source = training_pairs(loaded.run)
     samples = len(source)
     parts = verdict.parts
     first = evidence = Evidence.of(verdict)
     with locked_run(folder):
         first.require_knowledge()
-        if two_rounds:
-            rule = "threshold" if settings.rule == WEIGHTS else settings.rule
-            chosen = [
-                kept_captions(right, rule, settings.threshold, settings.share or first.share)
-                for right in _chosen_for(first, settings)
-            ]
-            evidence = second_round(judging, source, parts, folder, first, chosen, proposals.look)
+        for number in range(2, rounds + 1):
+            chosen = _chosen(evidence, settings, first)
+            look = proposals.look if number == rounds else None
+            evidence = further_round(judging, source, parts, folder, first, chosen, look, number)
             evidence.require_knowledge()
         right = _right(evidence, settings, prior=first)
         keep = kept_captions(right, settings.rule, settings.threshold, settings.share or first.share)
@@ -164,11 +161,15 @@ def _right(evidence: Evidence, settings: Clean, prior: Evidence | None = None) -
     return evidence.split(settings.per) if settings.evidence == "gmm" else evidence.right(settings.per, prior)
 
 
-def _chosen_for(first: Evidence, settings: Clean) -> list[np.ndarray]:
-    """By what P(right) captions are chosen for each judge of the second round: all judges' together, or the other's."""
+def _chosen(evidence: Evidence, settings: Clean, first: Evidence) -> list[np.ndarray]:
+    """The captions that each judge of the next round learns from, by P(right) of all judges together, or of the
+    other."""
+    rule = "threshold" if settings.rule == WEIGHTS else settings.rule
     if settings.evidence == "co_teaching":
-        return [first.scored(settings.per, judge=1 - number) for number in range(settings.judges)]
-    return [_right(first, settings)] * settings.judges
+        rights = [evidence.scored(settings.per, judge=1 - number) for number in range(settings.judges)]
+    else:
+        rights = [_right(evidence, settings, prior=first)] * settings.judges
+    return [kept_captions(right, rule, settings.threshold, settings.share or first.share) for right in rights]
 
 
 def _require_cosines(settings: Clean, space: Space) -> None:

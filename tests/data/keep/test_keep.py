@@ -360,7 +360,7 @@ def test_a_bad_file_is_one_sentence(scenes, tmp_path, spoil, word):
         ("keep.threshold=1.5", "threshold is 1.5"),
         ("keep.rule=most", "keep.rule"),
         ("clean.folds=1", "folds must be at least 2"),
-        ("clean.rounds=3", "rounds must be 1 or 2"),
+        ("clean.rounds=10", "rounds must be from 1 to 9"),
         ("clean.per=pixel", "clean.per"),
     ],
 )
