@@ -18,13 +18,19 @@ from equipoise.claims.claim import GPU, Claim
 from equipoise.claims.result import RESULTS, Result, results_in
 from equipoise.claims.rule import Verdict
 from equipoise.io.atomic import write_text
+from equipoise.io.figures import png
 from equipoise.workflows.claims.cell import CELLS, as_text
 from equipoise.workflows.claims.listing import Judgement, by_paper, judgements
-from equipoise.workflows.claims.show import interval, shown_metrics, table_rows
+from equipoise.workflows.claims.show import drawn, interval, shown_metrics, table_rows
 
 DOCS = Path(__file__).parents[1] / "docs"
 PAGE, STORED = DOCS / "claims.md", DOCS / "claims"
 PACKED = STORED / "cells.jsonl.gz"
+FIGURES = (  # claims whose figure the page shows, as far as they were run
+    "noise-raises-t", "range-pays-with-noise", "several-class-tokens", "softclip-by-its-guide",
+    "softclip-pays-with-noise",
+    "codes-beat-pooled-tokens", "sparsemax-beats-softmax", "more-codes", "m2-dose-response", "cleaning-pays",
+)  # fmt: skip
 MARK = "<!-- from here on: python tests/claims_page.py -->\n"
 
 
@@ -92,7 +98,19 @@ def _details(name: str, claim: Claim, result: Result | None, verdict: Verdict) -
         lines.append(f"| {' | '.join(row)} | {chosen} |")
     where = f"{' and '.join(result.devices)}, commit {', '.join(result.commits) or 'not known'}"
     cost = f"{result.cells} cells, {result.seconds:,.0f} s in all"
-    return [*lines, "", f"`{result.command}`, {result.date}, {where}, {cost}."]
+    shown = ["", f"![{claim.says}](images/{_picture(name)})"] if name in FIGURES else []
+    return [*lines, *shown, "", f"`{result.command}`, {result.date}, {where}, {cost}."]
+
+
+def _picture(name: str) -> str:
+    return f"claim-{name}.png"
+
+
+def draw() -> None:
+    for name, (claim, result, verdict) in stored().items():
+        figure = drawn(name, claim, result, verdict) if result and name in FIGURES else None
+        if figure:
+            (DOCS / "images" / _picture(name)).write_bytes(png(figure))
 
 
 def stored() -> dict[str, Judgement]:
@@ -105,4 +123,5 @@ if __name__ == "__main__":
         sys.exit()
     if len(sys.argv) > 1:
         print(*take(Path(sys.argv[1])), f"and {pack(Path(sys.argv[1]))} cells")
+    draw()
     PAGE.write_text(with_claims(PAGE.read_text(encoding="utf-8")), encoding="utf-8")

@@ -51,7 +51,8 @@ def draw_curves(
             left.plot(places, means, marker="o", color=colour, label=label, linestyle=SERIES_STYLES[number % 4])
             left.vlines(places, lows, highs, color=colour, linewidth=1)
         left.set_xlabel(across)
-        left.legend()
+        if len(series) > 1:
+            left.legend()
         panel_title(left, metric)
         _intervals(right, parts)
         panel_title(right, "differences paired by seed, 95% intervals")

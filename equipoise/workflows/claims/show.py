@@ -82,8 +82,10 @@ def drawn(name: str, claim: Claim, result: Result, verdict: Verdict) -> Figure |
     line = verdict_line(verdict)
     caption = f"{claim.says} {line[:1].upper()}{line[1:]}."
     if series and claim.curves:
-        across = METRICS[claim.curves.across].means if claim.curves.gains else claim.curves.across
-        return draw_curves(name, caption, METRICS[claim.metric].means, across, series, parts)
+        means, across = METRICS[claim.metric].means, claim.curves.across
+        if claim.curves.gains:
+            means, across = f"gain in {means}", METRICS[across].means
+        return draw_curves(name, caption, means, across, series, parts)
     return draw_claim(name, caption, METRICS[claim.metric].means, rows, parts)
 
 
