@@ -106,6 +106,40 @@ def test_the_plan_counts_what_claims_share_once() -> None:
     assert plan.count([CLAIM], GPU, 5) == CLAIM.cells(5) == 2 * (2 * 2 + 3)
 
 
+def test_a_claim_is_whole_before_the_trials_of_the_last_are(tmp_path: Path) -> None:
+    other = dataclasses.replace(CLAIM, rows=tuple(row.plus(row.name, "data.zoom=1.5") for row in CLAIM.rows))
+    claims, begun = [CLAIM, other], set[Cell]()
+
+    def begin() -> Cell:
+        cell = plan.next_cell(claims, GPU, 5, tmp_path, begun)
+        assert cell
+        begun.add(cell)
+        return cell
+
+    trials = [begin() for _ in range(8)]
+    assert trials == plan.tuning([CLAIM], GPU, 5)
+    assert begin() in plan.tuning([other], GPU, 5), "while the trials of the first are on their way"
+    for cell in trials:
+        written(cell, tmp_path, test=0.3, validation=0.3)
+    further = [begin() for _ in range(6)]
+    assert {cell.seed for cell in further} == {2, 3, 4}
+    assert set(further) <= set(plan.reported([CLAIM], GPU, 5, tmp_path)), "and then the first claim's other seeds"
+    assert begin() in plan.tuning([other], GPU, 5)
+
+
+def test_what_needs_a_start_waits_for_it_and_others_go_on(tmp_path: Path) -> None:
+    tuned = BASE.plus("tuned")
+    tuned = dataclasses.replace(tuned, kind="finetune", method="ft", start=Start("demo", ("training.steps=2",)))
+    claims, begun = [dataclasses.replace(CLAIM, rows=(tuned,)), CLAIM], set[Cell]()
+    first = plan.next_cell(claims, GPU, 1, tmp_path, begun)
+    assert first
+    assert first.kind == "start"
+    begun.add(first)
+    second = plan.next_cell(claims, GPU, 1, tmp_path, begun)
+    assert second
+    assert second.start is None, "of the other claim"
+
+
 def test_a_cell_is_a_real_run_with_its_facts(tmp_path: Path) -> None:
     cell = cell_of(BASE, BASE.sweep[0], 1, GPU)
     assert make_cell(cell, tmp_path, "cpu", "abc") == ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -45,6 +45,24 @@ def reported(claims: Iterable[Claim], scale: str, seeds: int, folder: Path) -> l
         if (trial := choose(claim, row, scale, seeds, folder)[0]) is not None
     ]
     return _once(cell_of(row, trial, seed, scale) for seed in range(seeds) for row, trial in chosen)
+
+
+def known_cells(claims: Sequence[Claim], scale: str, seeds: int, folder: Path) -> Iterator[Cell]:
+    """All cells that can be told already, in the order in which they are made: starts, trials, all seeds of the
+    chosen trials."""
+    yield from starts(claims, scale, seeds)
+    yield from tuning(claims, scale, seeds)
+    yield from reported(claims, scale, seeds, folder)
+
+
+def next_cell(claims: Sequence[Claim], scale: str, seeds: int, folder: Path, begun: Container[Cell]) -> Cell | None:
+    """The first cell that is neither there nor begun, whose start is there. The cells of a claim come before those of
+    the next, so that the first verdicts do not wait for the last trials."""
+    for claim in claims:
+        for cell in known_cells([claim], scale, seeds, folder):
+            if cell not in begun and not cell.is_done(folder) and (cell.start is None or cell.start.is_done(folder)):
+                return cell
+    return None
 
 
 def choose(claim: Claim, row: Row, scale: str, seeds: int, folder: Path) -> tuple[Trial | None, list[dict[str, Any]]]:

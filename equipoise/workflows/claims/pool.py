@@ -14,20 +14,29 @@ from typing import TypeVar
 
 from equipoise.types import UserError
 
+K = TypeVar("K")
 T = TypeVar("T")
 SECONDS_BETWEEN_LOOKS = 1.0
 
 
 def side_by_side(calls: Sequence[Callable[[], T]], jobs: int, until: float | None = None) -> Iterator[tuple[int, T]]:
     """Yield the number of each call and what it gave, as they end; after `until` (of time.monotonic) none is begun."""
-    waiting, running = deque(enumerate(calls)), dict[Future[T], int]()
-    workers = min(jobs, max(1, len(calls)))
-    pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_die_with, initargs=(os.getpid(),))
+    waiting = deque(enumerate(calls))
+    return as_asked(lambda: waiting.popleft() if waiting else None, jobs, until)
+
+
+def as_asked(
+    ask: Callable[[], tuple[K, Callable[[], T]] | None], jobs: int, until: float | None = None
+) -> Iterator[tuple[K, T]]:
+    """The same of calls that are asked for when a process is free: their names, and None while there is nothing to do,
+    which may be until another has ended."""
+    running = dict[Future[T], K]()
+    pool = ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), initializer=_die_with, initargs=(os.getpid(),))
     try:
         while True:
-            while waiting and len(running) < workers and (until is None or time.monotonic() < until):
-                number, call = waiting.popleft()
-                running[pool.submit(call)] = number
+            while len(running) < jobs and (until is None or time.monotonic() < until) and (asked := ask()):
+                name, call = asked
+                running[pool.submit(call)] = name
             if not running:
                 break
             for future in wait(running, return_when=FIRST_COMPLETED).done:

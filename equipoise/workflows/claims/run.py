@@ -24,7 +24,7 @@ from equipoise.types import UserError
 from equipoise.workflows.claims import plan
 from equipoise.workflows.claims.cell import CELLS, Cell
 from equipoise.workflows.claims.make import make_cell
-from equipoise.workflows.claims.pool import side_by_side
+from equipoise.workflows.claims.pool import as_asked
 from equipoise.workflows.claims.show import drawn, print_claim, verdict_numbers
 
 ALL = "all"
@@ -110,29 +110,23 @@ def _make_missing(
     out: Path,
     until: float | None,
 ) -> list[str]:
-    """Starts, then trials, then all seeds of the chosen trials; what went wrong, in sentences."""
-    most = plan.count(claims, scale, seeds)
-    problems: list[str] = []
-    stages = (
-        lambda: plan.starts(claims, scale, seeds),
-        lambda: plan.tuning(claims, scale, seeds),
-        lambda: plan.reported(claims, scale, seeds, out),
-    )
-    done = len({cell for stage in stages for cell in stage() if cell.is_done(out)})
+    """Cells as `plan.next_cell` has them; what went wrong, in sentences."""
+    most, begun, problems = plan.count(claims, scale, seeds), set[Cell](), list[str]()
+    done = len({cell for cell in plan.known_cells(claims, scale, seeds, out) if cell.is_done(out)})
+
+    def ask() -> tuple[Cell, Callable[[], str]] | None:
+        cell = plan.next_cell(claims, scale, seeds, out, begun)
+        if cell is None:
+            return None
+        begun.add(cell)
+        return cell, partial(make, cell)
+
     with Progress(most, "cells", already=done) as progress:
-        for stage in stages:
-            missing = [cell for cell in stage() if not cell.is_done(out) and _can_begin(cell, out)]
-            calls = [partial(make, cell) for cell in missing]
-            for number, problem in side_by_side(calls, jobs, until):
-                done += 1
-                cell = missing[number]
-                problems += [f"{cell.name}, seed {cell.seed}: {problem}"] if problem else []
-                progress.update(min(done, most), last=cell.name, seed=str(cell.seed))
+        for cell, problem in as_asked(ask, jobs, until):
+            done += 1
+            problems += [f"{cell.name}, seed {cell.seed}: {problem}"] if problem else []
+            progress.update(min(done, most), last=cell.name, seed=str(cell.seed))
     return problems
-
-
-def _can_begin(cell: Cell, out: Path) -> bool:
-    return cell.start is None or cell.start.is_done(out)
 
 
 def _is_whole(result: Result, seeds: int) -> bool:
