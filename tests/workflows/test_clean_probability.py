@@ -13,7 +13,7 @@ from equipoise.data.keep.settings import Clean
 from equipoise.types import UserError
 from equipoise.workflows.audit.judge import _scores
 from equipoise.workflows.clean.probability import Evidence
-from equipoise.workflows.clean.run import _chosen_for
+from equipoise.workflows.clean.run import _chosen
 
 EVIDENCE = Evidence(
     log_ratio=np.array([2.0, -4.0, 1.0, 1.0]),
@@ -69,9 +69,9 @@ def test_evidence_of_the_field_is_the_mean_of_a_folds_judges_and_nan_where_they_
 def test_each_of_two_judges_learns_from_what_the_other_chose():
     scores = np.array([[0.2, 0.4, 0.6, 0.8], [0.4, 0.8, 0.0, 0.2]])
     settings = Clean(evidence="co_teaching", judges=2, rounds=2, per="caption")
-    first, second = _chosen_for(replace(EVIDENCE, scores=scores), settings)
-    assert first == pytest.approx(scores[1])
-    assert second == pytest.approx(scores[0])
+    first, second = _chosen(replace(EVIDENCE, scores=scores), settings, EVIDENCE)
+    assert first.tolist() == [False, True, False, False]
+    assert second.tolist() == [False, False, True, True]
 
 
 def test_a_judge_that_knows_nothing_says_what_the_others_say():
