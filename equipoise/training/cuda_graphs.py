@@ -23,7 +23,7 @@ from equipoise.encoders.packing import Padded
 from equipoise.training.settings import Training
 from equipoise.types import Batch, Embeddings, UserError
 
-SHAPES = 16  # that are recorded; batches of further ones pass as they are. Captions are padded in steps of 8 tokens
+SHAPES = 16  # that are recorded; batches of further ones pass as they are. Captions are padded in steps of 4 tokens
 WARM_UP = 3  # passes before the recording, in which libraries choose their kernels and take their memory
 THREAD = "thread_local"  # a loader's thread may go on using the GPU while this one records
 EXCLUDES = {  # settings that change what a step passes through, from step to step or within one
@@ -42,7 +42,7 @@ def require_recordable(settings: Training, device: torch.device, world: int) -> 
     if world > 1:
         raise UserError(f"{asked} is of one process, and there are {world}; leave it out")
     if settings.probe.steps_of(settings.steps):
-        raise UserError(f"{asked} needs the same parameters to train in every step, but training.probe has phases")
+        raise UserError(f"{asked} needs the same parameters to train in every step, but training.probe has phases; leave one out")
     for name, does in EXCLUDES.items():
         if getattr(settings, name):
             raise UserError(f"{asked} cannot go with training.{name}, which {does}; leave one of them out")

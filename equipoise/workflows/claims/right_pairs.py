@@ -23,13 +23,17 @@ class RightPairs:
         if split != "train":
             return self.run.data.build(split)
         source = self.run.shuffle.applied_to(self.run.data.build(split))
-        counts = caption_counts(source)
-        truths = [source.pair(index).truth for index in range(len(source))]
-        right = [
-            truth.get("captions_true") or [truth.get("is_clean", True)] * count
-            for truth, count in zip(truths, counts.tolist(), strict=True)
-        ]
-        return KeptSource(source, counts, np.concatenate(right).astype(bool))
+        return KeptSource(source, caption_counts(source), right_captions(source))
+
+
+def right_captions(source: Source) -> np.ndarray:
+    """Which captions of the source are truly right [M]."""
+    truths = [source.pair(index).truth for index in range(len(source))]
+    right = [
+        truth.get("captions_true") or [truth.get("is_clean", True)] * count
+        for truth, count in zip(truths, caption_counts(source).tolist(), strict=True)
+    ]
+    return np.concatenate(right).astype(bool)
 
 
 def with_right_pairs(loaded: Loaded) -> Loaded:
