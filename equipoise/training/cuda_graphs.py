@@ -42,7 +42,7 @@ def require_recordable(settings: Training, device: torch.device, world: int) -> 
     if world > 1:
         raise UserError(f"{asked} is of one process, and there are {world}; leave it out")
     if settings.probe.steps_of(settings.steps):
-        raise UserError(f"{asked} needs the same parameters to train in every step, but training.probe has phases; leave one out")
+        raise UserError(f"{asked} needs one phase of training, and training.probe makes it two; leave one out")
     for name, does in EXCLUDES.items():
         if getattr(settings, name):
             raise UserError(f"{asked} cannot go with training.{name}, which {does}; leave one of them out")

@@ -59,7 +59,7 @@ def test_a_processor_is_refused(model):
         ({"micro_batch": 8}, "training.micro_batch, which passes each batch twice, in parts"),
         ({"recompute_activations": True}, "training.recompute_activations, which passes blocks a second time"),
         ({"log_gradients": True}, "training.log_gradients, which differentiates each term by itself"),
-        ({"probe": ProbePhase(share=0.5)}, "training.probe has phases"),
+        ({"probe": ProbePhase(share=0.5)}, "training.probe makes it two; leave one out"),
     ],
 )
 def test_what_changes_the_passes_is_refused(changed, why):
