@@ -181,10 +181,10 @@ class CaptionTokenizer:
         with panics_as_errors("captions cannot be cut into tokens"):
             pieces = self._pieces(captions)
         before, room, end = self._before, self.room, self.end
-        rows = [
-            (*before, *ids, end) if 0 < len(ids) <= room else self._row(ids, captions[place], place, keys, strict)
-            for place, ids in enumerate(pieces)
-        ]
+        rows = [(*before, *ids, end) for ids in pieces]
+        for place, ids in enumerate(pieces):
+            if not 0 < len(ids) <= room:
+                rows[place] = self._row(ids, captions[place], place, keys, strict)
         longest = max(map(len, rows), default=1)
         width = self.context if pad_to_context else min(self.context, math.ceil(longest / WIDTH_STEP) * WIDTH_STEP)
         return self._pad(rows, width)
