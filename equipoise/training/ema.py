@@ -35,7 +35,8 @@ class EMA:
         averages, new = ([local_part(tensors[name]) for name in named] for tensors in (self.weights, found))
         torch._foreach_lerp_(averages, new, 1 - decay)  # a launch for all, as torch's own averages do
         # counters of batch norm: there is no such thing as half a batch
-        copy_local({name: self.weights[name] for name in found if name not in named}, found)
+        counters = (name for name, tensor in found.items() if not tensor.is_floating_point())
+        copy_local({name: self.weights[name] for name in counters}, found)
 
     def put_into(self, model: nn.Module) -> None:
         """Overwrite the model's weights with the average."""

@@ -34,7 +34,5 @@ def gather_full(tensors: Mapping[str, Tensor], ranks: Ranks) -> dict[str, Tensor
 def copy_local(into: Mapping[str, Tensor], source: Mapping[str, Tensor]) -> None:
     """Copy this rank's part of each tensor, between tensors that are sharded in the same way."""
     if into:
-        written, read = zip(
-            *((local_part(tensor), local_part(source[name])) for name, tensor in into.items()), strict=True
-        )
+        written, read = ([local_part(tensors[name]) for name in into] for tensors in (into, source))
         torch._foreach_copy_(written, read)  # a launch for many
