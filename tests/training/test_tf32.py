@@ -40,6 +40,7 @@ def test_a_cell_keeps_its_name_and_trains_by_tensor_cores():
     assert "training.precision=tf32" in asked.settings
     assert FLOAT32 in cell.settings
     assert _as_run(cell, None, tf32=False).settings[1] == FLOAT32
+    assert "training.cuda_graphs=true" in _as_run(cell, None, tf32=True, cuda_graphs=True).settings
 
 
 @pytest.mark.gpu

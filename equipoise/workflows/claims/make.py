@@ -37,7 +37,8 @@ from equipoise.workflows.finetune_measure import FORMER
 from equipoise.workflows.train import run_recipe
 from equipoise.workflows.train_model import train_run
 
-FLOAT32, BY_TF32 = "training.precision=float32", ", products in TF32"
+FLOAT32 = "training.precision=float32"
+BY_TF32, BY_GRAPHS = ", products in TF32", ", CUDA graphs"
 SPLITS = {"validation": "validation", "test": "test", FORMER: "former"}
 
 
@@ -73,7 +74,7 @@ def make_cell(
                 outcome = {"found": {}, "failed": str(error)}
             except Exception as error:  # want of memory, say: told, while the other cells go on
                 return f"{type(error).__name__}: {str(error)[:300]}"
-        where = _device_name(torch_device("auto")) + (BY_TF32 if tf32 else "")
+        where = _device_name(torch_device("auto")) + BY_TF32 * tf32 + BY_GRAPHS * cuda_graphs
         about |= {"device": where, "version": __version__, "commit": commit}
     about |= {"date": datetime.now(UTC).date().isoformat(), "seconds": round(time.perf_counter() - began, 1)}
     write_text(cell.file(folder), as_text({**about, **outcome}))
@@ -82,7 +83,7 @@ def make_cell(
 
 def _as_run(cell: Cell, features: Path | None, tf32: bool, cuda_graphs: bool = False) -> Cell:
     """The cell as this machine runs it. A cell is named without that, so that its data may lie elsewhere the next time;
-    how it multiplies is written beside its device, and what launches its kernels is no one's business."""
+    how it multiplies, and that its passes are launched as CUDA graphs, is written beside its device."""
     changed = {"{features}": str(features)} | ({FLOAT32: FLOAT32.replace("float32", "tf32")} if tf32 else {})
     settings = cell.settings
     for old, new in changed.items():
