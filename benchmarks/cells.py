@@ -65,7 +65,7 @@ def run(
 ) -> dict[str, list[dict[str, float]]]:
     """What every row reaches, by its name, one entry a seed that is done; `work` does something else than training."""
     work = work or partial(measure, judge=judge)
-    rows = _chosen(rows, options.rows)
+    rows = chosen(rows, options.rows)
     cells = [(row, seed) for seed, row in itertools.product(range(options.seeds), rows)]
     files = [options.out / f"{_slug(row.name)}-{seed}.json" for row, seed in cells]
     options.out.mkdir(parents=True, exist_ok=True)
@@ -90,7 +90,7 @@ def _outcome(work: Work, row: Row, seed: int, extra: Sequence[str], file: Path) 
         return f"{row.name}, seed {seed}, FAILED: {type(error).__name__}: {str(error)[:300]}"
 
 
-def _chosen(rows: Sequence[Row], names: Sequence[str] | None) -> Sequence[Row]:
+def chosen(rows: Sequence[Row], names: Sequence[str] | None) -> Sequence[Row]:
     known = {row.name: row for row in rows}
     if unknown := set(names or ()) - set(known):
         raise SystemExit(f"there is no row {', '.join(sorted(unknown))}; there are: {'; '.join(known)}")

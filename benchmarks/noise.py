@@ -12,6 +12,9 @@ differences to the noisy row per seed, with a bootstrap interval over seeds. `--
 `--judge MODEL` adds the rows of a given model, which must not have seen these pairs: CLIP-score filtering and OSA.
 Early stopping chooses its step on the validation split, so that one must not be the test split.
 
+`--rates 3e-3 1e-3 3e-4` tries every row at each of these with the first seed, and takes the one that finds most on
+the validation split for all seeds; what was tried stays beside the cells, in `tried`.
+
 The two protocols of the field: by image (DECL, RCL) and by caption (NCR, NPC). `--set shuffle.file=INDEX.npy` takes the
 index files of either.
 """
@@ -23,13 +26,14 @@ import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from unittest.mock import patch
 
 import numpy as np
 import torch
-from cells import RECALL, ZERO_SHOT, Row, add_options, numbers, run, table
+from cells import RECALL, ZERO_SHOT, Row, add_options, chosen, numbers, run, table
 
 from equipoise.claims.interval import mean_interval
 from equipoise.config import Loaded, load_run
@@ -135,8 +139,8 @@ def _told(loaded: Loaded) -> Iterator[None]:
         yield
 
 
-def measure(row: Row, seed: int, extra: Sequence[str], file: Path) -> str:
-    """Train a cell, evaluate it on the test split, write down what it gives and what judging cost."""
+def measure(row: Row, seed: int, extra: Sequence[str], file: Path, split: str = "test") -> str:
+    """Train a cell, evaluate it on a split, write down what it gives and what judging cost."""
     torch.set_num_threads(1)
     settings = [*row.settings, *extra, f"seed={seed}"]
     settings += [f"shuffle.seed={seed}"] if any(text.startswith("shuffle.") for text in row.settings) else []
@@ -155,10 +159,31 @@ def measure(row: Row, seed: int, extra: Sequence[str], file: Path) -> str:
     if outcome.signal:  # half a run is no cell
         raise SystemExit(128 + outcome.signal)
     seconds = {"judging": judging, "training": time.perf_counter() - start - judging}
-    found = numbers(model, loaded.run, "test")
+    found = numbers(model, loaded.run, split)
     about = {"recipe": row.recipe, "settings": settings, "seconds": seconds, "judged": judged}
     write_text(file, json.dumps({**about, "found": found}, indent=1) + "\n")
     return f"{file.stem}, {seconds['judging']:.0f} s of judging, {seconds['training']:.0f} s of training"
+
+
+def at_best_rates(rows: Sequence[Row], options: argparse.Namespace) -> list[Row]:
+    """Each row at the rate that finds most on the validation split, by the first seed."""
+    if not options.rates:
+        return list(rows)
+    tried = {
+        Row(f"{row.name} at {rate:g}", row.recipe, (*row.settings, f"training.learning_rate={rate:g}")): row.name
+        for row in rows
+        for rate in options.rates
+    }
+    trials = argparse.Namespace(**{**vars(options), "out": options.out / "tried", "seeds": 1, "rows": None})
+    found = run(list(tried), trials, work=partial(measure, split="validation"))
+    best: dict[str, tuple[float, Row]] = {}
+    for trial, name in tried.items():
+        score = found[trial.name][0]["retrieval/mean_recall"] if found[trial.name] else -1.0
+        if name not in best or score > best[name][0]:
+            best[name] = (score, trial)
+    print("| rate, of " + ", ".join(f"{rate:g}" for rate in options.rates) + " | chosen |\n|---|---:|")
+    print("\n".join(f"| {name} | {trial.settings[-1].rpartition('=')[2]} |" for name, (_, trial) in best.items()))
+    return [Row(name, trial.recipe, trial.settings) for name, (_, trial) in best.items()]
 
 
 def gains(found: Mapping[str, Sequence[Mapping[str, float]]], columns: Mapping[str, str]) -> str:
@@ -207,9 +232,13 @@ def main() -> None:
     parser.add_argument("--level", choices=["image", "caption"], default="image", help="what is wrong together")
     parser.add_argument("--draw", type=Path, metavar="FILE", help="a picture: R@1 against the share of wrong captions")
     parser.add_argument("--judge", type=Path, metavar="MODEL", help="a model that was not trained on these pairs")
+    parser.add_argument(
+        "--rates", type=float, nargs="+", default=[], help="learning rates that every row may choose of"
+    )
     add_options(parser)
     options = parser.parse_args()
-    found = run(rows(options.data, options.shares, options.level, options.judge), options, work=measure)
+    known = chosen(rows(options.data, options.shares, options.level, options.judge), options.rows)
+    found = run(at_best_rates(known, options), options, work=measure)
     columns = {**RECALL, **(ZERO_SHOT if options.data == "scenes" else MEAN_RECALL)}
     print(table(found, columns), gains(found, columns), sep="\n\n")
     if options.draw:

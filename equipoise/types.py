@@ -96,12 +96,11 @@ class Embeddings:
     @classmethod
     def of(cls, roles: Mapping[str, Tensor]) -> Embeddings:
         """Make embeddings from roles by name; roles without a field go into `further`."""
-        known = {f.name for f in fields(cls)} - {"further"}
-        named = {role: tensor for role, tensor in roles.items() if role in known}
+        named = {role: tensor for role, tensor in roles.items() if role in NAMED}
         like = roles["image"] if "image" in roles else next(iter(roles.values()))  # of modalities with other names
         for role in ("image", "text"):
             named.setdefault(role, like.new_empty(0, like.shape[-1]))
-        return cls(**named, further={role: tensor for role, tensor in roles.items() if role not in known})
+        return cls(**named, further={role: tensor for role, tensor in roles.items() if role not in NAMED})
 
     def roles(self) -> dict[str, Tensor]:
         """Filled roles by name."""
@@ -109,6 +108,7 @@ class Embeddings:
         return {**{role: tensor for role, tensor in own.items() if tensor is not None and len(tensor)}, **self.further}
 
 
+NAMED = frozenset(f.name for f in fields(Embeddings)) - {"further"}  # roles that are fields
 COMMON = frozenset({"pivots"})  # roles that every process computes for the whole batch: never split or gathered
 RECALLED = frozenset(
     {"image_queue", "text_queue"}

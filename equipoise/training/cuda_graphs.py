@@ -6,7 +6,8 @@ it. Recorded are the towers, readouts and heads, forward and backward; loss, cli
 for they may ask the processor (a mixup's share, a ramp).
 
 What is recorded must not depend on the processor either. Nothing in a model does, all its chance is the GPU's; but how
-many words a batch has depends on the data, so recorded texts keep their padding (`encoders/packing.py`).
+many words a batch has depends on the data, so recorded texts keep their padding (`encoders/packing.py`). Compiled
+passes can be recorded too: fewer kernels, launched at once.
 """
 
 from __future__ import annotations
@@ -24,10 +25,10 @@ from equipoise.training.settings import Training
 from equipoise.types import Batch, Embeddings, UserError
 
 SHAPES = 16  # that are recorded; batches of further ones pass as they are. Captions are padded in steps of 4 tokens
+Passes = Callable[[Batch, Sequence[str]], Embeddings]
 WARM_UP = 3  # passes before the recording, in which libraries choose their kernels and take their memory
 THREAD = "thread_local"  # a loader's thread may go on using the GPU while this one records
 EXCLUDES = {  # settings that change what a step passes through, from step to step or within one
-    "compile": "compiles the model",
     "micro_batch": "passes each batch twice, in parts",
     "recompute_activations": "passes blocks a second time",
     "log_gradients": "differentiates each term by itself",
@@ -49,10 +50,10 @@ def require_recordable(settings: Training, device: torch.device, world: int) -> 
 
 
 class GraphedModel:
-    """Calls `model(batch, roles)`, by recordings."""
+    """Calls `passes(batch, roles)`, by recordings: the model itself, or what torch.compile made of it."""
 
-    def __init__(self, model: nn.Module):
-        self.model = model
+    def __init__(self, model: nn.Module, passes: Passes | None = None):
+        self.model, self.passes = model, passes or model
         self.recordings: dict[object, _Recording] = {}
 
     def __call__(self, batch: Batch, roles: Sequence[str]) -> Embeddings:
@@ -63,8 +64,8 @@ class GraphedModel:
         )  # fmt: skip
         if key not in self.recordings:
             if len(self.recordings) >= SHAPES:
-                return self.model(batch, roles)
-            self.recordings[key] = _recorded(self.model, batch, roles)
+                return self.passes(batch, roles)
+            self.recordings[key] = _recorded(self.model, self.passes, batch, roles)
         recording = self.recordings[key]
         return Embeddings.of(dict(zip(recording.roles, recording(inputs), strict=True)))
 
@@ -72,15 +73,15 @@ class GraphedModel:
 class _Recording:
     """The passes of one shape of batch."""
 
-    def __init__(self, model: nn.Module, batch: Batch, roles: Sequence[str]):
+    def __init__(self, model: nn.Module, passes: Passes, batch: Batch, roles: Sequence[str]):
         self.inputs = {name: tensor.clone() for name, tensor in _tensors(batch).items()}
         self.parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
         self.upstream: list[Tensor] = []
         given = _batch_of(self.inputs, batch)
-        self._warm_up(lambda: model(given, roles).roles())
+        self._warm_up(lambda: passes(given, roles).roles())
         self.forward, self.backward = torch.cuda.CUDAGraph(), torch.cuda.CUDAGraph()
         with torch.cuda.graph(self.forward, capture_error_mode=THREAD):
-            made = model(given, roles).roles()
+            made = passes(given, roles).roles()
         self.roles, self.outputs = list(made), list(made.values())
         self.trained = [place for place, output in enumerate(self.outputs) if output.requires_grad]
         if not self.trained:
@@ -139,10 +140,10 @@ class _Replayed(torch.autograd.Function):
         return None, None, *(None if made is None else made.detach() for made in recording.gradients)
 
 
-def _recorded(model: nn.Module, batch: Batch, roles: Sequence[str]) -> _Recording:
+def _recorded(model: nn.Module, passes: Passes, batch: Batch, roles: Sequence[str]) -> _Recording:
     try:
         with _left_alone(model), _padded(model):
-            return _Recording(model, batch, roles)
+            return _Recording(model, passes, batch, roles)
     except torch.OutOfMemoryError:
         raise
     except RuntimeError as error:

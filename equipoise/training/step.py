@@ -77,10 +77,9 @@ class Step:
         self.forward = self._forward()
 
     def _forward(self) -> Callable[[Batch, Sequence[str]], Embeddings]:
-        """The model's passes, as they are, compiled or recorded."""
-        if self.settings.cuda_graphs:
-            return GraphedModel(self.model)
-        return torch.compile(self.module) if self.settings.compile else self.module
+        """The model's passes, as they are, compiled, recorded, or both."""
+        passes = torch.compile(self.module) if self.settings.compile else self.module
+        return GraphedModel(self.model, passes) if self.settings.cuda_graphs else passes
 
     def _freeze(self, probing: int) -> None:
         """Leave gradients to what trains in any step of the run, of which the first `probing` train the readouts."""

@@ -55,7 +55,6 @@ def test_a_processor_is_refused(model):
 @pytest.mark.parametrize(
     ("changed", "why"),
     [
-        ({"compile": True}, "training.compile, which compiles the model"),
         ({"micro_batch": 8}, "training.micro_batch, which passes each batch twice, in parts"),
         ({"recompute_activations": True}, "training.recompute_activations, which passes blocks a second time"),
         ({"log_gradients": True}, "training.log_gradients, which differentiates each term by itself"),
@@ -95,6 +94,10 @@ def test_texts_keep_their_padding_while_they_are_recorded_and_no_longer(model):
     assert model.text_encoder.lay_out == Packed.of
 
 
+def test_compiled_passes_can_be_recorded():
+    require_recordable(replace(SETTINGS, compile=True), GPU, world=1)
+
+
 def logged(name: str, folder, *further: str) -> list[dict[str, float]]:
     recipe, *settings = RUNS[name]
     _, outcome = train_run(load_run(recipe, [*SMALL, *settings, *further]), folder)
@@ -113,6 +116,16 @@ def test_recorded_steps_are_those_of_plain_ones(name, tmp_path):
         if one["step"] == 1:
             assert other["grad_norm"] == pytest.approx(one["grad_norm"], rel=share)
     assert plain[-1]["loss"] < 0.98 * plain[0]["loss"], "a run that learns nothing shows nothing"
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.parametrize("name", ["CLIP", "SoftCLIP"])
+def test_compiled_and_recorded_steps_are_those_of_plain_ones(name, tmp_path):
+    both = ("training.cuda_graphs=true", "training.compile=true")
+    plain, recorded = logged(name, tmp_path / "plain"), logged(name, tmp_path / "both", *both)
+    for one, other in zip(plain, recorded, strict=True):
+        assert other["loss"] == pytest.approx(one["loss"], rel=0.003), one["step"]
 
 
 @pytest.mark.gpu

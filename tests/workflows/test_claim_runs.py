@@ -26,7 +26,7 @@ from equipoise.types import UserError
 from equipoise.workflows.claims import plan
 from equipoise.workflows.claims.cell import CELLS, Cell, as_text, cell_of
 from equipoise.workflows.claims.listing import judgements
-from equipoise.workflows.claims.make import make_cell
+from equipoise.workflows.claims.make import Ways, make_cell
 from equipoise.workflows.claims.pool import side_by_side
 from equipoise.workflows.claims.report import report_claims
 from equipoise.workflows.claims.run import run_claims
@@ -356,12 +356,12 @@ def test_docs_claims_is_what_the_stored_results_say() -> None:
 
 def test_tensor_cores_are_of_a_gpu(tmp_path):
     with pytest.raises(UserError, match="--tf32 needs a GPU with tensor cores, which cpu is not; leave it out"):
-        run_claims(["sphere-needs-temperature"], out=tmp_path, device="cpu", tf32=True)
+        run_claims(["sphere-needs-temperature"], out=tmp_path, device="cpu", ways=Ways(tf32=True))
 
 
 def test_recorded_passes_are_of_a_gpu(tmp_path):
     with pytest.raises(UserError, match="--cuda-graphs needs an NVIDIA GPU, which cpu is not; leave it out"):
-        run_claims(["sphere-needs-temperature"], out=tmp_path, device="cpu", cuda_graphs=True)
+        run_claims(["sphere-needs-temperature"], out=tmp_path, device="cpu", ways=Ways(cuda_graphs=True))
 
 
 def test_progress_counts_the_cells_that_were_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

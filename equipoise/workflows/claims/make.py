@@ -7,7 +7,7 @@ import os
 import time
 import warnings
 from contextlib import redirect_stdout
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -38,8 +38,23 @@ from equipoise.workflows.train import run_recipe
 from equipoise.workflows.train_model import train_run
 
 FLOAT32 = "training.precision=float32"
-BY_TF32, BY_GRAPHS = ", products in TF32", ", CUDA graphs"
+MODELS = 64  # that one process may compile before torch gives up compiling and goes on without
 SPLITS = {"validation": "validation", "test": "test", FORMER: "former"}
+
+
+@dataclass(frozen=True)
+class Ways:
+    """How a GPU computes the cells: faster, and rounded in another order."""
+
+    tf32: bool = False
+    cuda_graphs: bool = False
+    compiled: bool = False
+
+    def told(self) -> str:
+        return ", products in TF32" * self.tf32 + ", CUDA graphs" * self.cuda_graphs + ", compiled" * self.compiled
+
+
+PLAIN = Ways()
 
 
 class Stopped(UserError):
@@ -52,14 +67,15 @@ def make_cell(
     device: str,
     commit: str,
     features: Path | None = None,
-    tf32: bool = False,
-    cuda_graphs: bool = False,
+    ways: Ways = PLAIN,
 ) -> str:
     """Make the cell and write its file; returns what went wrong, in a sentence, or nothing.
 
     A run that diverged is a finding, and written down as one; any other mistake is not.
     """
     torch.set_num_threads(1)
+    if ways.compiled:
+        torch._dynamo.config.recompile_limit = MODELS
     began = time.perf_counter()
     about = {"recipe": cell.recipe, "settings": cell.settings, "kind": cell.kind, "seed": cell.seed,
              "method": cell.method, "start": cell.start.name if cell.start else ""}  # fmt: skip
@@ -67,28 +83,27 @@ def make_cell(
         warnings.simplefilter("ignore")
         with redirect_stdout(nowhere):
             try:
-                outcome: dict[str, Any] = {"found": _found(cell, _as_run(cell, features, tf32, cuda_graphs), folder)}
+                outcome: dict[str, Any] = {"found": _found(cell, _as_run(cell, features, ways), folder)}
             except UserError as error:
                 if not isinstance(error.__cause__, NotFinite):
                     return str(error)
                 outcome = {"found": {}, "failed": str(error)}
             except Exception as error:  # want of memory, say: told, while the other cells go on
                 return f"{type(error).__name__}: {str(error)[:300]}"
-        where = _device_name(torch_device("auto")) + BY_TF32 * tf32 + BY_GRAPHS * cuda_graphs
-        about |= {"device": where, "version": __version__, "commit": commit}
+        about |= {"device": _device_name(torch_device("auto")) + ways.told(), "version": __version__, "commit": commit}
     about |= {"date": datetime.now(UTC).date().isoformat(), "seconds": round(time.perf_counter() - began, 1)}
     write_text(cell.file(folder), as_text({**about, **outcome}))
     return ""
 
 
-def _as_run(cell: Cell, features: Path | None, tf32: bool, cuda_graphs: bool = False) -> Cell:
+def _as_run(cell: Cell, features: Path | None, ways: Ways) -> Cell:
     """The cell as this machine runs it. A cell is named without that, so that its data may lie elsewhere the next time;
-    how it multiplies, and that its passes are launched as CUDA graphs, is written beside its device."""
-    changed = {"{features}": str(features)} | ({FLOAT32: FLOAT32.replace("float32", "tf32")} if tf32 else {})
+    the ways are written beside its device."""
+    changed = {"{features}": str(features)} | ({FLOAT32: FLOAT32.replace("float32", "tf32")} if ways.tf32 else {})
     settings = cell.settings
     for old, new in changed.items():
         settings = tuple(text.replace(old, new) for text in settings)
-    settings += ("training.cuda_graphs=true",) * cuda_graphs
+    settings += ("training.cuda_graphs=true",) * ways.cuda_graphs + ("training.compile=true",) * ways.compiled
     return replace(cell, settings=settings)
 
 

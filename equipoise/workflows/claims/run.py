@@ -23,7 +23,7 @@ from equipoise.training.device import torch_device
 from equipoise.types import UserError
 from equipoise.workflows.claims import plan
 from equipoise.workflows.claims.cell import CELLS, Cell
-from equipoise.workflows.claims.make import make_cell
+from equipoise.workflows.claims.make import PLAIN, Ways, make_cell
 from equipoise.workflows.claims.pool import as_asked
 from equipoise.workflows.claims.show import drawn, print_claim, verdict_numbers
 
@@ -42,8 +42,7 @@ def run_claims(
     commit: str = "",
     device: str = "auto",
     features: Path | None = None,
-    tf32: bool = False,
-    cuda_graphs: bool = False,
+    ways: Ways = PLAIN,
 ) -> int:
     """Run claims by their names, or all of them; returns 0, or 1 where cells are missing at the end."""
     claims = {name: find_claim(name) for name in dict.fromkeys(CLAIMS if ALL in names else names)}
@@ -52,16 +51,14 @@ def run_claims(
     seeds = SEEDS[scale] if seeds is None else seeds
     if seeds < 1 or jobs < 1:
         raise UserError(f"--seeds is {seeds} and --jobs is {jobs}; both must be at least 1")
-    if tf32 and not can_tf32(torch_device(device)):
+    if ways.tf32 and not can_tf32(torch_device(device)):
         raise UserError(f"--tf32 needs a GPU with tensor cores, which {torch_device(device)} is not; leave it out")
-    if cuda_graphs and torch_device(device).type != "cuda":
+    if ways.cuda_graphs and torch_device(device).type != "cuda":
         raise UserError(f"--cuda-graphs needs an NVIDIA GPU, which {torch_device(device)} is not; leave it out")
     until = None if minutes is None else time.monotonic() + 60 * minutes
     with only_writer(out / CELLS), _told_if_stopped():
         commit = commit or known_commit()
-        make = partial(
-            make_cell, folder=out, device=device, commit=commit, features=features, tf32=tf32, cuda_graphs=cuda_graphs
-        )
+        make = partial(make_cell, folder=out, device=device, commit=commit, features=features, ways=ways)
         problems = _make_missing(make, list(tested.values()), scale, seeds, jobs, out, until)
     unfinished = []
     for name, claim in claims.items():
