@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from equipoise.encoders.packing import Padded
+from equipoise.ops.recording import recording
 from equipoise.training.settings import Training
 from equipoise.types import Batch, Embeddings, UserError
 
@@ -64,7 +65,7 @@ class GraphedModel:
         )  # fmt: skip
         if key not in self.recordings:
             if len(self.recordings) >= SHAPES:
-                return self.passes(batch, roles)
+                return self.model(batch, roles)
             self.recordings[key] = _recorded(self.model, self.passes, batch, roles)
         recording = self.recordings[key]
         return Embeddings.of(dict(zip(recording.roles, recording(inputs), strict=True)))
@@ -78,6 +79,8 @@ class _Recording:
         self.parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
         self.upstream: list[Tensor] = []
         given = _batch_of(self.inputs, batch)
+        if passes is not model:
+            _widths_differ(given)
         self._warm_up(lambda: passes(given, roles).roles())
         self.forward, self.backward = torch.cuda.CUDAGraph(), torch.cuda.CUDAGraph()
         with torch.cuda.graph(self.forward, capture_error_mode=THREAD):
@@ -143,7 +146,10 @@ class _Replayed(torch.autograd.Function):
 def _recorded(model: nn.Module, passes: Passes, batch: Batch, roles: Sequence[str]) -> _Recording:
     try:
         with _left_alone(model), _padded(model):
-            return _Recording(model, passes, batch, roles)
+            with torch.no_grad():
+                model(batch, roles)  # as it is, so that what is wrong with a batch is found
+            with recording():
+                return _Recording(model, passes, batch, roles)
     except torch.OutOfMemoryError:
         raise
     except RuntimeError as error:
@@ -165,6 +171,12 @@ def _batch_of(tensors: Mapping[str, Tensor], like: Batch) -> Batch:
     common = {name: tensors[f"common {name}"] for name in like.common}
     images, tokens, mask, index = (tensors[name] for name in ("images", "tokens", "mask", "index"))
     return Batch(images, tokens, mask, index, side, common=common)
+
+
+def _widths_differ(batch: Batch) -> None:
+    """Let torch.compile make one set of kernels for texts of any width."""
+    for tensor in (batch.tokens, batch.mask):
+        torch._dynamo.maybe_mark_dynamic(tensor, 1)
 
 
 @contextmanager
