@@ -54,7 +54,7 @@ class GraphedModel:
     """Calls `passes(batch, roles)`, by recordings: the model itself, or what torch.compile made of it."""
 
     def __init__(self, model: nn.Module, passes: Passes | None = None):
-        self.model, self.passes = model, passes or model
+        self.model, self.passes = model, model if passes is None else passes
         self.recordings: dict[object, _Recording] = {}
 
     def __call__(self, batch: Batch, roles: Sequence[str]) -> Embeddings:
