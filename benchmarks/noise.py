@@ -26,6 +26,7 @@ import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -169,21 +170,17 @@ def at_best_rates(rows: Sequence[Row], options: argparse.Namespace) -> list[Row]
     """Each row at the rate that finds most on the validation split, by the first seed."""
     if not options.rates:
         return list(rows)
-    tried = {
-        Row(f"{row.name} at {rate:g}", row.recipe, (*row.settings, f"training.learning_rate={rate:g}")): row.name
-        for row in rows
-        for rate in options.rates
-    }
-    trials = argparse.Namespace(**{**vars(options), "out": options.out / "tried", "seeds": 1, "rows": None})
-    found = run(list(tried), trials, work=partial(measure, split="validation"))
-    best: dict[str, tuple[float, Row]] = {}
-    for trial, name in tried.items():
-        score = found[trial.name][0]["retrieval/mean_recall"] if found[trial.name] else -1.0
-        if name not in best or score > best[name][0]:
-            best[name] = (score, trial)
-    print("| rate, of " + ", ".join(f"{rate:g}" for rate in options.rates) + " | chosen |\n|---|---:|")
-    print("\n".join(f"| {name} | {trial.settings[-1].rpartition('=')[2]} |" for name, (_, trial) in best.items()))
-    return [Row(name, trial.recipe, trial.settings) for name, (_, trial) in best.items()]
+    best: dict[str, tuple[float, float, Row]] = {}
+    for rate in options.rates:
+        trials = [replace(row, settings=(*row.settings, f"training.learning_rate={rate:g}")) for row in rows]
+        place = {"out": options.out / "tried" / f"{rate:g}", "seeds": 1, "rows": None}
+        found = run(trials, argparse.Namespace(**{**vars(options), **place}), work=partial(measure, split="validation"))
+        for row in trials:
+            score = found[row.name][0]["retrieval/mean_recall"] if found[row.name] else -1.0
+            best[row.name] = max(best.get(row.name, (-2.0, 0.0, row)), (score, rate, row), key=lambda one: one[0])
+    print(f"| chosen of {', '.join(f'{rate:g}' for rate in options.rates)} | rate |\n|---|---:|")
+    print("\n".join(f"| {name} | {rate:g} |" for name, (_, rate, _) in best.items()))
+    return [row for _, _, row in best.values()]
 
 
 def gains(found: Mapping[str, Sequence[Mapping[str, float]]], columns: Mapping[str, str]) -> str:

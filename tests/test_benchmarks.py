@@ -47,7 +47,7 @@ SMALLEST: dict[str, list[str]] = {
     "modalities": ["gmc-world", *STUDY, "--rows", "gmc", "--draw", "codes.png",
                    *given("training.steps=2", "training.warmup_steps=1")],
     "multi": ["--scenes", "64", "--batch", "8", "--seeds", "0", "--steps", "2", "--n", "8", "--m", "2"],
-    "noise": ["scenes", *STUDY, "--shares", "0.4", "--rows", "40%: all pairs", *SCENES],
+    "noise": ["scenes", *STUDY, "--shares", "0.4", "--rates", "1e-3", "2e-3", "--rows", "40%: all pairs", *SCENES],
     "ranking": ["--images", "20", "--ours"],
     "ranks": ["--ranks", "2", "--pairs", "32", "--dim", "8", "--repeats", "1", "--ways", "ring"],
     "regions": ["--scenes", "4"],
