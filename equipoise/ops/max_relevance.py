@@ -17,7 +17,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from equipoise.ops import max_relevance_fused
 
@@ -27,7 +26,8 @@ CODES = 2048  # at a time
 
 def pooled_relevance(queries: Tensor, mask: Tensor, codes: Tensor) -> Tensor:
     """q [N, P, w], mask [N, P] (True where a token is real, somewhere in each row) and c [C, w] to r [N, C]."""
-    return _Pooled.apply(queries, mask, codes, max_relevance_fused.usable(queries))  # type: ignore[no-untyped-call]
+    pooled, _ = _best_tokens(queries, mask, codes)
+    return pooled
 
 
 def pooled_relevance_at_once(queries: Tensor, mask: Tensor, codes: Tensor) -> Tensor:
@@ -35,41 +35,59 @@ def pooled_relevance_at_once(queries: Tensor, mask: Tensor, codes: Tensor) -> Te
     return (queries @ codes.T).masked_fill(~mask[..., None], -torch.inf).amax(1)
 
 
-class _Pooled(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, queries: Tensor, mask: Tensor, codes: Tensor, fused: bool) -> Tensor:
-        ctx.fused = fused
-        if fused:
-            pooled, best = max_relevance_fused.best_tokens(queries, mask, codes)
-            ctx.save_for_backward(queries, codes, best)
-            return pooled
-        exact = torch.promote_types(queries.dtype, torch.float32)
-        pooled = queries.new_empty(len(queries), len(codes), dtype=exact)
-        best = torch.empty(pooled.shape, dtype=torch.int32, device=pooled.device)
-        padded = not bool(mask.all())
-        for n, c in _tiles(len(queries), queries.shape[1], len(codes)):
-            scores = queries[n] @ codes[c].T  # [n, P, c]
-            if padded:
-                scores.masked_fill_(~mask[n, :, None], -torch.inf)
-            pooled[n, c], best[n, c] = scores.max(1)
-        ctx.save_for_backward(queries, codes, best)
-        return pooled
+@torch.library.custom_op("equipoise::best_tokens", mutates_args=())
+def _best_tokens(queries: Tensor, mask: Tensor, codes: Tensor) -> tuple[Tensor, Tensor]:
+    """r and j*; one operation for torch.compile, which could not look into its loops."""
+    if max_relevance_fused.usable(queries):
+        return max_relevance_fused.best_tokens(queries, mask, codes)
+    pooled, best = _results(queries, mask, codes)
+    padded = not bool(mask.all())
+    for n, c in _tiles(len(queries), queries.shape[1], len(codes)):
+        scores = queries[n] @ codes[c].T  # [n, P, c]
+        if padded:
+            scores.masked_fill_(~mask[n, :, None], -torch.inf)
+        pooled[n, c], best[n, c] = scores.max(1)
+    return pooled, best
 
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor | None, ...]:
-        queries, codes, best = ctx.saved_tensors
-        if ctx.fused:
-            for_queries, for_codes = max_relevance_fused.sparse_grads(upstream[0], best, queries, codes)
-            return for_queries, None, for_codes, None
-        flat = queries.flatten(0, 1)
-        grad_queries, grad_codes = torch.zeros_like(flat), torch.zeros_like(codes)
-        samples, chosen = upstream[0].nonzero(as_tuple=True)
-        for n, c in zip(*(x.split(max(1, TILE // codes.shape[1])) for x in (samples, chosen)), strict=True):
-            weights, tokens = upstream[0][n, c, None], n * queries.shape[1] + best[n, c]
-            _add_rows(grad_queries, tokens, weights * codes[c])
-            _add_rows(grad_codes, c, weights * flat[tokens])
-        return grad_queries.view_as(queries), None, grad_codes, None
+
+@torch.library.custom_op("equipoise::best_tokens_backward", mutates_args=())
+def _best_tokens_backward(upstream: Tensor, best: Tensor, queries: Tensor, codes: Tensor) -> tuple[Tensor, Tensor]:
+    if max_relevance_fused.usable(queries):
+        return max_relevance_fused.grads(upstream, best, queries, codes)
+    flat = queries.flatten(0, 1)
+    grad_queries, grad_codes = torch.zeros_like(flat), torch.zeros_like(codes)
+    samples, chosen = upstream.nonzero(as_tuple=True)
+    for n, c in zip(*(x.split(max(1, TILE // codes.shape[1])) for x in (samples, chosen)), strict=True):
+        weights, tokens = upstream[n, c, None], n * queries.shape[1] + best[n, c]
+        _add_rows(grad_queries, tokens, weights * codes[c])
+        _add_rows(grad_codes, c, weights * flat[tokens])
+    return grad_queries.view_as(queries), grad_codes
+
+
+@_best_tokens.register_fake
+def _results(queries: Tensor, _mask: Tensor, codes: Tensor) -> tuple[Tensor, Tensor]:
+    exact = torch.promote_types(queries.dtype, torch.float32)
+    pooled = queries.new_empty(len(queries), len(codes), dtype=exact)
+    return pooled, torch.empty(pooled.shape, dtype=torch.int32, device=pooled.device)
+
+
+@_best_tokens_backward.register_fake
+def _(_upstream: Tensor, _best: Tensor, queries: Tensor, codes: Tensor) -> tuple[Tensor, Tensor]:
+    return torch.empty_like(queries), torch.empty_like(codes)
+
+
+def _keep(ctx: Any, inputs: tuple[Tensor, ...], output: tuple[Tensor, Tensor]) -> None:
+    queries, _, codes = inputs
+    ctx.save_for_backward(queries, codes, output[1])
+
+
+def _grads(ctx: Any, upstream: Tensor, _of_places: None) -> tuple[Tensor | None, ...]:
+    queries, codes, best = ctx.saved_tensors
+    for_queries, for_codes = _best_tokens_backward(upstream, best, queries, codes)
+    return for_queries, None, for_codes
+
+
+_best_tokens.register_autograd(_grads, setup_context=_keep)
 
 
 def _tiles(samples: int, tokens: int, codes: int) -> Iterator[tuple[slice, slice]]:

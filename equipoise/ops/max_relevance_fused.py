@@ -1,7 +1,8 @@
 """The code book's work by Triton kernels: no score but the best of each sample and code is ever written.
 
 forward    best token of every sample and code, 2NPCw in bfloat16, or three times that for float32 (`split_bf16`)
-backward   Σ over the entries of the gradient that are not zero, sorted by token and by code: nnz·w twice, no atomics
+backward   Σ over the entries of the gradient that are not zero, sorted by token and by code: nnz·w twice, no atomics;
+           in bfloat16, where many are not zero, two products of all tokens and codes
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from equipoise.ops.split_bf16 import split_bf16
 from equipoise.ops.triton_support import why_unavailable
 
 TOKENS, CODES, DEEP, WARPS = 128, 128, 64, 8  # what a program has of each at a time
+MANY = 1 / 16  # of dL/dr: to sort and gather so many entries takes longer than to multiply all
+WRITTEN = 1 << 28  # numbers at a time
 LONGEST = 1 << 16  # a row of scores stays in one program's registers
 
 
@@ -48,6 +51,25 @@ def thresholds(below: Tensor) -> Tensor:
         grid = (len(below),)
         max_relevance_triton.thresholds[grid](below.contiguous(), found, below.shape[1], WIDE=wide, num_warps=8)
     return found
+
+
+def grads(upstream: Tensor, best: Tensor, queries: Tensor, codes: Tensor) -> tuple[Tensor, Tensor]:
+    """dL/dq and dL/dc, from dL/dr: by its entries that are not zero, or by whole products where these are many."""
+    dense = queries.dtype == torch.bfloat16 and int(upstream.count_nonzero()) > MANY * upstream.numel()
+    return (dense_grads if dense else sparse_grads)(upstream, best, queries, codes)
+
+
+def dense_grads(upstream: Tensor, best: Tensor, queries: Tensor, codes: Tensor) -> tuple[Tensor, Tensor]:
+    """With dL/dr written out for every token, some samples at a time: 4NPCw, whatever is zero."""
+    tokens, count = queries.shape[1], len(codes)
+    for_queries, for_codes = torch.empty_like(queries), torch.zeros_like(codes, dtype=torch.float32)
+    for n in torch.arange(len(queries)).split(max(1, WRITTEN // (tokens * count))):
+        part = slice(int(n[0]), int(n[-1]) + 1)
+        written = queries.new_zeros(len(n), tokens, count)
+        written.scatter_(1, best[part, None].long(), upstream[part, None].to(written.dtype))
+        for_queries[part] = written @ codes
+        for_codes += written.flatten(0, 1).T @ queries[part].flatten(0, 1)
+    return for_queries, for_codes.to(codes.dtype)
 
 
 def sparse_grads(upstream: Tensor, best: Tensor, queries: Tensor, codes: Tensor) -> tuple[Tensor, Tensor]:

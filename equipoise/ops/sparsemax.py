@@ -66,13 +66,19 @@ class _Sparsemax(torch.autograd.Function):
         return (kept - mean).masked_fill(~inside, 0)
 
 
+@torch.library.custom_op("equipoise::sparsemax", mutates_args=())
 def _project(rows: Tensor) -> Tensor:
-    """Rows [R, C] to distributions."""
+    """Rows [R, C] to distributions; one operation for torch.compile, which could not look into its loop."""
     top = rows.amax(-1, keepdim=True)
     below = rows - top  # at most 0, so that huge scores lose nothing
     if bool(top.isinf().any()):
         below = torch.where(top == torch.inf, torch.where(rows == torch.inf, 0.0, -torch.inf).to(rows), below)
     return below.sub_(_threshold(below)).clamp_(min=0)
+
+
+@_project.register_fake
+def _(rows: Tensor) -> Tensor:
+    return torch.empty_like(rows)
 
 
 def _threshold(below: Tensor) -> Tensor:

@@ -73,10 +73,31 @@ def real_tokens(features: Features, reader: str) -> tuple[Tensor, Tensor]:
         raise UserError(f"{reader} reads patches or words, but this encoder gives class tokens alone; change either")
     if mask is None:
         return tokens, torch.ones(tokens.shape[:2], dtype=torch.bool, device=tokens.device)
-    if not tokens.shape[1] or not (is_recording() or bool(mask.any(1).all())):  # a first pass has looked
-        number = int(mask.any(1).logical_not().nonzero()[0, 0])
+    if is_recording():  # a first pass has looked
+        return tokens, mask
+    if torch.jit.is_tracing():  # a graph that is exported has operations of torch alone
+        _require_tokens(mask, reader)
+        return tokens, mask
+    return tokens, _looked_at(mask, reader)
+
+
+def _require_tokens(mask: Tensor, reader: str) -> None:
+    found = mask.any(1) if mask.shape[1] else mask.new_zeros(len(mask))
+    if not bool(found.all()):
+        number = int(found.logical_not().nonzero()[0, 0])
         raise UserError(
             f"sample {number} of a batch has no tokens but padding, so {reader} has nothing to read; "
             "remove it from the data, or set readout.name to class_token"
         )
-    return tokens, mask
+
+
+@torch.library.custom_op("equipoise::looked_at", mutates_args=())
+def _looked_at(mask: Tensor, reader: str) -> Tensor:
+    """The mask, of which every row has a token; one operation for torch.compile, which cannot ask."""
+    _require_tokens(mask, reader)
+    return mask.clone()
+
+
+@_looked_at.register_fake
+def _(mask: Tensor, _reader: str) -> Tensor:
+    return torch.empty_like(mask)
