@@ -10,7 +10,7 @@ import torch
 from equipoise.config import load_run
 from equipoise.encoders.packing import Packed, Padded
 from equipoise.objectives import CLIP
-from equipoise.training.cuda_graphs import _batch_of, _padded, _tensors, require_recordable
+from equipoise.training.cuda_graphs import GraphedModel, _batch_of, _padded, _tensors, require_recordable
 from equipoise.training.probe_phase import ProbePhase
 from equipoise.training.settings import Training
 from equipoise.training.step import Step
@@ -96,6 +96,12 @@ def test_texts_keep_their_padding_while_they_are_recorded_and_no_longer(model):
 
 def test_compiled_passes_can_be_recorded():
     require_recordable(replace(SETTINGS, compile=True), GPU, world=1)
+
+
+def test_what_is_recorded_is_the_compiled_model(model):
+    compiled = torch.compile(model)  # which has no length, and so no truth
+    assert GraphedModel(model, compiled).passes is compiled
+    assert GraphedModel(model).passes is model
 
 
 def logged(name: str, folder, *further: str) -> list[dict[str, float]]:
