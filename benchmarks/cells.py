@@ -67,7 +67,7 @@ def run(
     work = work or partial(measure, judge=judge)
     rows = chosen(rows, options.rows)
     cells = [(row, seed) for seed, row in itertools.product(range(options.seeds), rows)]
-    files = [options.out / f"{_slug(row.name)}-{seed}.json" for row, seed in cells]
+    files = [options.out / cell_name(row.name, seed) for row, seed in cells]
     options.out.mkdir(parents=True, exist_ok=True)
     if not options.report:
         missing = [(*cell, file) for cell, file in zip(cells, files, strict=True) if not file.exists()]
@@ -132,5 +132,5 @@ def _cell(results: Sequence[Mapping[str, float]], key: str) -> str:
     return f"{mean(values):.{digits}f} ({min(values):.{digits}f}–{max(values):.{digits}f})"
 
 
-def _slug(name: str) -> str:
-    return "".join(letter if letter.isalnum() or letter == "." else "-" for letter in name)
+def cell_name(row: str, seed: int) -> str:
+    return "".join(letter if letter.isalnum() or letter == "." else "-" for letter in row) + f"-{seed}.json"

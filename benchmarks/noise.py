@@ -34,7 +34,7 @@ from unittest.mock import patch
 
 import numpy as np
 import torch
-from cells import RECALL, ZERO_SHOT, Row, add_options, chosen, numbers, run, table
+from cells import RECALL, ZERO_SHOT, Row, add_options, cell_name, chosen, numbers, run, table
 
 from equipoise.claims.interval import mean_interval
 from equipoise.config import Loaded, load_run
@@ -141,7 +141,8 @@ def _told(loaded: Loaded) -> Iterator[None]:
 
 
 def measure(row: Row, seed: int, extra: Sequence[str], file: Path, split: str = "test") -> str:
-    """Train a cell, evaluate it on a split, write down what it gives and what judging cost."""
+    """Train a cell, evaluate it on a split, write down what it gives and what judging cost. A trial keeps what it finds
+    on test images beside, unread until its rate is chosen."""
     torch.set_num_threads(1)
     settings = [*row.settings, *extra, f"seed={seed}"]
     settings += [f"shuffle.seed={seed}"] if any(text.startswith("shuffle.") for text in row.settings) else []
@@ -160,9 +161,11 @@ def measure(row: Row, seed: int, extra: Sequence[str], file: Path, split: str = 
     if outcome.signal:  # half a run is no cell
         raise SystemExit(128 + outcome.signal)
     seconds = {"judging": judging, "training": time.perf_counter() - start - judging}
-    found = numbers(model, loaded.run, split)
+    found = {"found": numbers(model, loaded.run, split)}
+    if split != "test":
+        found["test"] = numbers(model, loaded.run, "test")
     about = {"recipe": row.recipe, "settings": settings, "seconds": seconds, "judged": judged}
-    write_text(file, json.dumps({**about, "found": found}, indent=1) + "\n")
+    write_text(file, json.dumps({**about, **found}, indent=1) + "\n")
     return f"{file.stem}, {seconds['judging']:.0f} s of judging, {seconds['training']:.0f} s of training"
 
 
@@ -173,14 +176,28 @@ def at_best_rates(rows: Sequence[Row], options: argparse.Namespace) -> list[Row]
     best: dict[str, tuple[float, float, Row]] = {}
     for rate in options.rates:
         trials = [replace(row, settings=(*row.settings, f"training.learning_rate={rate:g}")) for row in rows]
-        place = {"out": options.out / "tried" / f"{rate:g}", "seeds": 1, "rows": None}
+        place = {"out": _tried(options, rate), "seeds": 1, "rows": None}
         found = run(trials, argparse.Namespace(**{**vars(options), **place}), work=partial(measure, split="validation"))
         for row in trials:
             score = found[row.name][0]["retrieval/mean_recall"] if found[row.name] else -1.0
             best[row.name] = max(best.get(row.name, (-2.0, 0.0, row)), (score, rate, row), key=lambda one: one[0])
     print(f"| chosen of {', '.join(f'{rate:g}' for rate in options.rates)} | rate |\n|---|---:|")
     print("\n".join(f"| {name} | {rate:g} |" for name, (_, rate, _) in best.items()))
+    for name, (_, rate, _) in best.items():
+        _take(_tried(options, rate) / cell_name(name, 0), options.out / cell_name(name, 0))
     return [row for _, _, row in best.values()]
+
+
+def _tried(options: argparse.Namespace, rate: float) -> Path:
+    return options.out / "tried" / f"{rate:g}"
+
+
+def _take(trial: Path, cell: Path) -> None:
+    """The chosen trial is the first seed's cell: the same run, by its test images."""
+    about = json.loads(trial.read_text()) if trial.exists() else {}
+    found = about.pop("test", None)
+    if found and not cell.exists():
+        write_text(cell, json.dumps({**about, "found": found}, indent=1) + "\n")
 
 
 def gains(found: Mapping[str, Sequence[Mapping[str, float]]], columns: Mapping[str, str]) -> str:
