@@ -45,17 +45,21 @@ class Shuffle:
 
     def applied_to(self, source: Source) -> Source:
         """The source with some texts exchanged; the source itself where none are."""
-        if self.file or (self.share and self.level == "caption"):
+        if self.file:
             counts = caption_counts(source)
-            taken = read_index(Path(self.file), counts) if self.file else self._taken(int(counts.sum()))
-            return ExchangedCaptions(source, counts, taken)
-        donors = shuffled(len(source), self.share, self.seed)
-        if torch.equal(donors, torch.arange(len(source))):
-            return source
-        return RemappedSource(source, range(len(source)), donors.tolist())
+            index = read_index(Path(self.file), counts)
+            return _given(source, index.taken) if index.by_image else ExchangedCaptions(source, counts, index.taken)
+        if self.share and self.level == "caption":
+            counts = caption_counts(source)
+            return ExchangedCaptions(source, counts, shuffled(int(counts.sum()), self.share, self.seed).numpy())
+        return _given(source, shuffled(len(source), self.share, self.seed).numpy())
 
-    def _taken(self, count: int) -> np.ndarray:
-        return shuffled(count, self.share, self.seed).numpy()
+
+def _given(source: Source, donors: np.ndarray) -> Source:
+    """The source with all captions of each record from another one [N]; the source itself where each has its own."""
+    if np.array_equal(donors, np.arange(len(source))):
+        return source
+    return RemappedSource(source, range(len(source)), donors.tolist())
 
 
 def shuffled(count: int, share: float, seed: int) -> Tensor:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 
 from equipoise.config import load_run
 from equipoise.data.caption_exchange import ExchangedCaptions
 from equipoise.data.caption_shuffle import Shuffle
 from equipoise.data.features import FeatureFiles
+from equipoise.data.files import Table
 from equipoise.data.keep.records import records
 from equipoise.data.noise_index import read_index, write_index
 from equipoise.data.scenes import Scenes
@@ -87,13 +90,24 @@ def test_an_index_file_gives_the_same_captions_again(tmp_path):
         assert sorted(owners[np.flatnonzero(shown == index)]) == sorted(donor for donor, _ in noisy.origins(index))
 
 
-def test_an_index_by_image_moves_all_captions_together(tmp_path):
-    order = np.roll(np.arange(RECORDS), 1)
-    np.save(tmp_path / "image.npy", order)
-    noisy = Shuffle(file=str(tmp_path / "image.npy")).applied_to(features(tmp_path))
-    for index in range(RECORDS):
-        donor = int(np.flatnonzero(order == index)[0])
-        assert noisy.origins(index) == [(donor, number) for number in range(EACH)]
+@pytest.mark.parametrize("counts", [[EACH] * RECORDS, [1, 5] * (RECORDS // 2)])
+def test_an_index_by_image_moves_all_captions_together(tmp_path, counts):
+    """Also where images have one caption or five, as those of COCO."""
+    (tmp_path / "table.json").write_text(json.dumps([
+        {"filepath": f"{number}.png", "caption": [f"{number}, {place}" for place in range(count)]}
+        for number, count in enumerate(counts)
+    ]))  # fmt: skip
+    for number in range(RECORDS):
+        Image.new("RGB", (2, 2), (number, 0, 0)).save(tmp_path / f"{number}.png")
+    clean = Table(test=str(tmp_path / "table.json"), captions=("caption",)).build("test")
+    donors = Shuffle(0.6, seed=2).applied_to(clean).text_numbers
+    write_index(tmp_path / "image.npy", np.ones(RECORDS, dtype=np.int64), np.array(donors))
+    shown = np.load(tmp_path / "image.npy")
+    noisy = Shuffle(file=str(tmp_path / "image.npy")).applied_to(clean)
+    for index in range(RECORDS):  # the field's meaning: all captions of i are shown image shown[i]
+        assert noisy.pair(int(shown[index])).captions == clean.pair(index).captions
+        assert noisy.pair(index).key == clean.pair(index).key
+        assert donors[int(shown[index])] == index
 
 
 @pytest.mark.parametrize(
@@ -102,6 +116,8 @@ def test_an_index_by_image_moves_all_captions_together(tmp_path):
         (np.arange(7), "7 entries"),
         (np.zeros(RECORDS * EACH, dtype=np.int64), "other data"),
         (-np.ones(RECORDS * EACH, dtype=np.int64), "other data"),
+        (np.full(RECORDS * EACH, 2**62), "other data"),
+        (np.zeros(RECORDS, dtype=np.uint64), "the captions of one"),
         (np.full(RECORDS * EACH, 0.5), "float64"),
         (np.zeros((2, 2), dtype=np.int64), r"\[2, 2\]"),
     ],
