@@ -20,7 +20,7 @@ from PIL import Image
 from pyarrow import parquet
 
 from equipoise.cli import main
-from equipoise.config import load_run
+from equipoise.config import load_run, load_stored
 from equipoise.data.files.webdataset import Shards
 from equipoise.data.keep.decisions import DECISIONS, KIND, digest_of_table
 from equipoise.data.keep.file import NOTE, TABLE, read_keep
@@ -179,6 +179,47 @@ def test_a_third_round_learns_from_what_the_second_kept(cleaned, noisy, tmp_path
     assert not (folder / "round-4").exists()
     assert note_of(folder)["noise"] == note_of(cleaned)["noise"]
     assert note_of(folder)["truth"]["wrong_among_kept"] <= note_of(cleaned)["truth"]["wrong_among_kept"]
+
+
+OWN_RECIPE = """extends = "features"
+[space]
+dim = 8
+[image]
+width = 16
+[text]
+width = 16
+[training]
+{length}
+batch_size = 40
+warmup_steps = 5
+learning_rate = 0.02
+{more}"""
+
+
+def test_judges_may_have_a_recipe_of_their_own(noisy, tmp_path):
+    recipe = tmp_path / "judges.toml"
+    recipe.write_text(OWN_RECIPE.format(length="steps = 60", more=""))
+    given = words({"clean.recipe": str(recipe), "clean.rounds": 2})
+    assert main(["clean", "features", *noisy, *given, "--out", str(tmp_path / "a")]) == 0
+    for place in ("fold-2-of-2-seed-0", "round-2/fold-1-of-2-seed-0"):
+        judge = load_stored(tmp_path / "a" / place / "config.toml").run
+        assert (judge.space.dim, judge.training.steps, judge.shuffle.share) == (8, 60, 0.4)
+    assert note_of(tmp_path / "a")["recipe"]["space"]["dim"] == WIDTH
+    assert note_of(tmp_path / "a")["truth"]["auroc_of_captions"] > 0.8
+
+
+@pytest.mark.parametrize(
+    ("length", "more", "sentence"),
+    [
+        ("epochs = 3", "", "clean.steps"),
+        ("steps = 60", '[objective]\nname = "my_package:Mine"\n', "--trust my_package"),
+    ],
+)
+def test_a_recipe_of_judges_that_will_not_do(noisy, tmp_path, capsys, length, more, sentence):
+    (tmp_path / "judges.toml").write_text(OWN_RECIPE.format(length=length, more=more))
+    given = words({"clean.recipe": str(tmp_path / "judges.toml")})
+    assert main(["clean", "features", *noisy, *given, "--out", str(tmp_path / "a")]) == 2
+    assert sentence in capsys.readouterr().err
 
 
 def test_one_command_cleans_and_trains_and_reports(noisy, tmp_path, capsys):

@@ -61,7 +61,8 @@ class Clean:
     enabled: bool = False  # whether `equipoise train` cleans its data first; `equipoise clean` does anyway
     folds: int = 2  # judges, each trained on the pairs that it does not judge
     seed: int = 0  # of the folds
-    steps: int = 0  # of each judge; 0: two fifths of training.steps
+    recipe: str = ""  # of the judges, on the run's pairs: other towers, say; empty: that of the run
+    steps: int = 0  # of each judge; 0: those of their own recipe, or two fifths of training.steps
     rounds: int = 1  # above 1: judges again, trained on what the round before kept
     model: str = ""  # a model to judge with, that was not trained on these pairs; empty: judges are trained
     seen: bool = False  # whether judges train on all pairs, also on those that they judge: to compare with
