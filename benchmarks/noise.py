@@ -3,7 +3,9 @@
     python benchmarks/noise.py scenes --out FOLDER --seeds 5 --jobs 12 --shares 0.3 0.6
     python benchmarks/noise.py features --out FOLDER --shares 0.4 0.6 --set data.train=TRAIN.npz --set data.test=DEV.npz
     python benchmarks/noise.py features --out FOLDER --level caption ...       # single captions wrong, not images'
-    python benchmarks/noise.py coco --out FOLDER --shares 0.2 0.4 --set data.root=SHARDS --set image.model=RESNET ...
+    python benchmarks/noise.py coco --out FOLDER --shares 0.2 0.4 --set data.root=SHARDS --set image.model=RESNET ... \
+        --relevance eccv_image_to_caption.json                                 # mAP@R of test images by ECCV Caption
+    python benchmarks/noise.py scenes --out FOLDER --noise wrong_attribute     # or near_duplicates, vague
 
 For each share of wrong captions: a run on all pairs; runs by the ways of the field; runs on what judges keep that never
 saw what they judge (`--clean`); and the bound of every method that drops: a run on the captions that are truly right. A
@@ -16,28 +18,32 @@ Early stopping chooses its step on the validation split, so that one must not be
 the validation split for all seeds; what was tried stays beside the cells, in `tried`.
 
 The two protocols of the field: by image (DECL, RCL) and by caption (NCR, NPC). `--set shuffle.file=INDEX.npy` takes the
-index files of either.
+index files of either; `--write-indices FOLDER` writes those of all shares and seeds, and trains nothing.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
-from functools import partial
+from functools import partial, reduce
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from unittest.mock import patch
 
 import numpy as np
 import torch
-from cells import RECALL, ZERO_SHOT, Row, add_options, cell_name, chosen, numbers, run, table
+from cells import PRECISION, RECALL, ZERO_SHOT, Row, add_options, cell_name, chosen, numbers, run, table
 
 from equipoise.claims.interval import mean_interval
 from equipoise.config import Loaded, load_run
+from equipoise.data.caption_exchange import caption_counts
+from equipoise.data.caption_shuffle import shuffled
+from equipoise.data.noise_index import write_index
 from equipoise.io.atomic import write_text
 from equipoise.models.folder import BEST, CHECKPOINTS
 from equipoise.training.distributed.ranks import Ranks
@@ -110,16 +116,30 @@ RECIPES = {
     "coco": ("coco-resnet50-mpnet", ()),
 }  # fmt: skip
 MEAN_RECALL = {"mean recall": "retrieval/mean_recall"}
+BY_FILE = {name: key.replace("matching/", "retrieval/") for name, key in PRECISION.items()}
+SHUFFLED = "shuffled"
+# what is wrong with a share of the pairs, or (vague) of all captions but the first of each; the last three: of scenes
+NOISE = {
+    SHUFFLED: ("shuffle.share=SHARE", "shuffle.level=LEVEL"),
+    "wrong_attribute": ("data.noise.wrong_attribute=SHARE",),
+    "near_duplicates": ("data.noise.near_duplicates=SHARE",),
+    "vague": ('data.details=["complete", "abstract"]', "data.detail_weights=[REST, SHARE]"),
+}
 
 
-def rows(kind: str, shares: Sequence[float], level: str, judge: Path | None = None) -> list[Row]:
+def noise_settings(noise: str, share: float, level: str) -> tuple[str, ...]:
+    said = {"SHARE": f"{share:g}", "REST": f"{1 - share:g}", "LEVEL": level}
+    return tuple(reduce(lambda text, word: text.replace(word, said[word]), said, text) for text in NOISE[noise])
+
+
+def rows(kind: str, shares: Sequence[float], level: str, judge: Path | None = None, noise: str = SHUFFLED) -> list[Row]:
     recipe, base = RECIPES[kind]
     given = {name: (*settings, f"clean.model={judge}") for name, settings in GIVEN.items()} if judge else {}
     rate = load_run(recipe, base).run.training.learning_rate
     found = [Row(CLEAN, recipe, base)]
     for share in shares:
-        noise = (*base, f"shuffle.share={share}", f"shuffle.level={level}")
-        found += [Row(f"{share:.0%}: {NOISY}", recipe, noise), Row(f"{share:.0%}: {BOUND}", recipe, noise)]
+        noisy = (*base, *noise_settings(noise, share, level))
+        found += [Row(f"{share:.0%}: {NOISY}", recipe, noisy), Row(f"{share:.0%}: {BOUND}", recipe, noisy)]
         for name, settings in {
             **FIELD,
             **FURTHER.get(kind, {}),
@@ -128,8 +148,20 @@ def rows(kind: str, shares: Sequence[float], level: str, judge: Path | None = No
             TOLD: OURS["weighted, two rounds"],
         }.items():
             meant = (text.replace("RATE/3", f"{rate / 3:.3g}").replace("SHARE", f"{share:g}") for text in settings)
-            found.append(Row(f"{share:.0%}: {name}", recipe, (*noise, *meant)))
+            found.append(Row(f"{share:.0%}: {name}", recipe, (*noisy, *meant)))
     return found
+
+
+def write_indices(options: argparse.Namespace) -> None:
+    """Who is given whose captions, a file for each share and seed: by caption, or one number an image."""
+    recipe, base = RECIPES[options.data]
+    clean = load_run(recipe, (*base, *options.set)).run.data.build("train")
+    counts = caption_counts(clean) if options.level == "caption" else np.ones(len(clean), dtype=np.int64)
+    options.write_indices.mkdir(parents=True, exist_ok=True)
+    for share, seed in itertools.product(options.shares, range(options.seeds)):
+        file = options.write_indices / f"{options.level}-{share:g}-{seed}.npy"
+        write_index(file, counts, shuffled(int(counts.sum()), share, seed).numpy())
+        print(file)
 
 
 @contextmanager
@@ -140,9 +172,9 @@ def _told(loaded: Loaded) -> Iterator[None]:
         yield
 
 
-def measure(row: Row, seed: int, extra: Sequence[str], file: Path, split: str = "test") -> str:
+def measure(row: Row, seed: int, extra: Sequence[str], file: Path, split: str = "test", relevance: str = "") -> str:
     """Train a cell, evaluate it on a split, write down what it gives and what judging cost. A trial keeps what it finds
-    on test images beside, unread until its rate is chosen."""
+    on test images beside, unread until its rate is chosen. `relevance` is of the test images."""
     torch.set_num_threads(1)
     settings = [*row.settings, *extra, f"seed={seed}"]
     settings += [f"shuffle.seed={seed}"] if any(text.startswith("shuffle.") for text in row.settings) else []
@@ -161,9 +193,11 @@ def measure(row: Row, seed: int, extra: Sequence[str], file: Path, split: str = 
     if outcome.signal:  # half a run is no cell
         raise SystemExit(128 + outcome.signal)
     seconds = {"judging": judging, "training": time.perf_counter() - start - judging}
-    found = {"found": numbers(model, loaded.run, split)}
+    judged_by = relevance or loaded.run.evaluation.relevance
+    tested = replace(loaded.run, evaluation=replace(loaded.run.evaluation, relevance=judged_by))
+    found = {"found": numbers(model, tested if split == "test" else loaded.run, split)}
     if split != "test":
-        found["test"] = numbers(model, loaded.run, "test")
+        found["test"] = numbers(model, tested, "test")
     about = {"recipe": row.recipe, "settings": settings, "seconds": seconds, "judged": judged}
     write_text(file, json.dumps({**about, **found}, indent=1) + "\n")
     return f"{file.stem}, {seconds['judging']:.0f} s of judging, {seconds['training']:.0f} s of training"
@@ -177,7 +211,8 @@ def at_best_rates(rows: Sequence[Row], options: argparse.Namespace) -> list[Row]
     for rate in options.rates:
         trials = [replace(row, settings=(*row.settings, f"training.learning_rate={rate:g}")) for row in rows]
         place = {"out": _tried(options, rate), "seeds": 1, "rows": None}
-        found = run(trials, argparse.Namespace(**{**vars(options), **place}), work=partial(measure, split="validation"))
+        work = partial(measure, split="validation", relevance=options.relevance)
+        found = run(trials, argparse.Namespace(**{**vars(options), **place}), work=work)
         for row in trials:
             score = found[row.name][0]["retrieval/mean_recall"] if found[row.name] else -1.0
             best[row.name] = max(best.get(row.name, (-2.0, 0.0, row)), (score, rate, row), key=lambda one: one[0])
@@ -208,13 +243,16 @@ def gains(found: Mapping[str, Sequence[Mapping[str, float]]], columns: Mapping[s
         base = found.get(f"{share}: {NOISY}", ())
         if what and what != NOISY and results and len(results) == len(base):
             pairs = list(zip(results, base, strict=True))
-            cells = [_interval([100 * (own[key] - other[key]) for own, other in pairs]) for key in columns.values()]
+            cells = [_gain(pairs, key) for key in columns.values()]
             lines.append(f"| {name} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
 
-def _interval(differences: Sequence[float]) -> str:
-    mean, low, high = mean_interval(differences)
+def _gain(pairs: Sequence[tuple[Mapping[str, float], Mapping[str, float]]], key: str) -> str:
+    """The mean difference of a number with its interval; cells of before may not have it."""
+    if any(key not in one for pair in pairs for one in pair):
+        return "-"
+    mean, low, high = mean_interval([100 * (own[key] - other[key]) for own, other in pairs])
     return f"{mean:+.1f} ({low:+.1f} to {high:+.1f})"
 
 
@@ -244,6 +282,9 @@ def main() -> None:
     parser.add_argument("data", choices=RECIPES)
     parser.add_argument("--shares", type=float, nargs="+", default=[0.3, 0.6], help="of images with wrong captions")
     parser.add_argument("--level", choices=["image", "caption"], default="image", help="what is wrong together")
+    parser.add_argument("--noise", choices=NOISE, default=SHUFFLED, help="what is wrong with them; others: of scenes")
+    parser.add_argument("--write-indices", type=Path, metavar="FOLDER", help="write noise index files, train nothing")
+    parser.add_argument("--relevance", default="", metavar="FILE", help="what is relevant among the test images: ECCV")
     parser.add_argument("--draw", type=Path, metavar="FILE", help="a picture: R@1 against the share of wrong captions")
     parser.add_argument("--judge", type=Path, metavar="MODEL", help="a model that was not trained on these pairs")
     parser.add_argument(
@@ -251,9 +292,15 @@ def main() -> None:
     )
     add_options(parser)
     options = parser.parse_args()
-    known = chosen(rows(options.data, options.shares, options.level, options.judge), options.rows)
-    found = run(at_best_rates(known, options), options, work=measure)
-    columns = {**RECALL, **(ZERO_SHOT if options.data == "scenes" else MEAN_RECALL)}
+    if options.noise != SHUFFLED and options.data != "scenes":
+        parser.error(f"--noise {options.noise} is drawn with scenes; for {options.data} leave it out")
+    if options.write_indices:
+        write_indices(options)
+        return
+    known = chosen(rows(options.data, options.shares, options.level, options.judge, options.noise), options.rows)
+    found = run(at_best_rates(known, options), options, work=partial(measure, relevance=options.relevance))
+    of_scenes, of_files = {**PRECISION, **ZERO_SHOT}, {**MEAN_RECALL, **(BY_FILE if options.relevance else {})}
+    columns = {**RECALL, **(of_scenes if options.data == "scenes" else of_files)}
     print(table(found, columns), gains(found, columns), sep="\n\n")
     if options.draw:
         draw(found, options.draw)

@@ -1,0 +1,46 @@
+"""benchmarks/noise.py: its rows are runs of every kind of noise, and its index files are what the runs are given."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import noise
+import numpy as np
+import pytest
+
+from equipoise.config import load_run
+from equipoise.data.caption_shuffle import Shuffle
+from equipoise.workflows.claims.right_pairs import right_captions
+
+SCENES = ("data.train_size=60", "data.validation_size=4", "data.test_size=4")
+
+
+@pytest.mark.parametrize("kind", noise.NOISE)
+def test_every_kind_of_noise_is_in_the_data_of_its_rows(kind: str) -> None:
+    row = next(row for row in noise.rows("scenes", [0.4], "image", noise=kind) if row.name == "40%: all pairs")
+    source = load_run(row.recipe, [*row.settings, *SCENES]).run.training_pairs()
+    pairs = [source.pair(index) for index in range(len(source))]
+    wrong = 1 - right_captions(source).mean()
+    assert (wrong > 0.25) == (kind in ("shuffled", "wrong_attribute"))
+    vague = [detail == "abstract" for pair in pairs for detail in pair.truth["details"][1:]]
+    assert (np.mean(vague) > 0.25) == (kind == "vague")
+    assert any(pair.truth["noise"] == kind for pair in pairs) == (kind != "vague")
+
+
+def test_every_row_is_a_run() -> None:
+    for row in noise.rows("scenes", [0.6], "caption", judge=Path("given"), noise="vague"):
+        load_run(row.recipe, row.settings)
+
+
+@pytest.mark.parametrize(("level", "length"), [("image", 60), ("caption", 300)])
+def test_index_files_are_what_the_runs_are_given(level: str, length: int, tmp_path: Path) -> None:
+    given = {"data": "scenes", "set": SCENES, "level": level, "shares": [0.2, 0.4], "seeds": 2}
+    noise.write_indices(argparse.Namespace(**given, write_indices=tmp_path / "indices"))
+    assert len(list((tmp_path / "indices").iterdir())) == 4
+    file = tmp_path / "indices" / f"{level}-0.4-1.npy"
+    assert np.load(file).shape == (length,)
+    clean = load_run("clip-scenes-gpu", SCENES).run.data.build("train")
+    by_file, drawn = (shuffle.applied_to(clean) for shuffle in (Shuffle(file=str(file)), Shuffle(0.4, 1, level)))
+    for index in range(60):  # by caption, those of an image may come in another order
+        assert sorted(by_file.pair(index).captions) == sorted(drawn.pair(index).captions)
