@@ -170,6 +170,7 @@ def load_stored(path: PathLike, overrides: Sequence[str] = ()) -> Loaded:
 
 
 def _loaded(table: LayeredTable) -> Loaded:
+    table = replace(table, layers=tuple(map(_by_its_name, table.layers)))
     loaded = Loaded(*resolve(Run, table))
     if loaded.run.training.epochs and not layers_by_epochs(table.layers):
         loaded = loaded.with_training(epochs=0.0)
@@ -181,6 +182,20 @@ def _loaded(table: LayeredTable) -> Loaded:
         return loaded
     # captions are names of classes, the same for all images of a class, so that there is nothing to retrieve
     return loaded.with_training(best=OF_CLASSES)
+
+
+def _by_its_name(layer: Layer) -> Layer:
+    """The layer with `data.keep`, which may be said of every source, as what it is: `keep.folder`."""
+    data, keep = layer.values.get("data"), layer.values.get("keep", {})
+    if not isinstance(data, Mapping) or "keep" not in data or not isinstance(keep, Mapping):
+        return layer
+    if "folder" in keep:
+        message = "data.keep and keep.folder say the same; give one of them"
+        raise LayeredTable((layer,)).error(message, "data", "keep")
+    rest = {name: value for name, value in data.items() if name != "keep"}
+    values = {**layer.values, "data": rest, "keep": {**keep, "folder": data["keep"]}}
+    place = layer.places.get(("data", "keep"), layer.source)
+    return replace(layer, values=values, places={**layer.places, ("keep", "folder"): place})
 
 
 def load_settings(settings: Mapping[str, Any], source: str) -> Loaded:

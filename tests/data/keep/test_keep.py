@@ -369,6 +369,21 @@ def test_a_wrong_setting_is_refused(setting, word):
         load_run("demo", [setting])
 
 
+def test_the_folder_may_be_said_with_the_data(tmp_path):
+    recipe = tmp_path / "mine.toml"
+    recipe.write_text('extends = "demo"\n[data]\nkeep = "cleaned"\n[keep]\nrule = "weights"\n')
+    loaded = load_run(recipe)
+    assert loaded.run.keep == Keep("cleaned", "weights")
+    assert "keep" not in loaded.table["data"]
+    assert load_run(recipe, ["keep.folder=other"]).run.keep.folder == "other"
+    assert load_run(recipe, ["data.keep=another"]).run.keep.folder == "another"
+    with pytest.raises(UserError, match=r"data\.keep and keep\.folder"):
+        load_run("demo", ["data.keep=a", "keep.folder=b"])
+    recipe.write_text('extends = "demo"\n[data]\nkeep = 3\n')
+    with pytest.raises(UserError, match=r"mine\.toml:3: .*keep\.folder.* must be text"):
+        load_run(recipe)
+
+
 def test_keeping_and_cleaning_anew_exclude_one_another():
     with pytest.raises(UserError, match="set one of them"):
         load_run("demo", ["keep.folder=x", "clean.enabled=true"])
