@@ -100,12 +100,13 @@ FURTHER = {
     },
 }  # fmt: skip
 OURS = {
-    "kept": ("clean.enabled=true",),
-    "kept, two rounds": ("clean.enabled=true", "clean.rounds=2"),
-    "kept, 4 folds of 4 judges": ("clean.enabled=true", "clean.folds=4", "clean.judges=4"),
-    "weighted": ("clean.enabled=true", "clean.rule=weights"),
-    "weighted, two rounds": ("clean.enabled=true", "clean.rule=weights", "clean.rounds=2"),
-    "weighted, 4 folds of 4 judges": ("clean.enabled=true", "clean.rule=weights", "clean.folds=4", "clean.judges=4"),
+    "kept": (CLEANED,),
+    "kept, two rounds": (CLEANED, "clean.rounds=2"),
+    "kept, 4 folds of 4 judges": (CLEANED, "clean.folds=4", "clean.judges=4"),
+    "weighted": (CLEANED, WEIGHED),
+    "weighted, two rounds": (CLEANED, WEIGHED, "clean.rounds=2"),
+    "weighted, two rounds, active complementary loss": (CLEANED, WEIGHED, "clean.rounds=2", "objective.name=crcl"),
+    "weighted, 4 folds of 4 judges": (CLEANED, WEIGHED, "clean.folds=4", "clean.judges=4"),
 }
 # what held-out judges could do at best: those of the second round learn from the truly right pairs of the other folds
 TOLD = "weighted, judges told what is right"
