@@ -33,6 +33,33 @@ def test_labels_are_folders(tmp_path):
     assert source.images(range(3), 8).shape == (3, 3, 8, 8)
 
 
+def test_a_file_names_the_classes_of_folders(tmp_path):
+    for folder in ("n02084071", "n02121808"):
+        (tmp_path / "train" / folder).mkdir(parents=True)
+        (tmp_path / "train" / folder / "a.jpg").write_bytes(jpeg())
+    listed = tmp_path / "wnids.txt"
+    listed.write_text("n02121808 house cat\nn02084071\tdog\nn01440764 tench\n")
+    settings = Folders(test="train", root=str(tmp_path), templates=("a {}.",), class_names="wnids.txt")
+    source = settings.build("test")
+    assert source.class_names == ("dog", "house cat")
+    pairs = [source.pair(index) for index in range(len(source))]
+    assert [(pair.key, pair.label, pair.captions) for pair in pairs] == [
+        ("n02084071/a.jpg", "dog", ("a dog.",)), ("n02121808/a.jpg", "house cat", ("a house cat.",)),
+    ]  # fmt: skip
+    for text, said in (
+        ("n02084071 dog\n", 'no line for the folder "n02121808"'),
+        ("n02084071 dog\nn02121808\n", 'the line "n02121808" has no name'),
+        ("n02084071 dog\nn02121808 dog\n", 'the class "dog" is there twice'),
+        ("", "no names of classes in this file"),
+    ):
+        listed.write_text(text)
+        with pytest.raises(UserError, match=said):
+            settings.build("test")
+    listed.unlink()
+    with pytest.raises(UserError, match=r"wnids\.txt: the names of classes cannot be read"):
+        settings.build("test")
+
+
 def test_held_out_folders_know_all_classes(tmp_path):
     for number in range(40):
         path = tmp_path / f"class{number % 2}" / f"{number}.jpg"
