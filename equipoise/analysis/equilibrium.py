@@ -182,7 +182,7 @@ def _panel(
     if balances:
         axes.set_xlim(max(min(scales), min(known) / ROOM**2), min(max(scales), ROOM * max(known)))
     else:
-        axes.set_xlim(min(scales), max(scales))
+        axes.set_xlim(min(*scales, learned), max(*scales, learned))
     axes.set_ylim(LOWEST, HIGHEST)
     axes.set_xlabel("logit scale exp(t)")
     axes.legend(loc="lower right")

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from equipoise.analysis import equilibrium as module
-from equipoise.analysis.equilibrium import averaged, balance, equilibrium, log_parts, ring
+from equipoise.analysis.equilibrium import averaged, balance, draw_equilibrium, equilibrium, log_parts, ring
 from equipoise.analysis.sampled_pairs import SampledPoints
 from equipoise.spaces import Euclidean, ProductSphere, Space, Sphere
 from equipoise.types import UserError
@@ -76,6 +76,15 @@ def test_a_balance_below_the_sweep_is_told_from_none():
     whole = equilibrium(pairs, Sphere(8), (0.1, 0.6, 0.8, 10.0), 2, 0.0, "log", 0)
     assert not whole.below
     assert whole.balance == pytest.approx(math.log(2), rel=0.02)
+
+
+def test_a_logit_scale_outside_the_sweep_is_drawn_with_room(recwarn):
+    pairs, scales = SampledPoints(torch.eye(2, 8).double(), torch.eye(2, 8).double()), (1e-3, 1e-2)
+    never = equilibrium(pairs, Sphere(8), scales, 2, 0.0, "log", 0)
+    figure = draw_equilibrium([never], [never], scales, 3.0, "nowhere")
+    figure.canvas.draw()
+    assert figure.axes[0].get_xlim()[1] >= 3
+    assert not recwarn.list
 
 
 @pytest.mark.parametrize("space", [Sphere(256), ProductSphere(4, 64), ProductSphere(4, 64, distance="geodesic")])
