@@ -18,6 +18,7 @@ from equipoise.readouts import READOUTS
 from equipoise.settings.recipe import builtin_recipes
 from equipoise.spaces import SPACES
 from equipoise.targets import TARGETS
+from equipoise.workflows.claims.listing import judgements
 
 ROOT = Path(__file__).parents[1]
 README, DOCS = ROOT / "README.md", ROOT / "docs"
@@ -35,6 +36,9 @@ CHOICES: dict[str, Mapping[str, Any]] = {
     "objective": OBJECTIVES,
     "fine-tuning": METHODS,
 }
+QUOTED = re.compile(
+    r"\[`([\w-]+)`\]\((?:claims\.md)?#\1\)\s+(?:is\s+)?(holds\s+in\s+part|holds|does\s+not\s+hold|undecided|not\s+testable)"
+)
 
 
 def choices_table() -> dict[str, set[str]]:
@@ -68,3 +72,15 @@ def test_files_and_pages_that_are_named_exist(page: Path) -> None:
 def test_recipes_that_are_named_exist(page: Path) -> None:
     for name in re.findall(r"equipoise (?:train|show|cite) ([a-z][\w-]*)(?= |$|`)", page.read_text(), re.M):
         assert name in RECIPES, f"{page.name}: {name}"
+
+
+def test_verdicts_that_pages_quote_are_those_of_the_stored_results() -> None:
+    """The table of former verdicts in claims.md, and what pages say beside a method."""
+    found = {name: verdict.word.removesuffix(" here") for name, (_, _, verdict) in judgements().items()}
+    quoted = [(page.name, *quote) for page in PAGES if page.name not in HISTORY for quote in quotes(page)]
+    assert len(quoted) > 30
+    assert [one for one in quoted if found.get(one[1]) != one[2]] == []
+
+
+def quotes(page: Path) -> list[tuple[str, str]]:
+    return [(name, " ".join(word.split())) for name, word in QUOTED.findall(page.read_text())]

@@ -240,6 +240,7 @@ def test_a_claim_from_its_first_cell_to_its_verdict(tmp_path: Path, capsys: pyte
     out = capsys.readouterr().out
     assert "The idea is better." in out
     assert "verdict: no verdict (2 paired seeds" in out
+    assert f"The figure is {tmp_path / 'results' / 'tiny.png'}" in out
     assert len(cells_of(tmp_path)) == 8
     result = read_result(tmp_path / "results" / "tiny.json")
     assert [len(row.values["R@1"]) for row in result.rows.values()] == [2, 2]

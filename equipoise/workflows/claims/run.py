@@ -151,6 +151,7 @@ def _tell(name: str, claim: Claim, result: Result | None, out: Path) -> None:
         if figure:
             with replacing(out / RESULTS / f"{name}.png") as temporary:
                 temporary.write_bytes(png(figure))
+            print(f"The figure is {out / RESULTS / f'{name}.png'}")
 
 
 def known_commit() -> str:
