@@ -18,6 +18,8 @@ HISTORY = {"LOG.md"}  # speaks of commands as they were then
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```", re.M | re.S)
 TYPED = re.compile(r"(?:\$ )?(?:[A-Z_]+=\S+ )*(?:equipoise|make|torchrun|python|pip) ")
 TYPED_IN = ("", "bash", "sh", "console")
+INLINE = re.compile(r"`((?:equipoise|\S*python)\s[^`]+)`")
+FIGURE = re.compile(r"!\[[^\]]*\]\(\S*images/([\w-]+)\.png\)")
 REMARK = re.compile(r"\s+#.*$|\s{2,}[a-z][^-'\"=]*$")  # behind a command
 
 
@@ -55,7 +57,7 @@ class Block:
     """Commands that a page lists together, to be typed one after the other; of help, one command."""
 
     page: str
-    number: int
+    number: int | str  # among those of the page; of a figure, its name
     commands: tuple[Command, ...]
 
     def __str__(self) -> str:
@@ -67,6 +69,29 @@ def blocks() -> list[Block]:
     found = [block for page in PAGES if page.name not in HISTORY for block in _on_page(page)]
     examples = [f"equipoise {name} {words_of(module).EXAMPLE}".rstrip() for name, (module, _) in COMMANDS.items()]
     return found + [Block("--help", number, (Command("--help", text),)) for number, text in enumerate(examples, 1)]
+
+
+def figures() -> list[Block]:
+    """The figures of all pages, each with the commands of its section: in blocks, and within the text."""
+    found = []
+    for page in PAGES:
+        for section in _sections(page.read_text(encoding="utf-8")):
+            typed = [command for _, body in FENCE.findall(section) for command in _in_block(page.name, body)]
+            within = (" ".join(text.split()) for text in INLINE.findall(FENCE.sub("", section)))
+            typed += [Command(page.name, text) for text in within if len(text.split()) > 2 or "benchmarks" in text]
+            found += [Block(page.name, name, tuple(typed)) for name in FIGURE.findall(section)]
+    return found
+
+
+def within_text() -> list[Block]:
+    """Commands beside figures that stand in no block, once each."""
+    listed = {command for block in blocks() for command in block.commands}
+    found = {}
+    for figure in figures():
+        new = tuple(one for one in figure.commands if one.text.startswith("equipoise") and one not in listed)
+        listed |= {*new}
+        found[figure] = new
+    return [Block(figure.page, figure.number, new) for figure, new in found.items() if new]
 
 
 def snippets() -> list[Snippet]:
@@ -82,6 +107,13 @@ def _on_page(page: Path) -> Iterator[Block]:
     for number, body in enumerate(bodies, 1):
         if found := tuple(_in_block(page.name, body)):
             yield Block(page.name, number, found)
+
+
+def _sections(text: str) -> list[str]:
+    """Of a page, by its headings; what stands before the first belongs to it where it has no commands of its own."""
+    hidden = FENCE.sub(lambda block: block[0].replace("\n#", "\n #"), text)  # remarks are no headings
+    first, *rest = re.split(r"^(?=##+ )", hidden, flags=re.M)
+    return [first, *rest] if FENCE.search(first) else [first + "".join(rest[:1]), *rest[1:]]
 
 
 def _in_block(page: str, body: str) -> Iterator[Command]:

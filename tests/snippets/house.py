@@ -54,6 +54,7 @@ SPELLED = {
     "RECIPE": "demo",
     "--before MODEL": "--before runs/demo",
     "finetune MODEL": "finetune runs/demo",
+    "lab tokens MODEL": "lab tokens runs/multi",
     "eval RUN": "eval runs/few-shot-scenes",
     "import PATH": "import clips/ViT-B-32",
     "$NOISE": "--set data.noise.shuffled=0.4",
@@ -70,7 +71,7 @@ ADDED = {
 # The runs that the pages name: by which recipe, with which settings.
 PLAIN = ("image.activation=gelu", "text.activation=gelu")
 RUNS = {
-    ("demo", ()): ("demo", "other", "from-1", "start", "clip", "clip-short", "a", "b", "untrained"),
+    ("demo", ()): ("demo", "other", "from-1", "from-200", "start", "clip", "clip-short", "a", "b", "untrained"),
     ("clip-scenes", PLAIN): ("mine",),  # a plain CLIP, which other libraries know
     ("fdt-scenes", ()): ("fdt-scenes", "fdt", "codes", "fdt-short"),
     ("coca-scenes", ()): ("coca-scenes", "coca"),

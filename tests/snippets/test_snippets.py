@@ -20,9 +20,10 @@ from typing import Any
 
 import pytest
 from open_clip_peer import make_torchvision_importable
-from snippets.collect import Block, Command, Snippet, blocks, snippets, statements
+from snippets.collect import Block, Command, Snippet, blocks, figures, snippets, statements, within_text
 from snippets.house import ADDED, SPELLED, WRONG, build, small, train_what_is_named
 from snippets.served import serve
+from test_benchmarks import ELSEWHERE, SMALLEST
 
 from equipoise.cli import main
 from equipoise.cli.parser import build_parser
@@ -149,7 +150,7 @@ def run(words: list[str]) -> tuple[int, str, str]:
     return code, out.getvalue(), err.getvalue()
 
 
-@pytest.mark.parametrize("block", marked(blocks()))
+@pytest.mark.parametrize("block", marked(blocks() + within_text()))
 def test_commands_run_as_they_are_written(block: Block, house: Path, prototype: Path) -> None:
     wanted = [command for command in block.commands if not reason(command.text)]
     if not wanted:
@@ -215,9 +216,16 @@ def test_the_list_of_what_is_not_run_becomes_shorter() -> None:
         assert any(part in text for text in everything), f"{part} is on no page any more; take it from NOT_RUN"
 
 
+@pytest.mark.parametrize("figure", figures(), ids=str)
+def test_a_figure_has_the_command_that_makes_it_beside_it_and_that_is_run(figure: Block) -> None:
+    ours = [one for one in figure.commands if one.text.startswith("equipoise") and not reason(one.text)]
+    benches = {Path(word).stem for one in figure.commands for word in one.words if word.startswith("benchmarks/")}
+    assert ours or benches & {*SMALLEST, *ELSEWHERE}, f"{figure} has no command beside it that a test runs"
+
+
 def test_every_command_of_the_pages_parses() -> None:
     parser = build_parser()
-    for command in (command for block in blocks() for command in block.commands):
+    for command in (command for block in blocks() + within_text() for command in block.commands):
         if command.text.startswith("equipoise") and "[" not in command.text.split("--set")[0]:
             words = Command(command.page, command.text.replace("$NOISE", "")).words[1:]
             try:
