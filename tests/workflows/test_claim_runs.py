@@ -23,7 +23,7 @@ from equipoise.claims.result import Result, RowResult, read_result, verdict_of
 from equipoise.claims.rule import HOLDS, NO_VERDICT, NOT_RUN, ahead
 from equipoise.cli import main
 from equipoise.types import UserError
-from equipoise.workflows.claims import plan
+from equipoise.workflows.claims import listing, plan
 from equipoise.workflows.claims.cell import CELLS, Cell, as_text, cell_of
 from equipoise.workflows.claims.listing import judgements
 from equipoise.workflows.claims.make import Ways, make_cell
@@ -282,7 +282,8 @@ def _dies() -> None:
 
 
 @pytest.mark.slow
-def test_the_page_of_all_claims(tmp_path: Path) -> None:
+def test_the_page_of_all_claims(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listing, "STORED", tmp_path / "nothing")  # or no claim would be left that was not run
     claim = CLAIMS["smoothing-helps"]
     for row, gain in zip(claim.rows, (0.0, 0.1), strict=True):
         for trial in row.sweep:
