@@ -200,6 +200,10 @@ def test_the_command_writes_a_page_and_finds_words(fdt_run, tmp_path, capsys):
         assert (tmp_path / "seen" / "pictures" / f"{code['code']:05d}.jpg").stat().st_size > 500
         assert f'src="pictures/{code["code"]:05d}.jpg"' in page
     assert page.count("<script>") == 1
+    agreements = [one["agreement"] for one in record["codes"]]
+    places = [page.index(f"{one['code']:05d}.jpg") for one in record["codes"]]
+    assert agreements == sorted(agreements, reverse=True)
+    assert places == sorted(places), "the page has the order of the numbers"
     assert record["images_seen"] == 16
     assert main(["codes", str(fdt_run), "--word", "striped", "--out", str(tmp_path / "seen")]) == 0
     assert "codes fire for “striped”" in capsys.readouterr().out
