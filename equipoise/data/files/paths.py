@@ -1,7 +1,8 @@
 """From what a recipe says of its files to the files themselves: lists, {00000..00099}, * and URLs.
 
-URLs are https:, s3:, gs: and file:. `pipe:COMMAND` is what a shell command prints, and is run only where the user named
-that very command in this call and said `--allow-pipe` (`settings/trust.py`): never because a stored config.toml has it.
+URLs are https:, s3:, gs: and file:; object stores (s3:, gs:) are opened by fsspec. `pipe:COMMAND` is what a shell
+command prints, and is run only where the user named that very command in this call and said `--allow-pipe`
+(`settings/trust.py`): never because a stored config.toml has it.
 """
 
 from __future__ import annotations
@@ -11,7 +12,9 @@ import hashlib
 import re
 import shutil
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import IO, Any
 
 from equipoise.io.atomic import replacing
 from equipoise.settings.one_line import one_line
@@ -22,7 +25,8 @@ Patterns = str | tuple[str, ...]
 BRACES = re.compile(r"\{([^{}]*)\}")
 RANGE = re.compile(r"(\d+)\.\.(\d+)")
 URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")  # two letters at least, so that no drive of Windows is meant
-SCHEMES = ("https", "s3", "gs", "file")
+STORES = {"s3": "s3fs", "gs": "gcsfs"}  # object stores, and the library by which fsspec opens each
+SCHEMES = ("https", *STORES, "file")
 PLAIN_URL = re.compile(r"[^\s'\"`\\|<>\x00-\x1f\x7f]+")  # some versions of webdataset hand it to a shell
 MOST_FILES = 1_000_000
 
@@ -79,7 +83,7 @@ def _local(name: str, root: str, pattern: str, folder_ending: str) -> list[Path]
 
 
 def _fetched(url: str, cache: str) -> Path:
-    """A copy of what webdataset opens at a URL, made once."""
+    """A copy of what is at a URL, made once."""
     _require_allowed(url)
     if not cache:
         raise UserError(
@@ -90,17 +94,35 @@ def _fetched(url: str, cache: str) -> Path:
     path = Path(cache) / f"{hashlib.blake2b(url.encode(), digest_size=8).hexdigest()}-{ending}"
     if path.exists():
         return path
-    try:
-        from webdataset.gopen import gopen
-    except ImportError as error:
-        raise UserError("reading URLs needs webdataset; install it with: pip install 'equipoise[shards]'") from error
     with replacing(path) as temporary:
         try:
-            with gopen(url) as stream, temporary.open("wb") as copy:
+            with _opened(url) as stream, temporary.open("wb") as copy:
                 shutil.copyfileobj(stream, copy)
+        except UserError:
+            raise
         except Exception as error:  # each scheme has its own ways to fail
             raise UserError(f"{url}: this cannot be fetched ({' '.join(str(error).split())}); check it") from None
     return path
+
+
+def _opened(url: str) -> AbstractContextManager[IO[bytes]]:
+    """Bytes of a URL: of an object store by fsspec, which torch comes with, of others by webdataset."""
+    opened: Any
+    scheme = url.partition(":")[0]
+    store = STORES.get(scheme)
+    try:
+        if store:
+            import fsspec
+
+            opened = fsspec.filesystem(scheme).open(url, "rb")  # not fsspec.open, which would follow a::b to others
+        else:
+            from webdataset.gopen import gopen
+
+            opened = gopen(url)
+    except ImportError as error:
+        needed, command = (store, store) if store else ("webdataset", "'equipoise[shards]'")
+        raise UserError(f"{_shown(url)}: this needs {needed}; install it with: pip install {command}") from error
+    return opened
 
 
 def _require_allowed(url: str) -> None:

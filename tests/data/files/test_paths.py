@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -75,6 +76,33 @@ def test_urls_are_copied_once(tmp_path):
     assert first.read_bytes() == piped.read_bytes() == b"content"
     source.unlink()
     assert find_files(f"file:{source}", cache=cache) == [first]
+
+
+@pytest.mark.parametrize("scheme", ["s3", "gs"])
+def test_object_stores_are_read_by_fsspec(tmp_path, monkeypatch, scheme):
+    """A store in memory in place of the library that would ask the network."""
+    registry = pytest.importorskip("fsspec.registry")
+    from fsspec.implementations.memory import MemoryFileSystem
+
+    class Store(MemoryFileSystem):
+        protocol, store, pseudo_dirs = scheme, {}, [""]
+        _strip_protocol = classmethod(lambda cls, path: "/" + path.removeprefix(f"{scheme}://").lstrip("/"))
+
+    monkeypatch.setitem(registry._registry, scheme, Store)
+    Store().pipe_file("/bucket/a-0.tar", b"zero")
+    Store().pipe_file("/bucket/a-1.tar", b"one")
+    found = find_files(f"{scheme}://bucket/a-{{0..1}}.tar", cache=str(tmp_path))
+    assert [path.read_bytes() for path in found] == [b"zero", b"one"]
+    with pytest.raises(UserError, match=rf"{scheme}://bucket/a-2\.tar: this cannot be fetched"):
+        find_files(f"{scheme}://bucket/a-2.tar", cache=str(tmp_path))
+
+
+@pytest.mark.parametrize(("scheme", "library"), [("s3", "s3fs"), ("gs", "gcsfs")])
+def test_a_store_whose_library_is_not_there(tmp_path, monkeypatch, scheme, library):
+    monkeypatch.setitem(sys.modules, library, None)
+    with pytest.raises(UserError, match=f"this needs {library}; install it with: pip install {library}"):
+        find_files(f"{scheme}://bucket/x.tar", cache=str(tmp_path))
+    assert not list(tmp_path.iterdir())
 
 
 def test_urls_that_cannot_be_fetched(tmp_path):
