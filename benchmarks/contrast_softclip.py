@@ -25,7 +25,7 @@ def softclip() -> Subject:
         Row("fused bf16 tiles", HALF, by_plan(TILES), 1 << 18),
         Row("fused bf16, fixed guides", HALF, by_objective("fused", Guide(stop_gradient=True)), 1 << 18, exact=False),
         Row("fused fp32", SINGLE, by_objective("fused"), 1 << 17),
-        Row("fused fp32 tiles", SINGLE, by_plan(TILES.split()), 1 << 17),
+        Row("fused fp32 library", SINGLE, by_plan(PLAN.split()), 1 << 17),
         Row("tiled bf16", HALF, by_objective("tiled"), 16384),
         Row("tiled fp32", SINGLE, by_objective("tiled"), 16384),
         Row("eager fp32", SINGLE, by_objective("eager"), 16384),

@@ -52,7 +52,7 @@ def fused_softclip(
 ) -> Tensor:
     """The losses, float32, of points and guides compared by inner products; [F] of F stacked forms. `weights` [N]: how
     often each sample counts, as an image and as a text, 1 on average."""
-    plan = plan or (PLAN if rows.dtype == torch.bfloat16 else PLAN.split())
+    plan = plan or plan_for(rows.dtype)
     (_, by_row), (_, by_col) = target.rows[0], target.cols[0]
     tensors = rows, cols, by_row.left, by_col.left, log_scale, by_row.log_scale, by_col.log_scale
     known = target.known(range(len(rows)), range(len(cols)))
@@ -60,6 +60,11 @@ def fused_softclip(
     counts = None if weights is None else weights.double()
     work = partial(FusedSoftCLIP, form=form, beta=target.beta, known=guided, plan=plan, counts=counts)
     return recomputed(work, *tensors)
+
+
+def plan_for(dtype: torch.dtype) -> Plan:
+    """The fastest plan measured (docs/performance.md). Three products for each of float32 points keep tiles busy."""
+    return PLAN if dtype == torch.bfloat16 else TILES.split()
 
 
 class FusedSoftCLIP:
