@@ -128,6 +128,12 @@ def test_two_ranks_go_on_from_one_and_one_from_two(runs):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("parallel", ["ddp", "fsdp"])
+def test_two_ranks_that_compile_end_where_one_does(runs, parallel):
+    assert losses(runs / f"compiled {parallel}") == pytest.approx(losses(runs / "one"), **ROUNDING)
+
+
+@pytest.mark.slow
 def test_the_command_line_gives_what_one_process_gives(tmp_path):
     """From data to report, with shares of unequal size in evaluation."""
     changes = (WITHOUT_DRAWS, "data.validation_size=7", "data.test_size=7", "evaluation.batch_size=2")

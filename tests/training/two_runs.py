@@ -6,6 +6,7 @@ from __future__ import annotations
 import signal
 import sys
 import warnings
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -43,6 +44,14 @@ def on_from_one(out: Path, ranks: Ranks) -> None:
     assert any("saved by 1 processes and goes on with 2" in str(warning.message) for warning in caught)
 
 
+def compiled(out: Path, parallel: str, ranks: Ranks) -> None:
+    """Traced and cut as always, without machine code, which would take minutes."""
+    changes = f"training.parallel={parallel}", "training.compile=true", "training.evaluate_every=0", WITHOUT_DRAWS
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(torch, "compile", partial(torch.compile, backend="aot_eager"))
+        assert small_run(out / f"compiled {parallel}", *changes, ranks=ranks).go().step == 8
+
+
 def disk_full_on_one_rank(out: Path, ranks: Ranks) -> None:
     run: SmallRun = small_run(out / "full", "training.parallel=fsdp", "training.evaluate_every=0", ranks=ranks)
     mine = {2: lambda: set_disk(FULL), 4: lambda: set_disk(ROOMY)} if ranks.rank == 1 else NEVER
@@ -71,6 +80,7 @@ with process_group() as ranks:
     here = Path(sys.argv[1])
     for parallel, exchange in (("ddp", "ring"), ("fsdp", "gathered")):
         same_after_a_stop(here, parallel, exchange, ranks)
+        compiled(here, parallel, ranks)
     half_a_run(here, ranks)
     on_from_one(here, ranks)
     disk_full_on_one_rank(here, ranks)
