@@ -109,8 +109,9 @@ def test_what_one_engine_left_another_goes_on_with(model, tmp_path):
     assert contents(tmp_path / "one") == contents(tmp_path / "two")
 
 
-@pytest.mark.parametrize("command", ["index", "check", "prepare", "regions", "audit"])
+@pytest.mark.parametrize("command", ["index", "check", "prepare", "regions", "audit", "clean"])
 def test_the_bytes_of_one_process(model, tmp_path, command):
+    """`clean` scores, and goes no further with a model that was not trained."""
     data = shard(tmp_path / "a.tar", 9)
     words = {
         "index": ["index", str(model), str(data), "--per-shard", "2", "--of", "both"],
@@ -118,11 +119,13 @@ def test_the_bytes_of_one_process(model, tmp_path, command):
         "prepare": ["data", "prepare", str(data), "--size", "16", "--per-shard", "2"],
         "regions": ["regions", str(data), "--per-file", "4"],
         "audit": ["audit", str(data), "--model", str(model)],
+        "clean": ["clean", str(data), "--model", str(model)],
     }[command]
     out = [] if command == "prepare" else ["--out"]
     for name, engine in (("one", []), ("two", ["--engine", "ray"])):
-        assert main([*words, *out, str(tmp_path / name), *engine]) == 0
+        assert main([*words, *out, str(tmp_path / name), *engine]) == (2 if command == "clean" else 0)
     one, two = contents(tmp_path / "one"), contents(tmp_path / "two")
+    assert one
     assert one.keys() == two.keys()
     assert [name for name in one if one[name] != two[name]] == []
 
