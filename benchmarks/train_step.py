@@ -127,8 +127,15 @@ def open_clips(task: Task, words: Sequence[str]) -> Callable[[Batch], torch.Tens
 
 
 def ours(task: Task, words: Sequence[str]) -> Callable[[Batch], torch.Tensor]:
-    sizes, device = task.sizes, torch.device(task.device)
+    device = torch.device(task.device)
     short_attention.LONGEST = 0 if "flash" in words else 256 if "rows" in words else LONGEST
+    model = our_model(task.sizes, words)
+    step = Step(model.to(device).train(), CLIP(), task.settings(words), device)
+    return lambda batch: step(batch, 1).loss.total.detach()
+
+
+def our_model(sizes: Sizes, words: Sequence[str] = ()) -> Model:
+    """From open_clip's weights."""
     model = Model(
         image=ViT.Config(sizes.patch, sizes.width, sizes.layers, sizes.heads),
         text=TextTransformer.Config(True, sizes.text_width, sizes.text_layers, sizes.text_heads),
@@ -139,8 +146,7 @@ def ours(task: Task, words: Sequence[str]) -> Callable[[Batch], torch.Tensor]:
         tokens=sizes,  # type: ignore[arg-type]
     )
     model.load_state_dict(from_open_clip(open_clip_model(sizes).state_dict()), strict="fdt" not in words)
-    step = Step(model.to(device).train(), CLIP(), task.settings(words), device)
-    return lambda batch: step(batch, 1).loss.total.detach()
+    return model
 
 
 def trimmed(batch: Batch) -> Batch:

@@ -62,6 +62,7 @@ SMALLEST: dict[str, list[str]] = {
                  "--seeds", "1", "--noise", "0.4", "--temperatures", "from 0"],
     "topology_scenes": ["multi", *STUDY, *SCENES],
     "train_step": ["--rows", "ours", "--batch", "4", "--steps", "1"],
+    "weak_scaling": ["--ranks", "1", "2", "--per-rank", "4", "--steps", "1"],
 }  # fmt: skip
 ELSEWHERE = {
     "benchmark_parity": "tests/workflows/test_benchmark_peers.py",
