@@ -83,7 +83,10 @@ def plans(library, tiles) -> Iterator[tuple[str, object]]:
         yield f"library, sums {rows} {cols} {warps}", replace(library, statistics=Tile(rows, cols, warps=warps))
     for rows, cols, warps in ((64, 64, 8), (32, 64, 8), (32, 64, 4), (16, 64, 4)):
         yield f"library, gradient {rows} {cols} {warps}", replace(library, gradient=Tile(rows, cols, warps=warps))
-    for down, across, sweep in ((1024, 4096, 8192), (1024, 8192, 16384), (2048, 8192, 16384), (4096, 4096, 4096)):
+    for down, across, sweep in (
+        (1024, 8192, 16384), (2048, 8192, 8192), (4096, 4096, 4096), (4096, 4096, 8192), (4096, 8192, 8192),
+        (8192, 8192, 8192),
+    ):  # fmt: skip
         chunks = {"chunk_rows": down, "chunk_cols": across, "sweep_cols": sweep}
         yield f"library, chunks {down} {across}, {sweep}", replace(library, **chunks)
     for tile in (Tile(64, 64, 64, 4, 3), Tile(128, 64, 64, 8, 4), Tile(64, 128, 64, 8, 3)):

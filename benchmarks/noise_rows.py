@@ -58,6 +58,7 @@ FURTHER = {
 OURS = {
     "kept": (CLEANED,),
     "kept, two rounds": (CLEANED, "clean.rounds=2"),
+    "kept, two rounds, matched anew": (CLEANED, "clean.rounds=2", "clean.rematch=true"),
     "kept, 4 folds of 4 judges": (CLEANED, "clean.folds=4", "clean.judges=4"),
     "weighted": (CLEANED, WEIGHED),
     "weighted, two rounds": (CLEANED, WEIGHED, "clean.rounds=2"),

@@ -21,9 +21,11 @@ from pyarrow import parquet
 
 from equipoise.cli import main
 from equipoise.config import load_run, load_stored
+from equipoise.data.caption_shuffle import shuffled
 from equipoise.data.files.webdataset import Shards
 from equipoise.data.keep.decisions import DECISIONS, KIND, digest_of_table
 from equipoise.data.keep.file import NOTE, TABLE, read_keep
+from equipoise.data.keep.settings import Keep
 from equipoise.data.remap import subset
 from equipoise.data.shard_writer import write_shard
 from equipoise.models.folder import step_folders
@@ -156,6 +158,38 @@ def test_the_same_again_writes_the_same_bytes(cleaned, noisy, tmp_path, capsys):
 def test_other_settings_of_the_judges_are_refused(cleaned, noisy, capsys):
     assert main(["clean", "features", *noisy, "--set", "seed=7", "--out", str(cleaned)]) == 2
     assert "seed is 0 there and 7 here" in capsys.readouterr().err
+
+
+def test_captions_that_lost_their_picture_are_matched_anew(cleaned, noisy, tmp_path, capsys):
+    folder = tmp_path / "again"
+    shutil.copytree(cleaned, folder)
+    assert main(["clean", "features", *noisy, "--set", "clean.rematch=true", "--out", str(folder)]) == 0
+    assert "get the captions of another that fit" in capsys.readouterr().out
+    table, note = read_keep(folder)
+    before, _ = read_keep(cleaned)
+    assert table.instead is not None
+    rows = np.flatnonzero(table.instead >= 0)
+    owners = np.array([int(key.rpartition("-")[2]) if "-" in key else int(key) for key in table.keys])
+    loaded = load_run("features", [word for word in noisy if word != "--set"])
+    donors = shuffled(IMAGES, 0.4, loaded.run.shuffle.seed).numpy()
+    right = donors[owners[table.instead[rows]]] == owners[rows]
+    assert len(rows) >= 10
+    assert right.mean() > 0.3  # of forty texts by chance one; judges of sixty right pairs know little
+    assert not before.keep[rows].any()
+    assert table.keep[rows].all()
+    assert (table.weight[rows] == 1).all()
+    assert not before.keep[table.instead[rows]].any()
+    assert note["version"] == 2
+    assert note_of(cleaned)["version"] == 1
+    kept = loaded.run.training_pairs()
+    again = Keep(str(folder)).applied_to(kept)
+    assert len(again) == len(Keep(str(cleaned)).applied_to(kept)) + len(np.unique(owners[rows]))
+    values, _, whose = again.text_features(range(len(again)))
+    everything, _, _ = kept.text_features(range(IMAGES))
+    place = {int(record): number for number, record in enumerate(again.records)}
+    row = int(rows[0])
+    assert torch.equal(values[whose == place[owners[row]]][0], everything[int(table.instead[row])])
+    assert len(Keep(str(folder), rule="threshold").applied_to(kept)) == len(Keep(str(cleaned)).applied_to(kept))
 
 
 @pytest.mark.slow
@@ -338,6 +372,7 @@ def test_judges_that_know_nothing_decide_nothing(tmp_path, tiny_settings, capsys
         (["--set", "clean.evidence=co_teaching"], "set clean.judges and clean.rounds to 2"),
         (["--set", "clean.evidence=astrology"], "clean.evidence"),
         (["--set", "clean.share=1.5"], "share is 1.5"),
+        (["--set", "clean.rematch=true", "--set", "clean.rule=weights"], "rematch gives images"),
         (["--set", "clean.evidence=score", "--set", "space.name=euclidean"], "evidence score is a cosine"),
     ],
 )

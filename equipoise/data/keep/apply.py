@@ -25,39 +25,50 @@ def kept_source(source: Source, folder: Path, rule: str, threshold: float, defau
     table, note = read_keep(folder)
     counts, here = matched(table, source, folder / TABLE)
     decisions = read_decisions(folder, table)
+    swaps = {**_rematched(table, rule, decisions), **decisions.swaps}
     rule, threshold = _effective(rule, threshold, default, decisions, note, folder)
     keep, weights = table.keep.copy(), table.weight.copy()
     if rule != "decision":
         keep = kept_captions(table.right, rule, threshold, _share(note, folder))
         weights = caption_weights(table.right, keep, rule)
+    keep[list(swaps)] = True
+    weights[list(swaps)] = 1
     rows = np.fromiter(decisions.keep, dtype=np.int64, count=len(decisions.keep))
     keep[rows] = list(decisions.keep.values())
     weights[rows] = keep[rows]
-    swaps = _swaps_among(decisions, table, here, folder)
+    placed = _swaps_among(swaps, table, here, folder)
     keep, weights = keep[here], weights[here]
     try:
-        kept = KeptSource(source, counts, keep, None if (weights[keep] == 1).all() else weights, swaps)
+        kept = KeptSource(source, counts, keep, None if (weights[keep] == 1).all() else weights, placed)
     except UserError as error:
         raise UserError(f"{folder / TABLE}: {error}") from None
     shown = {"threshold": threshold} if rule == "threshold" else {}
     kept.selection = {"rule": rule, **shown, "captions": int(keep.sum()), "by_hand": decisions.counts()}
-    kept.selection["digest"] = _digest(table, here, keep, weights, decisions)
+    kept.selection["digest"] = _digest(table, here, keep, weights, swaps)
     return kept
 
 
-def _swaps_among(decisions: Decisions, table: KeepTable, here: np.ndarray, folder: Path) -> dict[int, int]:
-    """The swaps of captions by their places among the rows that are `here`."""
+def _rematched(table: KeepTable, rule: str, decisions: Decisions) -> dict[int, int]:
+    """The captions that take the place of others by the decisions in the file; a person's own come first."""
+    if table.instead is None or rule != "decision":
+        return {}
+    rows = np.flatnonzero(table.instead >= 0).tolist()
+    return {row: int(table.instead[row]) for row in rows if row not in decisions.keep}
+
+
+def _swaps_among(swaps: Mapping[int, int], table: KeepTable, here: np.ndarray, folder: Path) -> dict[int, int]:
+    """The captions that take the place of others, by their places among the rows that are `here`."""
     place = {int(row): number for number, row in enumerate(here)}
-    swaps = {}
-    for row, other in decisions.swaps.items():
+    placed = {}
+    for row, other in swaps.items():
         if row in place and other not in place:
             raise UserError(
-                f'{folder / DECISIONS}: a caption of "{table.keys[row]}" is swapped for one of "{table.keys[other]}", '
+                f'{folder}: a caption of "{table.keys[row]}" is swapped for one of "{table.keys[other]}", '
                 "which is not among the data that is trained on; decide otherwise"
             )
         if row in place:
-            swaps[place[row]] = place[other]
-    return swaps
+            placed[place[row]] = place[other]
+    return placed
 
 
 def _effective(
@@ -76,13 +87,13 @@ def _effective(
     return "threshold", chosen
 
 
-def _digest(table: KeepTable, here: np.ndarray, keep: np.ndarray, weights: np.ndarray, decisions: Decisions) -> str:
+def _digest(table: KeepTable, here: np.ndarray, keep: np.ndarray, weights: np.ndarray, swaps: Mapping[int, int]) -> str:
     """Equal where the same captions are trained on, and count as much."""
     total = hashlib.sha256(digest_of_table(table).encode())
     if len(here) < len(table):
         total.update(here.astype(np.int64).tobytes())
     total.update(keep.tobytes() + weights[keep].astype(np.float32).tobytes())
-    total.update(repr(sorted(decisions.swaps.items())).encode())
+    total.update(repr(sorted(swaps.items())).encode())
     return total.hexdigest()
 
 

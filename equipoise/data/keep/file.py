@@ -1,7 +1,8 @@
 """A keep file: a row for every caption of a data set, with the probability that it is right and what was decided.
 
     keep.parquet    key, caption (its number in the record, from 0), fingerprint (of its words), p_right (nan where its
-                    judge knows nothing), weight, decision (keep, drop), reason, kind (another, detail, vague)
+                    judge knows nothing), weight, decision (keep, drop), reason, kind (another, detail, vague),
+                    instead (the row whose caption takes its place, or -1; with `clean.rematch` alone)
     keep.json       version, records, captions, digest of the keys, noise and its interval, rule, recipe, judges
 
 Rows are in the order of the data. The note is removed before the table is written and comes after it, so that a folder
@@ -23,8 +24,11 @@ from equipoise.data.keep.rules import DROP, KEEP
 from equipoise.io.atomic import replacing, write_text
 from equipoise.types import UserError
 
-TABLE, NOTE, VERSION = "keep.parquet", "keep.json", 1
+TABLE, NOTE = "keep.parquet", "keep.json"
+VERSION, REMATCHED = 1, 2  # the second where captions take the place of others, which the first knows nothing of
+NO_OTHER = -1
 COLUMNS = ("key", "caption", "fingerprint", "p_right", "weight", "decision", "reason", "kind")
+INSTEAD = "instead"
 
 
 @dataclass(frozen=True)
@@ -39,6 +43,7 @@ class KeepTable:
     weight: np.ndarray  # float32: how much a caption that is kept counts
     reasons: Sequence[str]
     kinds: Sequence[str] = ()  # what is wrong with it, where anything is suspected; none where nobody asked
+    instead: np.ndarray | None = None  # int64: the row of the caption that takes its place, or -1
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -57,10 +62,14 @@ def write_keep(folder: Path, table: KeepTable, note: Mapping[str, Any]) -> None:
         pyarrow.array(table.reasons, pyarrow.string()),
         pyarrow.array(table.kinds or [""] * len(table), pyarrow.string()),
     )
+    named = dict(zip(COLUMNS, columns, strict=True))
+    if table.instead is not None:
+        named[INSTEAD] = pyarrow.array(table.instead.astype(np.int64))
     (folder / NOTE).unlink(missing_ok=True)
     with replacing(folder / TABLE) as temporary:
-        parquet.write_table(pyarrow.table(dict(zip(COLUMNS, columns, strict=True))), temporary)
-    write_text(folder / NOTE, json.dumps({"version": VERSION, **note}, indent=2, ensure_ascii=False) + "\n")
+        parquet.write_table(pyarrow.table(named), temporary)
+    whole = {"version": VERSION if table.instead is None else REMATCHED, **note}
+    write_text(folder / NOTE, json.dumps(whole, indent=2, ensure_ascii=False) + "\n")
 
 
 def read_keep(folder: Path) -> tuple[KeepTable, dict[str, Any]]:
@@ -75,6 +84,8 @@ def read_keep(folder: Path) -> tuple[KeepTable, dict[str, Any]]:
         captions, fingerprints, right, weight = (
             columns[name].to_numpy(zero_copy_only=False) for name in ("caption", "fingerprint", "p_right", "weight")
         )
+        has_others = INSTEAD in columns or note["version"] == REMATCHED
+        instead = columns[INSTEAD].to_numpy(zero_copy_only=False) if has_others else None
     except UserError:
         raise
     except KeyError as error:
@@ -83,7 +94,9 @@ def read_keep(folder: Path) -> tuple[KeepTable, dict[str, Any]]:
         raise UserError(f"{path} cannot be read ({_first_line(error)}); clean the data again") from error
     reasons = [""] * len(keep)  # for people alone
     _require_weights(weight, columns["key"], path)
-    return KeepTable(keys, captions, fingerprints, right, keep, weight, reasons), note
+    if instead is not None:
+        _require_rows(instead, columns["key"], path)
+    return KeepTable(keys, captions, fingerprints, right, keep, weight, reasons, instead=instead), note
 
 
 def read_note(folder: Path) -> dict[str, Any]:
@@ -95,9 +108,10 @@ def read_note(folder: Path) -> dict[str, Any]:
         version = note["version"]
     except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
         raise UserError(f"{path} cannot be read ({_first_line(error)}); clean the data again") from error
-    if version != VERSION:
+    if version not in (VERSION, REMATCHED):
         raise UserError(
-            f"{path} is of version {version}, and this Equipoise reads version {VERSION}; clean the data again"
+            f"{path} is of version {version}, and this Equipoise reads versions {VERSION} and {REMATCHED}; clean the "
+            "data again"
         )
     return dict(note)
 
@@ -127,6 +141,15 @@ def _require_weights(weight: np.ndarray, keys: Any, path: Path) -> None:
     if len(bad := np.flatnonzero(~((weight >= 0) & np.isfinite(weight)))):
         raise UserError(
             f'{path}: the weight of a caption of "{keys[int(bad[0])]}" is {weight[bad[0]]}; give a number of at least 0'
+        )
+
+
+def _require_rows(instead: np.ndarray, keys: Any, path: Path) -> None:
+    right = np.issubdtype(instead.dtype, np.integer) & (instead >= NO_OTHER) & (instead < len(keys))
+    if len(bad := np.flatnonzero(~right)):
+        raise UserError(
+            f'{path}: a caption of "{keys[int(bad[0])]}" is to be replaced by that of row {instead[bad[0]]}, and there '
+            f"are rows 0 to {len(keys) - 1:,}; clean the data again"
         )
 
 

@@ -72,6 +72,7 @@ class Clean:
     rule: Rule = "threshold"  # what is kept: threshold, share, weights (docs/clean.md)
     threshold: float = 0.5  # of the rule threshold: a caption is kept whose P(right) is as high
     share: float = 0.0  # of captions that the rule share drops; 0: as many as the judges read to be wrong
+    rematch: bool = False  # whether images that lose all captions get those of another record that fit them
     online: bool = False  # whether judges train and judge beside the model, instead of before it
     every: int = 1  # epochs of the model between two judgements, where they do
     momentum: float = 0.5  # what stays of the evidence so far at each
@@ -89,6 +90,7 @@ class Clean:
         if not 0 <= self.momentum < 1:
             raise UserError(f"momentum must be from 0 to below 1, not {self.momentum}")
         self._require_sense()
+        self._require_dropping()
         self._require_online()
 
     def _require_sense(self) -> None:
@@ -104,6 +106,14 @@ class Clean:
             raise UserError(
                 "evidence co_teaching is two judges that choose pairs for each other's next round; set clean.judges "
                 "and clean.rounds to 2"
+            )
+
+    def _require_dropping(self) -> None:
+        """Raise UserError where captions are to be matched anew, and none is dropped or log r is not the evidence."""
+        if self.rematch and (self.rule == WEIGHTS or self.evidence != "ratio" or self.online):
+            raise UserError(
+                "rematch gives images that lost all captions those of others, by log r; set clean.rule to threshold or "
+                "share, clean.evidence to ratio and clean.online to false, or rematch to false"
             )
 
     def _require_online(self) -> None:

@@ -31,6 +31,7 @@ from equipoise.workflows.audit.judge import PointsOf, points_of
 from equipoise.workflows.clean.page import write_curators_page
 from equipoise.workflows.clean.probability import Evidence
 from equipoise.workflows.clean.proposals import Proposals
+from equipoise.workflows.clean.rematch import REMATCH_LEAST, Rematching, looking, rematched_truth, with_rematched
 from equipoise.workflows.clean.rounds import further_round
 from equipoise.workflows.clean.shards import require_shards, write_kept_pairs
 from equipoise.workflows.clean.truth import kinds_against_truth, measured
@@ -50,6 +51,7 @@ class Cleaned:
     keep: np.ndarray  # [M] bool
     records: int
     truth: dict[str, float]
+    instead: np.ndarray | None = None  # [M] the caption that takes the place of each, or -1
     page: Path | None = None  # for curators
 
     @property
@@ -63,8 +65,15 @@ class Cleaned:
         return (
             f"Of {total:,} captions of {self.records:,} images, {self.evidence.share:.1%} look wrong ({low:.1%} to "
             f"{high:.1%} at 95%); {kept:,} captions of {self.images_left:,} images are kept, "
-            f"{total - kept:,} captions are dropped."
+            f"{total - kept:,} captions are dropped{self._rematched}."
         )
+
+    @property
+    def _rematched(self) -> str:
+        if self.instead is None:
+            return ""
+        images = len(np.unique(self.evidence.owners[self.instead >= 0]))
+        return f"; {images:,} images that lost theirs get the captions of another that fit"
 
 
 def run_clean(
@@ -129,8 +138,9 @@ def clean_data(
         evidence=settings.evidence,
     )
     rounds = settings.rounds if model is None else 1
-    proposals = Proposals(show, settings.per)
-    verdict = audit_data(judging, audit, folder, model, proposals.look if rounds == 1 else None, points)
+    proposals, rematching = Proposals(show, settings.per), Rematching()
+    look = looking(proposals.look, rematching.look if settings.rematch else None)
+    verdict = audit_data(judging, audit, folder, model, look if rounds == 1 else None, points)
     source = training_pairs(loaded.run)
     samples = len(source)
     parts = verdict.parts
@@ -139,13 +149,17 @@ def clean_data(
         first.require_knowledge()
         for number in range(2, rounds + 1):
             chosen = _chosen(evidence, settings, first)
-            look = proposals.look if number == rounds else None
-            evidence = further_round(judging, source, parts, folder, first, chosen, look, number)
+            last = look if number == rounds else None
+            evidence = further_round(judging, source, parts, folder, first, chosen, last, number)
             evidence.require_knowledge()
         right = _right(evidence, settings, prior=first)
         keep = kept_captions(right, settings.rule, settings.threshold, settings.share or first.share)
         right = right.clip(0, 1)  # a cosine may be below 0, and is ranked so
-        cleaned = Cleaned(first, right, keep, samples, measured(source, first.owners, right, keep))
+        truth, instead = measured(source, first.owners, right, keep), None
+        if settings.rematch:
+            instead = rematching.instead(first.owners, keep, REMATCH_LEAST)
+            truth |= rematched_truth(source, first.owners, instead)
+        cleaned = Cleaned(first, right, keep, samples, truth, instead)
         (folder / PAGE).unlink(missing_ok=True)  # it would be on other probabilities
         kinds = verdict.kinds(evidence.right(settings.per, prior=first))
         table = write_table(cleaned, evidence, kinds, source, loaded, folder)
@@ -224,6 +238,8 @@ def write_table(
     fingerprints = np.concatenate([texts for _, texts in named])
     weight = caption_weights(cleaned.right, cleaned.keep, settings.rule)
     table = KeepTable(keys, numbers, fingerprints, cleaned.right, cleaned.keep, weight, reasons, kinds)
+    if cleaned.instead is not None:
+        table = with_rematched(table, cleaned.instead)
     note = _note(cleaned, evidence, digest(key for key, _ in named), loaded)
     if kinds:
         note["kinds"] = {kind: kinds.count(kind) for kind in KINDS}

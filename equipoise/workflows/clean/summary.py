@@ -17,6 +17,7 @@ TRUTH = {
     "wrong_among_kept": "wrong ones among those kept",
     "right_dropped": "right ones that were dropped",
     "auroc_of_captions": "AUROC of P(right)",
+    "wrong_among_rematched": "wrong ones among captions of others that took the place of dropped ones",
 }
 
 

@@ -7,6 +7,7 @@ import pickle
 from pathlib import Path
 
 import numpy as np
+import pyarrow
 import pytest
 import torch
 from pyarrow import parquet
@@ -281,7 +282,7 @@ def test_features_whose_texts_were_handed_on_are_other_data(tmp_path):
 
 
 def spoil_version(folder: Path) -> None:
-    (folder / NOTE).write_text(json.dumps({"version": 2}))
+    (folder / NOTE).write_text(json.dumps({"version": 3}))
 
 
 def spoil_note(folder: Path) -> None:
@@ -303,6 +304,16 @@ def spoil_table(folder: Path) -> None:
 def no_column(folder: Path) -> None:
     table = parquet.read_table(folder / TABLE)
     parquet.write_table(table.drop_columns(["p_right"]), folder / TABLE)
+
+
+def no_others(folder: Path) -> None:
+    (folder / NOTE).write_text(json.dumps({"version": 2}))
+
+
+def others_beyond(folder: Path) -> None:
+    table = parquet.read_table(folder / TABLE)
+    others = pyarrow.array(np.full(len(table), len(table)))
+    parquet.write_table(table.append_column("instead", others), folder / TABLE)
 
 
 def other_decision(folder: Path) -> None:
@@ -332,12 +343,14 @@ def drops_all(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("spoil", "word"),
     [
-        (spoil_version, "version 2"),
+        (spoil_version, "version 3"),
         (spoil_note, "cannot be read"),
         (no_note, "holds no keep.json"),
         (no_table, "cannot be read"),
         (spoil_table, "cannot be read"),
         (no_column, "p_right"),
+        (no_others, "instead"),
+        (others_beyond, "replaced by that of row"),
         (other_decision, "'perhaps'"),
         (missing_rows, "says nothing of the record"),
         (drops_all, "no caption is kept"),
