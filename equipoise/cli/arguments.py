@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from equipoise.cli.numbers import seed_number
+from equipoise.cli.paths import local_path
 
 if TYPE_CHECKING:
     from equipoise.workflows.engines import Engine
@@ -19,7 +20,7 @@ OWN_FILES = "shards, a table (CSV, TSV, Parquet, JSON) or a folder of pictures"
 FILES = "shards, a table, a folder of class folders, or a recipe that reads such"
 
 
-def add_model(parser: argparse.ArgumentParser, help: str = MODEL, kind: Callable[[str], Any] = Path) -> None:
+def add_model(parser: argparse.ArgumentParser, help: str = MODEL, kind: Callable[[str], Any] = local_path) -> None:
     parser.add_argument("model", type=kind, metavar="MODEL", help=help)
 
 
@@ -63,7 +64,9 @@ def add_out(parser: argparse.ArgumentParser, help: str, default: str | None = No
     """--out FOLDER; without a default the driver chooses one, or writes nothing."""
     ending = f" (default: {default})" if default else ""
     place = Path(default) if default else None
-    parser.add_argument("--out", type=Path, metavar="FOLDER", default=place, required=required, help=help + ending)
+    parser.add_argument(
+        "--out", type=local_path, metavar="FOLDER", default=place, required=required, help=help + ending
+    )
 
 
 def add_run_folder(parser: argparse.ArgumentParser) -> None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 from equipoise.cli.arguments import JUDGES, add_data, add_engine, add_out, add_recipe, add_seed, add_set, engine_of
+from equipoise.cli.paths import local_path
 
 EXAMPLE = "'photos/{00000..00099}.tar' --out audits/photos"
 
@@ -15,7 +15,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     add_recipe(parser, JUDGES, "--recipe", default="")
     add_set(parser)
     parser.add_argument(
-        "--model", type=Path, metavar="MODEL", help="a model to judge with, that was NOT trained on these pairs"
+        "--model", type=local_path, metavar="MODEL", help="a model to judge with, that was NOT trained on these pairs"
     )
     parser.add_argument("--folds", type=int, default=2, help="judges to train, each on the pairs it does not judge")
     parser.add_argument("--neighbours", type=int, default=200, help="closest strangers to list, of each kind")

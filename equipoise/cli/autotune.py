@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 
 from equipoise.cli.arguments import add_recipe, add_set, passed_on
+from equipoise.cli.paths import local_path
 
 EXAMPLE = "clip-scenes --seconds 20 --out tuned.toml"
 
@@ -18,7 +19,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         "--precision", nargs="+", default=[], metavar="P", help="to try besides the recipe's: float32, bf16"
     )
     parser.add_argument(
-        "--out", type=Path, default=Path("tuned.toml"), metavar="FILE",
+        "--out", type=local_path, default=Path("tuned.toml"), metavar="FILE",
         help="the recipe to write (default: tuned.toml); the same again goes on with it",
     )  # fmt: skip
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from equipoise.cli.paths import local_path
+
 EXAMPLE = "runs/demo open_clip:ViT-B-32 --suite zero-shot --data sets --out bench"
 
 
@@ -17,7 +19,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         "--suite", default="papers", metavar="SUITE",
         help="papers, retrieval, zero-shot, image-to-image, a set's name, or a TOML file of sets (default: papers)",
     )  # fmt: skip
-    parser.add_argument("--data", dest="root", type=Path, metavar="ROOT", help="the folder that the sets lie in")
+    parser.add_argument("--data", dest="root", type=local_path, metavar="ROOT", help="the folder that the sets lie in")
     parser.add_argument("--only", action="append", default=[], metavar="SET", help="this set of the suite; repeatable")
     parser.add_argument(
         "--baseline", action="append", default=[], metavar="MODEL",
@@ -27,7 +29,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--skip-missing", action="store_true", help="leave out sets that are not below ROOT")
     parser.add_argument("--download", action="store_true", help="fetch sets and weights that are missing from the hub")
     parser.add_argument(
-        "--out", type=Path, default=Path("benchmark"), metavar="FOLDER",
+        "--out", type=local_path, default=Path("benchmark"), metavar="FOLDER",
         help="cells, features and the page; the same again goes on with it (default: benchmark)",
     )  # fmt: skip
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 from equipoise.cli.arguments import add_model, add_seed, add_set
+from equipoise.cli.paths import local_path
 
 EXAMPLE = "runs/coca 'photos/*.jpg' --method beam --out captions.jsonl"
 METHODS = ("greedy", "top_k", "top_p", "beam")
@@ -17,9 +17,11 @@ def add(parser: argparse.ArgumentParser) -> None:
         "pictures", nargs="+", metavar="PICTURES", help="files, a folder, a pattern, shards or a recipe"
     )
     parser.add_argument(
-        "--out", type=Path, metavar="FILE", help="write JSON lines; a file that is there is gone on with"
+        "--out", type=local_path, metavar="FILE", help="write JSON lines; a file that is there is gone on with"
     )
-    parser.add_argument("--sheet", type=Path, metavar="FILE", help="write a PNG of 8 pictures with their captions")
+    parser.add_argument(
+        "--sheet", type=local_path, metavar="FILE", help="write a PNG of 8 pictures with their captions"
+    )
     parser.add_argument("--method", default="greedy", choices=METHODS, help="how words are chosen (default: greedy)")
     parser.add_argument("--longest", type=int, default=30, metavar="N", help="tokens of a caption (default: 30)")
     parser.add_argument("--shortest", type=int, default=2, metavar="N", help="tokens before it may end (default: 2)")

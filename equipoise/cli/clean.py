@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 from equipoise.cli.arguments import JUDGES, add_data, add_engine, add_out, add_recipe, add_set, engine_of
+from equipoise.cli.paths import local_path
 
 EXAMPLE = "'photos/{00000..00099}.tar' --out cleaned/photos"
 
@@ -15,7 +15,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     add_recipe(parser, JUDGES, "--recipe", default="")
     add_set(parser)
     parser.add_argument(
-        "--model", type=Path, metavar="MODEL", help="a model to judge with, that was NOT trained on these pairs"
+        "--model", type=local_path, metavar="MODEL", help="a model to judge with, that was NOT trained on these pairs"
     )
     parser.add_argument(
         "--show",
@@ -26,7 +26,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--shards",
-        type=Path,
+        type=local_path,
         metavar="FOLDER",
         help="write what is kept as shards too, images as they are; by decisions.json in --out where it is there",
     )

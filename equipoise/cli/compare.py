@@ -5,13 +5,15 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from equipoise.cli.paths import local_path
+
 EXAMPLE = "runs/demo runs/other"
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("runs", type=Path, nargs="+", metavar="RUN", help="the folders of two runs or more")
+    parser.add_argument("runs", type=local_path, nargs="+", metavar="RUN", help="the folders of two runs or more")
     parser.add_argument(
-        "--out", type=Path, default=Path("compare.html"), metavar="FILE", help="the page (default: compare.html)"
+        "--out", type=local_path, default=Path("compare.html"), metavar="FILE", help="the page (default: compare.html)"
     )
 
 

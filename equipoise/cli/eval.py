@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 from equipoise.cli.arguments import OWN_FILES, add_data, add_model, add_results_folder, add_set, add_split
+from equipoise.cli.paths import local_path
 
 EXAMPLE = "runs/demo clip-scenes --set data.shift=rotation"
 
@@ -16,7 +16,10 @@ def add(parser: argparse.ArgumentParser) -> None:
     add_split(parser, "test")
     add_set(parser)
     parser.add_argument(
-        "--before", type=Path, metavar="MODEL", help="a model folder too: what became of its accuracies, shifts and all"
+        "--before",
+        type=local_path,
+        metavar="MODEL",
+        help="a model folder too: what became of its accuracies, shifts and all",
     )
     add_results_folder(parser)
 

@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 
 from equipoise.cli.arguments import add_out, add_seed, add_split, add_subject, subject_of
+from equipoise.cli.paths import local_path
 
 EXAMPLE = "runs/demo --image photo.jpg --text 'a red fish'"
 METHODS = ("auto", "gradient_attention", "legrad", "grad_eclip", "grad_cam", "rollout")
@@ -13,7 +14,7 @@ METHODS = ("auto", "gradient_attention", "legrad", "grad_eclip", "grad_cam", "ro
 
 def add(parser: argparse.ArgumentParser) -> None:
     add_subject(parser)
-    parser.add_argument("--image", type=Path, metavar="FILE", help="the picture to explain")
+    parser.add_argument("--image", type=local_path, metavar="FILE", help="the picture to explain")
     parser.add_argument("--text", default="", help="the text to explain it with")
     parser.add_argument(
         "--method", default="auto", choices=METHODS, help="how (default: the best that the model allows)"

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 from equipoise.cli.arguments import OWN_FILES, add_data, add_set
+from equipoise.cli.paths import local_path
 
 EXAMPLE = "photos/pairs.csv --out mine.toml"
 
 
 def add(parser: argparse.ArgumentParser) -> None:
     add_data(parser, OWN_FILES)
-    parser.add_argument("--out", type=Path, metavar="FILE", help="the recipe (default: the data's name, .toml)")
+    parser.add_argument("--out", type=local_path, metavar="FILE", help="the recipe (default: the data's name, .toml)")
     add_set(parser)
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
+
+from equipoise.cli.paths import local_path
 
 EXAMPLE = "my-name/demo models/demo"
 
@@ -13,7 +14,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         "repo", metavar="REPO",
         help="ORG/NAME on the Hugging Face hub, or a folder that `push` wrote: a path that starts with ./, ../, ~ or /",
     )  # fmt: skip
-    parser.add_argument("folder", type=Path, metavar="FOLDER", help="the model folder to write, a new one")
+    parser.add_argument("folder", type=local_path, metavar="FOLDER", help="the model folder to write, a new one")
 
 
 def run(options: argparse.Namespace) -> None:

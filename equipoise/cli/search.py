@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 from equipoise.cli.arguments import add_model, add_set, add_split
+from equipoise.cli.paths import local_path
 
 EXAMPLE = 'indexes/demo runs/demo "a red circle" --top 5'
 
@@ -14,7 +14,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("index", metavar="INDEX", help="the folder of an index, or a postgresql:// address")
     add_model(parser, "the model folder that the index was made with")
     parser.add_argument("text", metavar="TEXT", nargs="?", default="", help="what to look for, in words")
-    parser.add_argument("--image", type=Path, metavar="FILE", help="a picture to look for, instead of words")
+    parser.add_argument("--image", type=local_path, metavar="FILE", help="a picture to look for, instead of words")
     parser.add_argument("--like", default="", metavar="KEY", help="a record to look for, by its key in the index")
     parser.add_argument("--by", default="", metavar="NAMES", help="which modalities of that record, such as audio")
     parser.add_argument("--data", default="", metavar="DATA", help="a recipe or files that KEY is a sample of")

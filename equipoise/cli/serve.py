@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 from equipoise.cli.arguments import add_model
+from equipoise.cli.paths import local_path
 
 EXAMPLE = "runs/demo"
 
@@ -17,9 +17,9 @@ def add(parser: argparse.ArgumentParser) -> None:
         help="of `equipoise index`, or postgresql://... (default: the validation pictures of the run)",
     )  # fmt: skip
     parser.add_argument(
-        "--suspects", type=Path, metavar="FOLDER", help="of `equipoise clean`, to judge (default: the run's own)"
+        "--suspects", type=local_path, metavar="FOLDER", help="of `equipoise clean`, to judge (default: the run's own)"
     )
-    parser.add_argument("--beside", type=Path, metavar="MODEL2", help="a second model, to compare the first with")
+    parser.add_argument("--beside", type=local_path, metavar="MODEL2", help="a second model, to compare the first with")
     parser.add_argument("--beside-index", default="", metavar="FOLDER", help="the index of the second model")
     parser.add_argument("--host", default="127.0.0.1", help="where to listen; any but this machine needs the token")
     parser.add_argument("--port", type=int, default=8000, help="0: any that is free (default: 8000)")
@@ -27,7 +27,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         "--allow-host", action="append", default=[], metavar="NAME", help="a name by which a proxy calls the service"
     )
     parser.add_argument(
-        "--token-file", type=Path, metavar="FILE", help="with the token to ask for (default: made up and printed)"
+        "--token-file", type=local_path, metavar="FILE", help="with the token to ask for (default: made up and printed)"
     )
     parser.add_argument("--read-only", action="store_true", help="suspects can be seen and not judged")
     parser.add_argument("--upload", type=int, default=10, metavar="MIB", help="of a picture, at most (default: 10)")

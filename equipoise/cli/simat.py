@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 from equipoise.cli.arguments import add_out, add_seed, add_subject, subject_of
 from equipoise.cli.numbers import up_to
+from equipoise.cli.paths import local_path
 
 EXAMPLE = "runs/demo --lambdas 0.5 1 2 4"
 
@@ -15,11 +15,15 @@ def add(parser: argparse.ArgumentParser) -> None:
     add_subject(parser)
     parser.add_argument("--sources", type=up_to(100_000), default=200, help="scenes to start from, in dev and in test")
     add_seed(parser, "of what is replaced in scenes")
-    parser.add_argument("--write", type=Path, metavar="FOLDER", help="write the scenes in SIMAT's files as well")
-    parser.add_argument("--files", type=Path, metavar="FOLDER", help="SIMAT's tables, simat_db (default: of scenes)")
-    parser.add_argument("--images", type=Path, metavar="FOLDER", help="Visual Genome's pictures, to cut regions from")
-    parser.add_argument("--crops", type=Path, metavar="FOLDER", help="regions, cut already")
-    parser.add_argument("--features", type=Path, metavar="FOLDER", help="of regions, from `equipoise embed`")
+    parser.add_argument("--write", type=local_path, metavar="FOLDER", help="write the scenes in SIMAT's files as well")
+    parser.add_argument(
+        "--files", type=local_path, metavar="FOLDER", help="SIMAT's tables, simat_db (default: of scenes)"
+    )
+    parser.add_argument(
+        "--images", type=local_path, metavar="FOLDER", help="Visual Genome's pictures, to cut regions from"
+    )
+    parser.add_argument("--crops", type=local_path, metavar="FOLDER", help="regions, cut already")
+    parser.add_argument("--features", type=local_path, metavar="FOLDER", help="of regions, from `equipoise embed`")
     parser.add_argument("--oracle", default="", metavar="FILE", help='who judges: a matrix, or "exact" triplets')
     parser.add_argument("--lambdas", type=float, nargs="+", metavar="λ", help="to try (default: 0.5 to 5.5, 6 and 7)")
     parser.add_argument(

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 from equipoise.cli.arguments import add_data, add_out, add_seed, add_split, add_subject, subject_of
 from equipoise.cli.numbers import up_to
+from equipoise.cli.paths import local_path
 
 EXAMPLE = "runs/demo --set data.train_size=4000"
 
@@ -20,7 +20,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         ("--val-annotations", "the answers to them"),
         ("--test-questions", "without answers: those of a probe trained on all others go to submission.json"),
     ):
-        parser.add_argument(name, type=Path, metavar="FILE", help=about)
+        parser.add_argument(name, type=local_path, metavar="FILE", help=about)
     add_data(parser, "pictures to test on (default: the same data)", "--val-data", default="")
     add_data(parser, "pictures of --test-questions (default: the same data)", "--test-data", default="")
     add_split(parser, "test", "of a recipe's data, to test on", ("validation", "test"))

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
+
+from equipoise.cli.paths import local_path
 
 EXAMPLE = ""
 
 
 def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--out", type=Path, metavar="FOLDER", help="results of `claims run` (default: those of the repository)"
+        "--out", type=local_path, metavar="FOLDER", help="results of `claims run` (default: those of the repository)"
     )
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 from equipoise.cli.arguments import add_out
+from equipoise.cli.paths import local_path
 
 EXAMPLE = "sphere-needs-temperature --scale small"
 
@@ -23,7 +23,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--minutes", type=float, help="begin no further cell after so long; the same command goes on")
     parser.add_argument(
         "--features",
-        type=Path,
+        type=local_path,
         metavar="FOLDER",
         help="train.npz, validation.npz and test.npz, for claims on photographs",
     )

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 from equipoise.cli.arguments import add_engine, add_files, add_out, engine_of
+from equipoise.cli.paths import local_path
 
 EXAMPLE = "'photos/{00000..00099}.tar'"
 
 
 def add(parser: argparse.ArgumentParser) -> None:
     add_files(parser)
-    parser.add_argument("--tokens", type=Path, metavar="PATH", help="a tokenizer's file or folder, to count tokens")
+    parser.add_argument(
+        "--tokens", type=local_path, metavar="PATH", help="a tokenizer's file or folder, to count tokens"
+    )
     add_out(parser, "the folder for the report", "data-check")
     add_engine(parser)
 

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
+
+from equipoise.cli.paths import local_path
 
 EXAMPLE = "mosei_senti_data.pkl mosei"
 
 
 def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "file", type=Path, metavar="FILE", help="a pickle of modalities as CMU-MOSI or CMU-MOSEI has them"
+        "file", type=local_path, metavar="FILE", help="a pickle of modalities as CMU-MOSI or CMU-MOSEI has them"
     )
-    parser.add_argument("folder", type=Path, metavar="FOLDER", help="where a file for each split goes")
+    parser.add_argument("folder", type=local_path, metavar="FOLDER", help="where a file for each split goes")
 
 
 def run(options: argparse.Namespace) -> None:

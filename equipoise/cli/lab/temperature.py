@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 from equipoise.cli.arguments import add_out
+from equipoise.cli.paths import local_path
 
 EXAMPLE = "runs/demo runs/other"
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("runs", type=Path, nargs="+", metavar="RUN", help="the folder of a run")
+    parser.add_argument("runs", type=local_path, nargs="+", metavar="RUN", help="the folder of a run")
     parser.add_argument("--epoch-steps", type=int, help="steps per epoch (default: from each run's data)")
     add_out(parser, "the folder for picture and numbers", "lab")
 

@@ -6,13 +6,14 @@ import argparse
 from pathlib import Path
 
 from equipoise.cli.arguments import add_recipe, add_set, add_split
+from equipoise.cli.paths import local_path
 
 EXAMPLE = "--count 12"
 
 
 def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--out", type=Path, default=Path("scenes.png"), metavar="FILE", help="the picture (default: scenes.png)"
+        "--out", type=local_path, default=Path("scenes.png"), metavar="FILE", help="the picture (default: scenes.png)"
     )
     parser.add_argument("--count", type=int, default=16, help="how many scenes")
     add_recipe(parser, "the recipe whose scenes to draw (default: demo)", "--recipe", default="demo")

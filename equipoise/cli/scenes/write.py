@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 from equipoise.cli.arguments import add_recipe, add_set, add_split
+from equipoise.cli.paths import local_path
 
 EXAMPLE = "shards --size 64"
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("folder", type=Path, metavar="FOLDER", help="where the shards go")
+    parser.add_argument("folder", type=local_path, metavar="FOLDER", help="where the shards go")
     parser.add_argument("--per-shard", type=int, default=1000, help="records per shard")
     add_recipe(parser, "the recipe whose scenes to draw (default: demo)", "--recipe", default="demo")
     add_split(parser, "train")
