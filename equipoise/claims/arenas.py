@@ -5,8 +5,8 @@ captions of a share of the training scenes are another scene's; validation and t
 as fast as the towers, for Adam moves it by the learning rate a step at most and these runs are short. Numbers are in
 float32 on every device.
 
-What is fine-tuned starts from `clip-scenes-gpu` (scenes of up to four things at 64 px, R@1 88) and meets the same world
-with its things at any angle, which costs it half of the shapes it could name.
+What is fine-tuned starts from `clip-scenes-gpu` (scenes of up to four things at 64 px) and meets the same world with its
+things at any angle, which it was never shown.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ TUNED = Row(
     method="ft",
     start=TUNED_START,
 )  # fmt: skip
-# The start names 98% of upright shapes; of turned ones it names less than half, so that is what the shots are of.
+# The start names nearly all upright shapes, which leaves nothing to learn; the shots are of shapes at any angle.
 SHOTS = Row(
     "FT",
     "few-shot-scenes",
