@@ -5,8 +5,8 @@ captions of a share of the training scenes are another scene's; validation and t
 as fast as the towers, for Adam moves it by the learning rate a step at most and these runs are short. Numbers are in
 float32 on every device.
 
-What is fine-tuned starts from `clip-scenes-gpu` (scenes of up to four things at 64 px) and meets the same world with its
-things at any angle, which it was never shown.
+What is fine-tuned starts from `clip-scenes-gpu` (scenes of up to four things at 64 px) and meets the same world with
+its things at any angle, which it was never shown.
 """
 
 from __future__ import annotations
