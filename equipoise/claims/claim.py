@@ -38,8 +38,8 @@ class Row:
     settings: Settings = ()
     small: Settings = ()  # further ones at the scale small
     sweep: tuple[Settings, ...] = ONE_TRIAL
-    # how its cells are made: train, explained (and say where the model looks), finetune, or right_pairs (train on
-    # captions that are truly right)
+    # how its cells are made: train, explained (and say where the model looks), finetune, opened (fine-tune a start
+    # whose images and texts were moved apart by shift.amount), or right_pairs (train on captions that are truly right)
     kind: str = "train"
     seeded: Settings = ("seed", "data.seed")  # keys that get the seed
     method: str = ""  # of fine-tuning
@@ -52,11 +52,15 @@ class Row:
 
 @dataclass(frozen=True)
 class Curves:
-    """Lines of a figure: rows at places of an axis, or differences of two rows against another metric of the first."""
+    """Lines of a figure: rows at places of an axis, differences of two rows against another metric of the first, or
+    all trials of rows against another metric of theirs."""
 
     across: str  # what the axis is, or the metric that gives the places
     lines: tuple[tuple[str, tuple[tuple[float, str], ...]], ...] = ()  # label; place and row
     gains: tuple[tuple[str, str], ...] = ()  # row with the idea, row without
+    trials: tuple[str, ...] = ()  # rows whose trials are shown, on validation data
+    levels: tuple[str, ...] = ()  # beside trials: rows whose best one is shown as a level line
+    log: bool = False  # the axis grows by factors
 
 
 @dataclass(frozen=True)

@@ -52,8 +52,9 @@ CLAIMS: dict[str, Claim] = {
     ),
     "codes-beat-pooled-tokens": Claim(
         PAPER, "§1, Fig. 1", "The gain is due to the codes: the same map of tokens, pooled without codes, has less.",
-        rows=(CLIP, POOLED, FDT), parts=(ahead("FDT", "pooled tokens"),), preconditions=(room("pooled tokens"),),
-        shown=("mAP@R", "zero-shot", "left out"),
+        rows=(CLIP, POOLED, SOFT_BOOK, FDT), parts=(ahead("FDT", "pooled tokens"),),
+        preconditions=(room("pooled tokens"),), shown=("mAP@R", "zero-shot", "left out", "active codes"),
+        curves=Curves("active codes", trials=("FDT by softmax", "FDT"), levels=("CLIP", "pooled tokens"), log=True),
     ),
     "codes-agree": Claim(
         PAPER, "§4.5, Fig. 4", "A code stands for the same thing in images and in texts, more than a random one does.",
@@ -93,7 +94,7 @@ CLAIMS: dict[str, Claim] = {
         parts=(grows([f"{size} codes" for size in SIZES], "R@1", 0.5, "R@1 grows with the number of codes"),
                ahead("256 codes", "64 codes")),
         preconditions=(room("256 codes"),), shown=("left out", "active codes"),
-        curves=Curves("codes", (("FDT", tuple((size, f"{size} codes") for size in SIZES)),)),
+        curves=Curves("codes", (("FDT", tuple((size, f"{size} codes") for size in SIZES)),), log=True),
     ),
     "sparsemax-beats-softmax": Claim(
         PAPER, "Table 8", "Sparse weights of codes make a better embedding than dense ones.",

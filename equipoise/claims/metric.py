@@ -61,6 +61,23 @@ METRICS: dict[str, Metric] = {
     "negatives above": Metric(("log/batch/texts_above", "log/batch/images_above"), "negatives above the positive, %"),
     "tuned R@1": Metric(_both("tuned", "R@1"), "recall at 1 after fine-tuning, mean of both directions, %"),
     "start R@1": Metric(_both("start", "R@1"), "recall at 1 of the start model on the new data, %"),
+    "gained R@1": Metric(
+        _both("tuned", "R@1"),
+        "recall at 1 after fine-tuning minus that of the start model, %",
+        less=_both("start", "R@1"),
+    ),
+    "shifted R@1": Metric(
+        _both("tuned_shifted", "R@1"), "recall at 1 after fine-tuning, mean of shifts that were not fine-tuned on, %"
+    ),
+    "start shifted R@1": Metric(_both("start_shifted", "R@1"), "the same of the start model, %"),
+    "SIMAT": Metric(("{split}/tuned/simat",), "SIMAT score after fine-tuning, λ chosen on dev, 0 to 100", 1.0),
+    "start SIMAT": Metric(("{split}/start/simat",), "SIMAT score of the start model, 0 to 100", 1.0),
+    "start SIMAT above chance": Metric(
+        ("{split}/start/simat",),
+        "SIMAT score of the start model minus that of finding any picture",
+        1.0,
+        less=("{split}/start/simat_test_chance",),
+    ),
     "former R@1": Metric(
         tuple(f"former/tuned/{way}_R@1" for way in WAYS), "recall at 1 on what the start model was trained on, %"
     ),
@@ -75,6 +92,10 @@ METRICS: dict[str, Metric] = {
         "accuracy after fine-tuning minus that of the start model, %",
         less=("{split}/start/acc1",),
     ),
+    "shifted accuracy": Metric(
+        ("{split}/tuned/acc1_shifted",), "accuracy after fine-tuning, mean of shifts that were not fine-tuned on, %"
+    ),
+    "start shifted accuracy": Metric(("{split}/start/acc1_shifted",), "the same of the start model, %"),
     "guide AUC": Metric(
         ("log/guide/auc_image", "log/guide/auc_text"), "pairs alike that a guide scores above others, %"
     ),

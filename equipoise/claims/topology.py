@@ -156,14 +156,14 @@ CLAIMS: dict[str, Claim] = {
     ),
     "range-pays-with-noise": Claim(
         PAPER, "§2.2, §2.4", "A wider range of similarities pays the more, the noisier the pairs.",
-        rows=tuple(at(space, share) for space in (SPHERE, INNER) for share in SHARES),
+        rows=tuple(at(space, share) for space in SPACES for share in SHARES),
         parts=(
             ahead(f"{INNER}, 40%", f"{SPHERE}, 40%"),
             gains_more((f"{INNER}, 40%", f"{SPHERE}, 40%"), (f"{INNER}, 0%", f"{SPHERE}, 0%"),
                        says="the lead is larger at 40% than without noise"),
         ),
         preconditions=(room(f"{SPHERE}, 40%"),), shown=("t",),
-        curves=over_noise(SPHERE, INNER),
+        curves=over_noise(*SPACES),
     ),
     "structure": Claim(
         PAPER, "Tables 6 and 8",

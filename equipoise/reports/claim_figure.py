@@ -40,8 +40,10 @@ def draw_curves(
     across: str,
     series: Mapping[str, Sequence[Point]],
     parts: Sequence[Interval],
+    levels: Mapping[str, float] | None = None,
+    log: bool = False,
 ) -> Figure:
-    """The same with lines over an axis in place of rows."""
+    """The same with lines over an axis in place of rows; `levels` are lines across all of it."""
     with style():
         figure = captioned_figure(title, caption, width=9.0, height=3.9)
         left, right = figure.subplots(1, 2)
@@ -50,13 +52,27 @@ def draw_curves(
             colour = SERIES[number % len(SERIES)]
             left.plot(places, means, marker="o", color=colour, label=label, linestyle=SERIES_STYLES[number % 4])
             left.vlines(places, lows, highs, color=colour, linewidth=1)
+        for number, (label, height) in enumerate((levels or {}).items(), start=len(series)):
+            left.axhline(height, color=SERIES[number % len(SERIES)], linestyle=SERIES_STYLES[number % 4], label=label)
+        if log:
+            _log_axis(left, [place for points in series.values() for place, *_ in points])
         left.set_xlabel(across)
-        if len(series) > 1:
+        if len(series) + len(levels or {}) > 1:
             left.legend()
         panel_title(left, metric)
         _intervals(right, parts)
         panel_title(right, "differences paired by seed, 95% intervals")
     return figure
+
+
+def _log_axis(axes: Axes, places: Sequence[float]) -> None:
+    """An axis of factors, with a number at every place but where two would lie on each other."""
+    apart: list[int] = []
+    for place in sorted({round(place) for place in places}):
+        apart += [place] if not apart or place > 1.2 * apart[-1] else []
+    axes.set_xscale("log")
+    axes.minorticks_off()
+    axes.set_xticks(apart, [f"{place:,}" for place in apart])
 
 
 def _rows(axes: Axes, rows: Mapping[str, Sequence[float]]) -> None:

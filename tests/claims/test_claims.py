@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -57,8 +58,8 @@ def test_a_claim_says_where_it_stands_and_what_decides_it(name: str) -> None:
     assert {*claim.metrics, claim.chooses} <= set(METRICS)
     if claim.curves:
         rows = {row for _, points in claim.curves.lines for _, row in points} | {*sum(claim.curves.gains, ())}
-        assert rows <= {row.name for row in claim.rows}
-        assert not claim.curves.gains or claim.curves.across in claim.metrics
+        assert rows | {*claim.curves.trials, *claim.curves.levels} <= {row.name for row in claim.rows}
+        assert not (claim.curves.gains or claim.curves.trials) or claim.curves.across in claim.metrics
 
 
 @pytest.mark.parametrize("scale", SCALES)
@@ -86,6 +87,26 @@ def test_spaces_start_with_logits_that_spread_alike() -> None:
         run = resolved(learned(name), (), GPU)
         spreads.append(unit_free(run.temperature.within(run.space).start, run.space))
     assert spreads == pytest.approx([spreads[0]] * 3, abs=0.01)
+
+
+def test_what_is_fine_tuned_starts_from_a_recipe_as_it_is() -> None:
+    starts = {row.start for claim in TESTED.values() for row in claim.rows if row.start}
+    (start,) = (cell_of(row, (), 0, GPU).start for row in TESTED["m2-simat"].rows[:1])
+    assert start
+    assert len(starts) == 1, "one for all claims, trained once a seed"
+    run, own = load_run(start.recipe, start.settings).run, load_run("clip-scenes-gpu").run
+    assert replace(run, training=own.training) == own
+    kept = ("checkpoint_every", "checkpoint_minutes", "loggers", "log_every")
+    assert replace(run.training, **{name: getattr(own.training, name) for name in kept}) == own.training
+
+
+def test_doses_differ_by_the_gap_alone_and_few_shots_are_tested_on_other_shifts() -> None:
+    amounts = {row.name: resolved(row, (), GPU).shift.amount for row in TESTED["m2-dose-response"].rows}
+    assert sorted(set(amounts.values())) == [-1.0, -0.5, 0.0]
+    assert amounts["m², λ = -1"] == amounts["FT, λ = -1"] == -1.0
+    shots = resolved(TESTED["m2-under-shift"].row("FT"), (), GPU).data
+    assert shots.of.shift == "rotation"  # type: ignore[union-attr]
+    assert shots.shifted_by == ("texture", "background", "hue")  # type: ignore[union-attr]
 
 
 def test_an_unknown_name_is_one_sentence_with_what_was_meant() -> None:

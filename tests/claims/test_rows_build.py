@@ -25,7 +25,7 @@ ROWS = {
     for claim in CLAIMS.values()
     if not claim.features
     for row in claim.rows
-    if row.kind != "finetune"
+    if row.start is None
 }
 TRIED = [(row, trial) for row in ROWS.values() for trial in trials_of(row, GPU)]
 

@@ -14,14 +14,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tiny_claim
+import torch
 from claims_page import PAGE, with_claims
 from tiny_claim import BASE, CLAIM, TINY
 
 from equipoise.claims import CLAIMS
-from equipoise.claims.claim import GPU, SMALL, Claim, Row, Start
+from equipoise.claims.claim import GPU, SMALL, Claim, Curves, Row, Start
+from equipoise.claims.metric import METRICS
 from equipoise.claims.result import Result, RowResult, read_result, verdict_of
 from equipoise.claims.rule import HOLDS, NO_VERDICT, NOT_RUN, ahead
 from equipoise.cli import main
+from equipoise.models.embedding_shift import shifted
+from equipoise.objectives.mixup.m2mix import mixed_above
+from equipoise.spaces import Sphere
 from equipoise.types import UserError
 from equipoise.workflows.claims import listing, plan
 from equipoise.workflows.claims.cell import CELLS, Cell, as_text, cell_of
@@ -30,7 +35,7 @@ from equipoise.workflows.claims.make import Ways, make_cell
 from equipoise.workflows.claims.pool import side_by_side
 from equipoise.workflows.claims.report import report_claims
 from equipoise.workflows.claims.run import run_claims
-from equipoise.workflows.claims.show import curve_series, drawn
+from equipoise.workflows.claims.show import curve_series, drawn, level_lines
 
 HERE = Path(__file__).parent
 
@@ -65,6 +70,22 @@ def test_trials_are_chosen_by_validation_and_reported_by_test(tmp_path: Path) ->
     row = plan.gathered("tiny", CLAIM, GPU, 5, tmp_path).rows["base"]
     assert row.values["R@1"] == [pytest.approx(20.0)] * 2 + [None] * 3
     assert row.chosen == second
+
+
+def test_a_figure_of_trials_has_the_place_of_each(tmp_path: Path) -> None:
+    shown = dataclasses.replace(CLAIM, curves=Curves("t", trials=(BASE.name,)))
+    for place, trial in enumerate(BASE.sweep):
+        for seed in range(2):
+            written(cell_of(BASE, trial, seed, GPU), tmp_path, test=0.9, validation=0.1 * place + 0.2 * seed)
+            file = cell_of(BASE, trial, seed, GPU).file(tmp_path)
+            content = json.loads(file.read_text())
+            file.write_text(as_text({**content, "found": {**content["found"], "t": place + seed}}))
+    told = plan.gathered("tiny", shown, GPU, 2, tmp_path).rows[BASE.name].trials
+    assert [one["place"] for one in told] == [0.5, 1.5]
+    assert told[1]["seeds"] == pytest.approx([10.0, 30.0])
+    assert curve_series(shown, plan.gathered("tiny", shown, GPU, 2, tmp_path))[BASE.name][1][:2] == pytest.approx(
+        (1.5, 20.0)
+    )
 
 
 def test_a_trial_that_diverged_is_out(tmp_path: Path) -> None:
@@ -229,9 +250,44 @@ def test_a_start_is_trained_once_and_fine_tuned(tmp_path: Path) -> None:
     assert cell.start == start
     assert make_cell(cell, tmp_path, "cpu", "") == ""
     found = cell.read(tmp_path)["found"]  # type: ignore[index]
-    assert {"test/tuned/text_to_image_R@1", "former/start/text_to_image_R@1", "validation/tuned/uniformity"} <= set(
-        found
-    )
+    told_of = {"test/tuned/text_to_image_R@1", "former/start/text_to_image_R@1", "validation/tuned/uniformity",
+               "test/tuned_shifted/text_to_image_R@1", "test/start/simat", "test/tuned/simat"}  # fmt: skip
+    assert told_of <= set(found)
+    moved = dataclasses.replace(cell_of(row, (), 0, GPU), method="embedding-shift")
+    assert make_cell(moved, tmp_path, "cpu", "") == ""
+    told = moved.read(tmp_path)["found"]  # type: ignore[index]
+    assert told["test/start/simat"] == found["test/start/simat"], "of the same model"
+    assert METRICS["gained R@1"].of(told) is not None
+
+
+@pytest.mark.slow
+def test_a_start_is_fine_tuned_with_its_gap_opened(tmp_path: Path) -> None:
+    settings = (*TINY, "finetuning.wise=false", "objective.name=m2mix", "training.learning_rate=1e-6")
+    row = Row("m²", "demo", tuple(text for text in settings if ".layers" not in text), kind="opened", method="ft",
+              start=Start("demo", (*TINY, "training.learning_rate=1e-3", "training.steps=30")))  # fmt: skip
+    assert make_cell(plan.starts([Claim("", "a test", "x.", rows=(row,))], GPU, 1)[0], tmp_path, "cpu", "") == ""
+    found = []
+    for amount in (0, -1):
+        cell = cell_of(row.plus("m²", f"shift.amount={amount}"), (), 0, GPU)
+        assert make_cell(cell, tmp_path, "cpu", "") == ""
+        found.append(cell.read(tmp_path)["found"])  # type: ignore[index]
+    assert found[1]["test/start/modality_gap"] > found[0]["test/start/modality_gap"] + 0.2
+    assert METRICS["mixed above"].of(found[1]) == pytest.approx(100.0), "even a model that knows nothing has a gap"
+
+
+def test_a_wider_gap_puts_mixed_negatives_above_the_positive() -> None:
+    space, rng = Sphere(32), torch.Generator().manual_seed(0)
+    image = space.project(torch.randn(64, 32, generator=rng))
+    text = space.project(image + 0.1 * torch.randn(64, 32, generator=rng))
+    direction = torch.nn.functional.normalize(torch.randn(32, generator=rng), dim=0)
+    shares = []
+    for amount in (0.0, -0.5, -1.0):
+        moved = [shifted(points, direction, amount, name, space) for points, name in ((image, "image"), (text, "text"))]
+        above = mixed_above(*moved, 0.5, space=space, reading="pseudo_code")
+        shares.append(sum(above.values()) / 2)
+    assert shares[0] < 0.05
+    assert shares[0] < shares[1] < shares[2]
+    assert shares[2] > 0.3
 
 
 @pytest.mark.slow
@@ -309,8 +365,9 @@ def test_the_page_of_all_claims(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.parametrize("name", [name for name, claim in CLAIMS.items() if claim.curves])
 def test_curves_are_drawn_from_what_is_there(name: str) -> None:
     claim = CLAIMS[name]
+    trials = tuple({"settings": [], "validation": 2.0, "seeds": [1.0, 3.0], "place": 10.0**place} for place in range(3))
     rows = {
-        row.name: RowResult((), (), {metric: [place + seed / 10 for seed in range(5)] for metric in claim.metrics})
+        row.name: RowResult((), trials, {metric: [place + seed / 10 for seed in range(5)] for metric in claim.metrics})
         for place, row in enumerate(claim.rows)
     }
     result = Result(name, GPU, claim.fingerprint(), rows)
@@ -320,11 +377,15 @@ def test_curves_are_drawn_from_what_is_there(name: str) -> None:
     if claim.curves.gains:
         (points,) = series.values()
         assert [mean for _, mean, _, _ in points] == pytest.approx([1.0] * len(points)), "the row with the idea is next"
+    elif claim.curves.trials:
+        assert series == {row: [(10.0**place, 2.0, 1.0, 3.0) for place in range(3)] for row in claim.curves.trials}
+        assert level_lines(claim, result) == dict.fromkeys(claim.curves.levels, 2.0)
     else:
         assert [len(points) for points in series.values()] == [len(points) for _, points in claim.curves.lines]
     figure = drawn(name, claim, result, verdict_of(claim, result))
     assert figure
     assert figure.axes[0].get_xlabel()
+    assert figure.axes[0].get_xscale() == ("log" if claim.curves.log else "linear")
     assert drawn(name, claim, Result(name, GPU, "", {}), verdict_of(claim, None)) is None
 
 

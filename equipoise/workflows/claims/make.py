@@ -19,27 +19,23 @@ from equipoise import __version__
 from equipoise.claims.explanations import KIND as EXPLAINED
 from equipoise.config import load_run
 from equipoise.data.keep.file import NOTE
-from equipoise.finetuning.comparison import DidNotHelp
 from equipoise.io.atomic import write_text
 from equipoise.io.progress import quiet
 from equipoise.training.device import choosing_device, torch_device
 from equipoise.training.distributed.ranks import Ranks
 from equipoise.training.finite import NotFinite
-from equipoise.training.logging.metrics import METRICS_FILE, read_metrics
 from equipoise.types import UserError
 from equipoise.workflows.claims.cell import START, Cell, as_text
 from equipoise.workflows.claims.explained import explanations
-from equipoise.workflows.claims.measure import measured, of_log
+from equipoise.workflows.claims.measure import measured
 from equipoise.workflows.claims.right_pairs import with_right_pairs
+from equipoise.workflows.claims.tuned import FINETUNE, OPENED, tuned
 from equipoise.workflows.clean.training import FOLDER, with_clean_pairs
-from equipoise.workflows.finetune import finetune
-from equipoise.workflows.finetune_measure import FORMER
 from equipoise.workflows.train import run_recipe
 from equipoise.workflows.train_model import train_run
 
 FLOAT32 = "training.precision=float32"
 MODELS = 64  # that one process may compile before torch gives up compiling and goes on without
-SPLITS = {"validation": "validation", "test": "test", FORMER: "former"}
 
 
 @dataclass(frozen=True)
@@ -111,7 +107,8 @@ def _found(named: Cell, cell: Cell, folder: Path) -> dict[str, float]:
     if cell.kind == START:
         return _start(cell, named.model_folder(folder))
     with TemporaryDirectory() as place:
-        return _tuned(cell, folder, Path(place)) if cell.kind == "finetune" else _trained(cell, Path(place))
+        is_tuned = cell.kind in (FINETUNE, OPENED)
+        return _tuned(cell, folder, Path(place)) if is_tuned else _trained(cell, Path(place))
 
 
 def _trained(cell: Cell, place: Path) -> dict[str, float]:
@@ -134,23 +131,10 @@ def _start(cell: Cell, place: Path) -> dict[str, float]:
 
 
 def _tuned(cell: Cell, folder: Path, place: Path) -> dict[str, float]:
-    """`SPLIT/start/...` and `SPLIT/tuned/...` of validation, test and former data."""
-    assert cell.start, "fine-tuning needs a start"
-    out = place / "run"
-    try:
-        status = finetune(cell.start.model_folder(folder), cell.recipe, cell.method, list(cell.settings), out)
-    except DidNotHelp:  # that is a finding too
-        status = 0
-    if status:
+    found = tuned(cell, folder, place)
+    if found is None:
         raise Stopped("it was stopped by a signal")
-    told = json.loads((out / "tuning.json").read_text(encoding="utf-8"))["numbers"]
-    found = {
-        f"{split}/{stage}/{key}": value
-        for data, split in SPLITS.items()
-        for stage, values in told.get(data, {}).items()
-        for key, value in values.items()
-    }
-    return found | of_log(list(read_metrics(out / METRICS_FILE)))
+    return found
 
 
 def _device_name(device: torch.device) -> str:

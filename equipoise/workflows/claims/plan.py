@@ -80,10 +80,22 @@ def choose(claim: Claim, row: Row, scale: str, seeds: int, folder: Path) -> tupl
             return None, []
         scores = [METRICS[claim.chooses].of(file["found"], VALIDATION) for file in files if file]
         whole = [score for score in scores if score is not None]
-        told.append({"settings": list(trial), "validation": fmean(whole) if len(whole) == len(scores) else None})
+        is_whole = len(whole) == len(scores)
+        told.append({"settings": list(trial), "validation": fmean(whole) if is_whole else None})
+        if is_whole and claim.curves and claim.curves.trials:
+            told[-1] |= {
+                "seeds": whole,
+                "place": _place(claim.curves.across, [file["found"] for file in files if file]),
+            }
     finished = [place for place, one in enumerate(told) if one["validation"] is not None]
     best = max(finished, key=lambda place: told[place]["validation"], default=None)
     return (trials[0] if best is None else trials[best]), told
+
+
+def _place(metric: str, found: Sequence[Mapping[str, float]]) -> float | None:
+    """Where a trial lies on the axis of its claim's figure; None for one that has no such number."""
+    places = [place for one in found if (place := METRICS[metric].of(one, VALIDATION)) is not None]
+    return fmean(places) if places else None
 
 
 def gathered(name: str, claim: Claim, scale: str, seeds: int, folder: Path) -> Result:

@@ -83,9 +83,11 @@ def drawn(name: str, claim: Claim, result: Result, verdict: Verdict) -> Figure |
     caption = f"{claim.says} {line[:1].upper()}{line[1:]}."
     if series and claim.curves:
         means, across = METRICS[claim.metric].means, claim.curves.across
-        if claim.curves.gains:
-            means, across = f"gain in {means}", METRICS[across].means
-        return draw_curves(name, caption, means, across, series, parts)
+        across = METRICS[across].means if claim.curves.gains or claim.curves.trials else across
+        means = f"gain in {means}" if claim.curves.gains else means
+        means = f"{METRICS[claim.chooses].means}; all trials, validation data" if claim.curves.trials else means
+        levels = level_lines(claim, result)
+        return draw_curves(name, caption, means, across, series, parts, levels=levels, log=claim.curves.log)
     return draw_claim(name, caption, METRICS[claim.metric].means, rows, parts)
 
 
@@ -99,7 +101,22 @@ def curve_series(claim: Claim, result: Result) -> dict[str, list[Point]]:
     }
     gains = [_gain(claim, result, idea, base) for idea, base in claim.curves.gains]
     series |= {"gain": sorted(point for point in gains if point)} if claim.curves.gains else {}
+    series |= {row: _trials(result, row) for row in claim.curves.trials}
     return {label: points for label, points in series.items() if points}
+
+
+def level_lines(claim: Claim, result: Result) -> dict[str, float]:
+    """Rows that have no place on the axis of trials: their best trial on validation data."""
+    rows = claim.curves.levels if claim.curves else ()
+    scores = {row: [one["validation"] for one in result.rows[row].trials] for row in rows if row in result.rows}
+    known = {row: [score for score in some if score is not None] for row, some in scores.items()}
+    return {row: max(some) for row, some in known.items() if some}
+
+
+def _trials(result: Result, row: str) -> list[Point]:
+    told = result.rows[row].trials if row in result.rows else ()
+    placed = [one for one in told if one.get("place") is not None]
+    return sorted((one["place"], fmean(one["seeds"]), min(one["seeds"]), max(one["seeds"])) for one in placed)
 
 
 def _gain(claim: Claim, result: Result, idea: str, base: str) -> Point | None:
