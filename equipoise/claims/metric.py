@@ -61,11 +61,21 @@ METRICS: dict[str, Metric] = {
     "negatives above": Metric(("log/batch/texts_above", "log/batch/images_above"), "negatives above the positive, %"),
     "tuned R@1": Metric(_both("tuned", "R@1"), "recall at 1 after fine-tuning, mean of both directions, %"),
     "start R@1": Metric(_both("start", "R@1"), "recall at 1 of the start model on the new data, %"),
+    "gained R@1": Metric(
+        _both("tuned", "R@1"),
+        "recall at 1 minus that of the start model, on the new data, %",
+        less=_both("start", "R@1"),
+    ),
     "former R@1": Metric(
         tuple(f"former/tuned/{way}_R@1" for way in WAYS), "recall at 1 on what the start model was trained on, %"
     ),
     "start former R@1": Metric(
         tuple(f"former/start/{way}_R@1" for way in WAYS), "recall at 1 of the start model on its own data, %"
+    ),
+    "forgotten R@1": Metric(
+        tuple(f"former/start/{way}_R@1" for way in WAYS),
+        "recall at 1 that is lost on what the start model was trained on, %",
+        less=tuple(f"former/tuned/{way}_R@1" for way in WAYS),
     ),
     "uniformity": Metric(("{split}/tuned/uniformity",), "uniformity of all points after fine-tuning", 1.0, 3),
     "accuracy": Metric(("{split}/tuned/acc1",), "accuracy after fine-tuning, %"),
