@@ -1,4 +1,4 @@
-"""Claims of Oh et al. 2023 on heads of frozen features: what `photos.py` trains on noisy pairs, fine-tuned on clean ones.
+"""Claims of Oh et al. 2023 on heads of frozen features, trained on noisy pairs and fine-tuned on clean ones.
 
 The start are two linear heads trained with 40% of the captions handed to other pictures, once for all seeds; they are
 fine-tuned on the same pictures with their own captions. Towers do not move here, so nothing of them is forgotten: only
