@@ -2,8 +2,8 @@
 
 `--data FOLDER` holds coco_128, flickr8k_96, cifar10_train5k, cifar10_test2k and the towers resnet50 and
 all-mpnet-base-v2 (docs/claims.md says of what). The start `coco-resnet50-mpnet` is trained once for all seeds, as the
-paper has one CLIP: data that is given has no seed. It is fine-tuned on 5,500 of Flickr8k's training pictures, tried on
-the other 500 and reported on its dev set; what it forgets is measured on COCO's. A seed fixes the order, the captions
+paper has one CLIP: data that is given has no seed. It is fine-tuned on 5,474 of Flickr8k's training pictures, tried on
+the other 526 and reported on its dev set; what it forgets is measured on COCO's. A seed fixes the order, the captions
 drawn, crops and mixing, for few shots the pictures too. The start has τ = 0.07, near which CLIP's begins; the paper's
 CLIP has 0.01, so that rows with a temperature of their own set both. Precision is the recipe's, bf16 on a GPU.
 """
