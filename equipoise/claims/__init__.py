@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from equipoise.claims import cleaning, explanations, fdt, mixup, photos, softclip, topology
+from equipoise.claims import cleaning, coco, explanations, fdt, mixup, photos, photos_mixup, softclip, topology
 from equipoise.claims.claim import Claim
 from equipoise.settings.nearby import nearest
 from equipoise.types import UserError
@@ -12,9 +12,11 @@ CLAIMS: dict[str, Claim] = {
     **softclip.CLAIMS,
     **fdt.CLAIMS,
     **mixup.CLAIMS,
+    **coco.CLAIMS,
     **explanations.CLAIMS,
     **cleaning.CLAIMS,
     **photos.CLAIMS,
+    **photos_mixup.CLAIMS,
 }
 # the most telling for the time they take, to be run first
 FIRST = (

@@ -32,6 +32,11 @@ class Start:
 
 
 @dataclass(frozen=True)
+class OneStart(Start):
+    """A start that is trained once for all seeds, where its data has none to be drawn by."""
+
+
+@dataclass(frozen=True)
 class Row:
     name: str
     recipe: str
@@ -77,6 +82,7 @@ class Claim:
     chooses: str = "R@1"  # the metric by which trials are chosen on validation data
     curves: Curves | None = None  # what its figure shows instead of a dot for every run
     features: tuple[str, ...] = ()  # files of a folder given with --features, which {features} in settings stands for
+    data: tuple[str, ...] = ()  # the same of --data and {data}: pictures and towers
     not_testable: str = ""  # why, for a claim that this data cannot decide
 
     def row(self, name: str) -> Row:

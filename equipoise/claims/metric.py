@@ -84,6 +84,11 @@ METRICS: dict[str, Metric] = {
     "start former R@1": Metric(
         tuple(f"former/start/{way}_R@1" for way in WAYS), "recall at 1 of the start model on its own data, %"
     ),
+    "forgotten R@1": Metric(
+        tuple(f"former/start/{way}_R@1" for way in WAYS),
+        "recall at 1 that is lost on what the start model was trained on, %",
+        less=tuple(f"former/tuned/{way}_R@1" for way in WAYS),
+    ),
     "uniformity": Metric(("{split}/tuned/uniformity",), "uniformity of all points after fine-tuning", 1.0, 3),
     "accuracy": Metric(("{split}/tuned/acc1",), "accuracy after fine-tuning, %"),
     "start accuracy": Metric(("{split}/start/acc1",), "accuracy of the start model, %"),

@@ -214,14 +214,14 @@ def test_claims_on_photographs_need_their_features_and_read_them_where_they_lie(
         arrays = {"image": rng.normal(size=(count, 1280)), "text": rng.normal(size=(count, 5, 384))}
         np.savez(tmp_path / f"{name}.npz", **{key: value.astype(np.float32) for key, value in arrays.items()})
     cell = cell_of(row, (), 0, SMALL)
-    assert make_cell(cell, tmp_path, "cpu", "", tmp_path) == ""
+    assert make_cell(cell, tmp_path, "cpu", "", {"features": tmp_path}) == ""
     told = cell.read(tmp_path)
     assert told
     assert "data.train={features}/train.npz" in told["settings"], "a cell does not say where its data lay"
     assert {"test/retrieval/text_to_image_R@1", "t", "logit_scale/unit_free_t"} <= set(told["found"])
     (tmp_path / "test.npz").unlink()
     with pytest.raises(UserError, match=r"has no test\.npz"):
-        run_claims(["photos-cleaning-pays"], out=tmp_path / "none", features=tmp_path)
+        run_claims(["photos-cleaning-pays"], out=tmp_path / "none", folders={"features": tmp_path})
     assert not (tmp_path / "none").exists()
 
 

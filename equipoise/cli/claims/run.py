@@ -28,6 +28,9 @@ def add(parser: argparse.ArgumentParser) -> None:
         help="train.npz, validation.npz and test.npz, for claims on photographs",
     )
     parser.add_argument(
+        "--data", type=Path, metavar="FOLDER", help="pictures and towers, for claims on COCO (docs/claims.md)"
+    )
+    parser.add_argument(
         "--tf32",
         action="store_true",
         help="multiply by a GPU's tensor cores (training.precision=tf32); the verdict says so",
@@ -55,6 +58,6 @@ def run(options: argparse.Namespace) -> int:
         options.minutes,
         options.commit,
         options.device,
-        options.features,
+        {name: path for name in ("features", "data") if (path := getattr(options, name))},
         Ways(options.tf32, options.cuda_graphs, options.compile),
     )

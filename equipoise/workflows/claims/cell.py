@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from equipoise.claims.claim import SMALL, Row, Start
+from equipoise.claims.claim import SMALL, OneStart, Row, Start
 from equipoise.io.json_files import read_json_table
 
 CELLS, STARTS = "cells", "starts"
@@ -58,6 +58,8 @@ def cell_of(row: Row, trial: Sequence[str], seed: int, scale: str) -> Cell:
 
 def start_of(start: Start, seed: int, scale: str) -> Cell:
     small = start.small if scale == SMALL else ()
+    if isinstance(start, OneStart):
+        return Cell(start.recipe, _once((*start.settings, *small)), START, 0)
     settings = (*start.settings, *small, f"seed={seed}", f"data.seed={seed}")
     return Cell(start.recipe, _once(settings), START, seed)
 

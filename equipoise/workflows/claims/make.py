@@ -6,6 +6,7 @@ import json
 import os
 import time
 import warnings
+from collections.abc import Mapping
 from contextlib import redirect_stdout
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -51,6 +52,7 @@ class Ways:
 
 
 PLAIN = Ways()
+NOWHERE: Mapping[str, Path] = {}  # no folders of data
 
 
 class Stopped(UserError):
@@ -62,7 +64,7 @@ def make_cell(
     folder: Path,
     device: str,
     commit: str,
-    features: Path | None = None,
+    folders: Mapping[str, Path] = NOWHERE,
     ways: Ways = PLAIN,
 ) -> str:
     """Make the cell and write its file; returns what went wrong, in a sentence, or nothing.
@@ -79,7 +81,7 @@ def make_cell(
         warnings.simplefilter("ignore")
         with redirect_stdout(nowhere):
             try:
-                outcome: dict[str, Any] = {"found": _found(cell, _as_run(cell, features, ways), folder)}
+                outcome: dict[str, Any] = {"found": _found(cell, _as_run(cell, folders, ways), folder)}
             except UserError as error:
                 if not isinstance(error.__cause__, NotFinite):
                     return str(error)
@@ -92,10 +94,12 @@ def make_cell(
     return ""
 
 
-def _as_run(cell: Cell, features: Path | None, ways: Ways) -> Cell:
+def _as_run(cell: Cell, folders: Mapping[str, Path], ways: Ways) -> Cell:
     """The cell as this machine runs it. A cell is named without that, so that its data may lie elsewhere the next time;
     the ways are written beside its device."""
-    changed = {"{features}": str(features)} | ({FLOAT32: FLOAT32.replace("float32", "tf32")} if ways.tf32 else {})
+    changed = {f"{{{name}}}": str(path) for name, path in folders.items()} | (
+        {FLOAT32: FLOAT32.replace("float32", "tf32")} if ways.tf32 else {}
+    )
     settings = cell.settings
     for old, new in changed.items():
         settings = tuple(text.replace(old, new) for text in settings)

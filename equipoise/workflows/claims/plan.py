@@ -114,8 +114,8 @@ def gathered(name: str, claim: Claim, scale: str, seeds: int, folder: Path) -> R
 
 def _command(name: str, claim: Claim, scale: str, seeds: int) -> str:
     """What makes this claim anew, whichever others were run beside it and wherever."""
-    features = " --features FOLDER" if claim.features else ""
-    return f"equipoise claims run {name} --scale {scale} --seeds {seeds}{features}"
+    folders = " --features FOLDER" * bool(claim.features) + " --data FOLDER" * bool(claim.data)
+    return f"equipoise claims run {name} --scale {scale} --seeds {seeds}{folders}"
 
 
 def _row_result(

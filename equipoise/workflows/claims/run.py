@@ -23,7 +23,7 @@ from equipoise.training.device import torch_device
 from equipoise.types import UserError
 from equipoise.workflows.claims import plan
 from equipoise.workflows.claims.cell import CELLS, Cell
-from equipoise.workflows.claims.make import PLAIN, Ways, make_cell
+from equipoise.workflows.claims.make import NOWHERE, PLAIN, Ways, make_cell
 from equipoise.workflows.claims.pool import as_asked
 from equipoise.workflows.claims.show import drawn, print_claim, verdict_numbers
 
@@ -41,12 +41,12 @@ def run_claims(
     minutes: float | None = None,
     commit: str = "",
     device: str = "auto",
-    features: Path | None = None,
+    folders: Mapping[str, Path] = NOWHERE,
     ways: Ways = PLAIN,
 ) -> int:
     """Run claims by their names, or all of them; returns 0, or 1 where cells are missing at the end."""
     claims = {name: find_claim(name) for name in dict.fromkeys(CLAIMS if ALL in names else names)}
-    claims = _with_features(claims, features, skip=ALL in names)
+    claims = _with_folders(claims, folders, skip=ALL in names)
     tested = {name: claim for name, claim in claims.items() if not claim.not_testable}
     seeds = SEEDS[scale] if seeds is None else seeds
     if seeds < 1 or jobs < 1:
@@ -58,7 +58,7 @@ def run_claims(
     until = None if minutes is None else time.monotonic() + 60 * minutes
     with only_writer(out / CELLS), _told_if_stopped():
         commit = commit or known_commit()
-        make = partial(make_cell, folder=out, device=device, commit=commit, features=features, ways=ways)
+        make = partial(make_cell, folder=out, device=device, commit=commit, folders=folders, ways=ways)
         problems = _make_missing(make, list(tested.values()), scale, seeds, jobs, out, until)
     unfinished = []
     for name, claim in claims.items():
@@ -75,19 +75,26 @@ def run_claims(
     return 1 if unfinished else 0
 
 
-def _with_features(claims: dict[str, Claim], folder: Path | None, skip: bool) -> dict[str, Claim]:
+def _with_folders(claims: dict[str, Claim], folders: Mapping[str, Path], skip: bool) -> dict[str, Claim]:
     """Those whose data is there; raises UserError for one that was named and whose data is not."""
     found = {}
     for name, claim in claims.items():
-        lacking = [file for file in claim.features if folder is None or not (folder / file).is_file()]
-        if not lacking:
+        needed = {"features": claim.features, "data": claim.data}
+        option = next((option for option, files in needed.items() if files and option not in folders), "")
+        for folder, files in ((folders[option], files) for option, files in needed.items() if option in folders):
+            if lacking := [file for file in files if not (folder / file).is_file()]:
+                raise UserError(f"{_needs(name, files)}, and {folder} has no {lacking[0]}; see docs/claims.md")
+        if not option:
             found[name] = claim
-        elif folder or not skip:
-            where = f"{folder} has no {lacking[0]}" if folder else "--features is not given"
-            raise UserError(f"{name} needs a folder with {', '.join(claim.features)}, and {where}; see docs/claims.md")
+        elif skip:
+            print(f"{name} is left out: it needs --{option}")
         else:
-            print(f"{name} is left out: it needs --features")
+            raise UserError(f"{_needs(name, needed[option])}, and --{option} is not given; see docs/claims.md")
     return found
+
+
+def _needs(name: str, files: Sequence[str]) -> str:
+    return f"{name} needs a folder with {', '.join(files)}"
 
 
 @contextmanager
