@@ -11,7 +11,7 @@ CLIP has 0.01, so that rows with a temperature of their own set both. Precision 
 from __future__ import annotations
 
 from equipoise.claims.claim import Claim, Curves, OneStart, Row
-from equipoise.claims.mixup import FEW_SHOTS_TEACH, GAPS, PAPER, WHOLE
+from equipoise.claims.mixup import FEW_SHOTS_TEACH, PAPER, WHOLE
 from equipoise.claims.rule import Part, Precondition, ahead, gains_more
 
 COCO, FLICKR = "{data}/coco_128", "{data}/flickr8k_96"
@@ -78,6 +78,7 @@ ROOM = Precondition("fine-tuning has room", "start R@1", (("FT", 1.0),), least=3
 GAINS = Precondition("plain fine-tuning is above its start", "gained R@1", (("FT", 1.0),), least=1.0)
 FORGETS = Precondition("plain fine-tuning forgets something", "forgotten R@1", (("FT", 1.0),), least=0.5)
 METRIC = "tuned R@1"
+GAPS = {"τ = 0.01": 0.01, "τ = 0.05": 0.05, "τ = 0.2": 0.2}
 
 
 def at(row: Row, sign: str, name: str) -> Row:

@@ -28,7 +28,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         help="train.npz, validation.npz and test.npz, for claims on photographs",
     )
     parser.add_argument(
-        "--data", type=Path, metavar="FOLDER", help="pictures and towers, for claims on COCO (docs/claims.md)"
+        "--data", type=local_path, metavar="FOLDER", help="pictures and towers, for claims on COCO (docs/claims.md)"
     )
     parser.add_argument(
         "--tf32",
