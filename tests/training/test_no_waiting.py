@@ -17,6 +17,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 import equipoise as eq
 from equipoise.config import load_run
 from equipoise.data.batches import Batches
+from equipoise.training.cuda_graphs import widths_differ
 from equipoise.training.logging.running_mean import RunningMean
 from equipoise.training.step import Step
 from equipoise.workflows import build_model
@@ -55,6 +56,25 @@ def test_towers_read_nothing_of_a_batch_whose_lengths_are_known(name, tiny_setti
     batch = batches.batch(0)
     assert read(model, batch) == []
     assert "nonzero" in read(model, replace(batch, lengths={}))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", RECIPES)
+def test_a_compiled_model_is_one_graph_and_compiled_twice_at_most(name, tiny_settings, tokens, batches):
+    """Once for the first batch, once for texts of any number and width."""
+    from torch._dynamo.testing import CompileCounter
+
+    recipe, *settings = RECIPES[name]
+    model = build_model(load_run(recipe, (*tiny_settings, *settings)).run, tokens).train()
+    torch.compiler.reset()
+    counter = CompileCounter()
+    compiled = torch.compile(model, backend=counter, fullgraph=True)
+    made = [batches.batch(number) for number in range(12)]
+    assert len({batch.lengths["mask"].total for batch in made}) > 6
+    for batch in made:
+        widths_differ(batch)
+        compiled(batch, ("image", "text"))
+    assert counter.frame_count <= 2
 
 
 @contextmanager
