@@ -41,6 +41,7 @@ from clip_sizes import CONTEXT, MODELS, Sizes
 from open_clip_peer import make_torchvision_importable
 from resident import Resident
 
+from equipoise.data.moved_batch import moved_batch
 from equipoise.data.preprocess import Preprocess
 from equipoise.encoders import TextTransformer, ViT
 from equipoise.interop.open_clip.keys import from_open_clip
@@ -72,7 +73,7 @@ class Task:
     threads: int
 
     def batches(self) -> list[Batch]:
-        """The end token has the highest number, which is how open_clip finds it."""
+        """Texts are still on the processor. The end token has the highest number, which is how open_clip finds it."""
         make, found = torch.Generator().manual_seed(0), []
         size = self.sizes.image
         noise = torch.Generator(self.device).manual_seed(0)
@@ -82,7 +83,7 @@ class Task:
             ids = torch.randint(1, end, (len(lengths), CONTEXT), generator=make)
             mask = torch.arange(CONTEXT) < lengths[:, None]
             ids = (ids * mask).scatter(1, lengths[:, None] - 1, end)
-            found.append(Batch(images, ids.to(self.device), mask.to(self.device), torch.arange(len(lengths))))
+            found.append(Batch(images, ids, mask, torch.arange(len(lengths))))
         return found
 
     def settings(self, words: Sequence[str]) -> Training:
@@ -150,10 +151,15 @@ def our_model(sizes: Sizes, words: Sequence[str] = ()) -> Model:
 
 
 def trimmed(batch: Batch) -> Batch:
-    """As our tokenizer makes it: as wide as the longest text."""
+    """As our tokenizer makes it, as wide as the longest text, and as our loader moves it to the device."""
     width = -4 * (-int(batch.mask.sum(1).max()) // 4)
     tokens, mask = (x[:, :width].contiguous() for x in (batch.tokens, batch.mask))
-    return Batch(batch.images, tokens, mask, batch.index.to(batch.images.device))
+    return moved_batch(Batch(batch.images, tokens, mask, batch.index), batch.images.device)
+
+
+def padded(batch: Batch) -> Batch:
+    """As open_clip's tokenizer makes it, on the device."""
+    return batch.map(lambda tensor: tensor.to(batch.images.device))
 
 
 def open_clip_model(sizes: Sizes) -> torch.nn.Module:
@@ -178,7 +184,7 @@ def measure(row: str, task: Task) -> Measured:
     memory, words = Memory(task.device), row.split("-")
     is_ours = words[0] == "ours"
     step, batches = (ours if is_ours else open_clips)(task, words), task.batches()
-    batches = [trimmed(batch) for batch in batches] if is_ours else batches
+    batches = [(trimmed if is_ours else padded)(batch) for batch in batches]
     began = time.perf_counter()
     loss = step(batches[0]).item()
     first = time.perf_counter() - began

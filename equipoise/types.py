@@ -8,7 +8,7 @@ Shapes: N samples, L tokens, P patches, w encoder width, d dimensions of the spa
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, ClassVar
 
 if TYPE_CHECKING:  # so that the command line can answer --help before torch is there
@@ -48,6 +48,32 @@ class StepInfo:
 
 
 @dataclass(frozen=True)
+class Lengths:
+    """How many tokens of each sample are real. Read off a mask while it is still on the CPU: to read it off a GPU is to
+    wait for all that was asked of that GPU before."""
+
+    each: Tensor  # [N] on the CPU
+    total: int  # of all samples
+    longest: int
+    shortest: int  # up to 2: whether a sample is empty, or has but one token, is all that is asked
+
+    @classmethod
+    def of(cls, mask: Tensor) -> Lengths | None:
+        """Lengths by a mask [N, L]; None if it is on another device, or padding is not on the right alone."""
+        if mask.device.type != "cpu" or bool((mask[:, 1:] > mask[:, :-1]).any()):
+            return None
+        return cls._of(mask.sum(1))
+
+    @classmethod
+    def _of(cls, each: Tensor) -> Lengths:
+        shortest, longest = (int(each.min()), int(each.max())) if len(each) else (0, 0)
+        return cls(each, int(each.sum()), longest, min(shortest, 2))
+
+    def part(self, rows: slice) -> Lengths:
+        return self._of(self.each[rows])
+
+
+@dataclass(frozen=True)
 class Batch:
     """One batch, ready for the encoders."""
 
@@ -58,15 +84,21 @@ class Batch:
     side: Mapping[str, Tensor] = field(default_factory=dict)  # further per-sample data, by name
     moment: StepInfo = StepInfo()
     common: Mapping[str, Tensor] = field(default_factory=dict)  # data of the batch as a whole, by name: never split
+    lengths: Mapping[str, Lengths] = field(default_factory=dict)  # of masks, `mask` or by name in `side`, where known
 
     def __len__(self) -> int:
         return len(self.index)
 
     def map(self, change: Callable[[Tensor], Tensor]) -> Batch:
-        """Copy with `change` applied to every per-sample tensor (a move to a device, a slice)."""
+        """Copy with `change` applied to every per-sample tensor; lengths are left out, for it may change masks too."""
         side = {name: change(value) for name, value in self.side.items()}
         images, tokens, mask, index = (change(tensor) for tensor in (self.images, self.tokens, self.mask, self.index))
         return Batch(images, tokens, mask, index, side, self.moment, self.common)
+
+    def part(self, rows: slice) -> Batch:
+        """Some of the samples, with all that is common to the batch."""
+        lengths = {name: known.part(rows) for name, known in self.lengths.items()}
+        return replace(self.map(lambda tensor: tensor[rows]), lengths=lengths)
 
 
 @dataclass(frozen=True)
@@ -76,6 +108,7 @@ class Features:
     classes: Tensor  # [N, m, w] class-token features
     tokens: Tensor | None = None  # [N, L, w] features of patches or words; may be left out where nothing reads them
     mask: Tensor | None = None  # [N, L] bool, True where a token is real
+    at_least: int = 0  # real tokens that every sample is known to have, without a look at the mask
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,7 @@ import torch
 from torch import Generator, Tensor
 from torch.nn import functional
 
+from equipoise.data.moved import constants, moved
 from equipoise.types import UserError
 
 LUMINANCE = (0.2989, 0.587, 0.114)  # of red, green and blue, as torchvision has it
@@ -60,7 +61,7 @@ class Augment:
 
     def __call__(self, images: Tensor, draws: Draws) -> Tensor:
         """Augments images [N, 3, H, W] in [0, 1], each by its own row of draws."""
-        mirrored, jittered, grey, blurred, width, *amounts = draws.each.to(images).unbind(1)
+        mirrored, jittered, grey, blurred, width, *amounts = moved(draws.each, images.device).to(images.dtype).unbind(1)
         images = _where(mirrored < self.flip, images.flip(-1), images)
         changed = self._jittered(images, draws.order, amounts) if self.jitter else images
         images = _where(jittered < self.jitter, changed, images)
@@ -103,7 +104,7 @@ class Draws:
 
 def luminance(images: Tensor) -> Tensor:
     """Luminance of images, [N, 1, H, W]."""
-    return (images * images.new_tensor(LUMINANCE).view(3, 1, 1)).sum(1, keepdim=True)
+    return (images * constants(LUMINANCE, images.dtype, images.device).view(3, 1, 1)).sum(1, keepdim=True)
 
 
 def _mean_luminance(images: Tensor) -> Tensor:
@@ -136,7 +137,8 @@ def hue_turned(images: Tensor, turns: Tensor) -> Tensor:
         torch.where(value[:, 0] == green, 2 + (blue - red) / apart, 4 + (red - green) / apart),
     )
     sixths = (sixths + 6 * turns.view(-1, 1, 1))[:, None]
-    k = torch.remainder(images.new_tensor((5.0, 3.0, 1.0)).view(3, 1, 1) + sixths, 6)
+    shifts = constants((5.0, 3.0, 1.0), images.dtype, images.device).view(3, 1, 1)
+    k = torch.remainder(shifts + sixths, 6)
     return value - chroma * torch.minimum(k, 4 - k).clamp(0, 1)
 
 

@@ -23,6 +23,7 @@ from equipoise.data.crops import Crops, cut_crops
 from equipoise.data.drawn_captions import DrawnCaptions
 from equipoise.data.keep.weights import pair_weights
 from equipoise.data.moved import moved
+from equipoise.data.moved_batch import moved_batch
 from equipoise.data.prefetch import prefetch
 from equipoise.data.preprocess import Preprocess, crop_draws
 from equipoise.data.rng import generator
@@ -220,7 +221,7 @@ class Batches:
         for fault in made.faults:
             self._name(fault)
         self.bad.add_batch(made.position, len(made.batch), made.faults)
-        batch = made.batch.map(partial(moved, device=self.device))
+        batch = moved_batch(made.batch, self.device)
         images = self._seen(batch.images, made, CROP)
         seen = {name: self._seen(batch.side[name], made, name) for name in PICTURES if name in batch.side}
         if IMAGE_PARTNER in self.views and self._is_whole:

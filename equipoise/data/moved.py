@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import torch
 from torch import Tensor
 
@@ -12,3 +14,9 @@ def moved(tensor: Tensor, device: torch.device | str) -> Tensor:
     if torch.device(device).type != "cuda" or tensor.device.type != "cpu":
         return tensor.to(device)
     return tensor.pin_memory().to(device, non_blocking=True)
+
+
+@cache
+def constants(values: tuple[float, ...], dtype: torch.dtype, device: torch.device) -> Tensor:
+    """The same few numbers in every batch, brought to a device once; not to be written to."""
+    return torch.tensor(values, dtype=dtype, device=device)

@@ -17,7 +17,7 @@ from PIL import Image
 from torch import Tensor
 
 from equipoise.data.decode import Picture, read_image, read_rgb, to_tensor
-from equipoise.data.moved import moved
+from equipoise.data.moved import constants, moved
 from equipoise.data.resample import resample
 from equipoise.settings.bounds import bounded, require_finite, require_within
 from equipoise.settings.layers import shown
@@ -89,7 +89,7 @@ class Preprocess:
 
     def redrawn(self, images: Tensor, change: Callable[[Tensor], Tensor]) -> Tensor:
         """What the encoder sees of normalised images once `change` was made to their colours, in [0, 1]."""
-        mean, std = (images.new_tensor(values).view(3, 1, 1) for values in (self.mean, self.std))
+        mean, std = self._colours(images)
         return (change((images * std + mean).clamp_(0, 1)) - mean) / std
 
     def for_evaluation(self, images: Tensor | Picture | Sequence[Picture]) -> Tensor:
@@ -143,9 +143,13 @@ class Preprocess:
 
     def _normalise(self, images: Tensor) -> Tensor:
         """[0, 255] -> normalised, in place if it can; what bicubic overshot is clamped, as 8-bit images do."""
-        mean = images.new_tensor(self.mean).view(3, 1, 1) * 255
-        std = images.new_tensor(self.std).view(3, 1, 1) * 255
+        mean, std = (numbers * 255 for numbers in self._colours(images))
         return images.contiguous().clamp_(0, 255).sub_(mean).div_(std)
+
+    def _colours(self, like: Tensor) -> tuple[Tensor, Tensor]:
+        """Mean and standard deviation of the channels."""
+        mean, std = (constants(tuple(values), like.dtype, like.device) for values in (self.mean, self.std))
+        return mean.view(3, 1, 1), std.view(3, 1, 1)
 
 
 def _number(cls: type, name: str, value: Any) -> Any:

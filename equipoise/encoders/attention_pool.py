@@ -21,7 +21,7 @@ from torch.nn import functional as F
 
 from equipoise.encoders.packing import Even, Packed
 from equipoise.encoders.transformer import BareAttention
-from equipoise.types import Features
+from equipoise.types import Features, Lengths
 
 
 class AttentionPool(nn.Module):
@@ -39,13 +39,22 @@ class AttentionPool(nn.Module):
             return Features(classes=self.attention.read(x, Even()))
         x = self.attention(x, Even())
         classes, attended = x[:, :1], x[:, 1:]
-        return Features(classes, attended, torch.ones(attended.shape[:2], dtype=torch.bool, device=x.device))
+        real = torch.ones(attended.shape[:2], dtype=torch.bool, device=x.device)
+        return Features(classes, attended, real, at_least=attended.shape[1])
 
-    def without_positions(self, tokens: Tensor, mask: Tensor, norm: nn.Module, classes_only: bool = False) -> Features:
+    def without_positions(
+        self,
+        tokens: Tensor,
+        mask: Tensor,
+        norm: nn.Module,
+        classes_only: bool = False,
+        lengths: Lengths | None = None,
+    ) -> Features:
         """Pool tokens without positions, some of them padding; a sample without real tokens is pooled from zero."""
         real = mask[..., None].to(tokens.dtype)
         mean = (tokens * real).sum(dim=1, keepdim=True) / real.sum(dim=1, keepdim=True).clamp(min=1)
-        layout = Packed.of(F.pad(mask, (1, 0), value=True), causal=False)
+        total = None if lengths is None else lengths.total + len(tokens)
+        layout = Packed.of(F.pad(mask, (1, 0), value=True), causal=False, total=total)
         x = layout.pack(norm(torch.cat([mean, tokens], dim=1)))
         if classes_only:
             return Features(classes=self.attention.read(x, layout))

@@ -91,7 +91,8 @@ class CoCaImage(ImageEncoder):
         classes, tokens = self._pooled(torch.cat([features.classes, features.tokens], dim=1), classes_only)
         if classes_only:
             return Features(classes=classes)
-        return Features(classes, tokens, torch.ones(tokens.shape[:2], dtype=torch.bool, device=tokens.device))
+        real = torch.ones(tokens.shape[:2], dtype=torch.bool, device=tokens.device)
+        return Features(classes, tokens, real, at_least=tokens.shape[1])
 
     def _pooled(self, x: Tensor, classes_only: bool) -> tuple[Tensor, Tensor]:
         """The class [N, 1, w] and the other features; `classes_only` leaves those out that it does not rest on."""

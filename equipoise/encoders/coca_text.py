@@ -24,11 +24,12 @@ from equipoise.encoders.key_value_cache import KeyValueCache
 from equipoise.encoders.packing import Packed, attention
 from equipoise.encoders.transformer import Transformer, check_sizes
 from equipoise.settings.bounds import bounded
-from equipoise.types import Features, UserError
+from equipoise.types import Features, Lengths, UserError
 
 
 class CoCaText(TextEncoder):
     causal = True
+    takes_lengths: ClassVar[bool] = True
 
     @dataclass(frozen=True)
     class Config:
@@ -68,13 +69,20 @@ class CoCaText(TextEncoder):
     def recompute_activations(self, wanted: bool) -> None:
         self.transformer.recompute = wanted
 
-    def forward(self, ids: Tensor, mask: Tensor, classes_only: bool = False) -> Features:
+    def forward(
+        self, ids: Tensor, mask: Tensor, classes_only: bool = False, lengths: Lengths | None = None
+    ) -> Features:
         if (length := ids.shape[1]) > self.context:
             raise UserError(f"texts are {length} tokens wide but the text tower has a context of {self.context}")
-        classes, tokens = self._legacy(ids, mask) if self.config.legacy_mask else self._packed(ids, mask, classes_only)
+        total = None if lengths is None else lengths.total + len(ids)  # a class behind each text
+        if self.config.legacy_mask:
+            classes, tokens = self._legacy(ids, mask)
+        else:
+            classes, tokens = self._packed(ids, mask, classes_only, total)
         if classes_only:
             return Features(classes=self.ln_final(classes))
-        return Features(self.ln_final(classes), tokens * mask[..., None].to(tokens.dtype), mask)
+        said = 0 if lengths is None else min(1, lengths.shortest)
+        return Features(self.ln_final(classes), tokens * mask[..., None].to(tokens.dtype), mask, said)
 
     def continued(self, ids: Tensor, past: KeyValueCache) -> Tensor:
         """Features [N, n, w] of words that follow those of `past`."""
@@ -83,13 +91,13 @@ class CoCaText(TextEncoder):
         past.advance(ids.shape[1])
         return x
 
-    def _packed(self, ids: Tensor, mask: Tensor, classes_only: bool) -> tuple[Tensor, Tensor]:
+    def _packed(self, ids: Tensor, mask: Tensor, classes_only: bool, total: int | None) -> tuple[Tensor, Tensor]:
         """The class stands right behind each text, so that no padding is left between them."""
         last = self.class_token + self.positions[-1]
         x = F.pad(self.words(ids) + self.positions[: ids.shape[1]], (0, 0, 0, 1))
         rows, ends = torch.arange(len(ids), device=ids.device), mask.sum(1)
         x = x.index_put((rows, ends), last.to(x.dtype).expand(len(ids), -1))
-        layout = Packed.of(F.pad(mask, (1, 0), value=True), causal=True)
+        layout = Packed.of(F.pad(mask, (1, 0), value=True), causal=True, total=total)
         x = self.transformer(layout.pack(x), layout, classes_only)
         return (x, x) if classes_only else (layout.read(x), layout.unpack(x)[:, :-1])
 

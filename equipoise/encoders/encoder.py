@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from equipoise.data.preprocess import Preprocess
 from equipoise.data.tokenizer import CaptionTokenizer
-from equipoise.types import Features, UserError
+from equipoise.types import Features, Lengths, UserError
 
 PromptTokens = Callable[[], Sequence[Tensor]]  # learned tokens [n, w], one set for each of the first blocks
 
@@ -64,8 +64,17 @@ class HasRear(Protocol):
     def rear_norm(self) -> nn.Module:
         """Make the norm that such tokens pass and pictures do not; the caller owns it."""
 
-    def rear(self, tokens: Tensor, mask: Tensor, blocks: int, norm: nn.Module, classes_only: bool = False) -> Features:
-        """Features of tokens [N, L, w] with a mask [N, L], through `norm` and the last `blocks`."""
+    def rear(
+        self,
+        tokens: Tensor,
+        mask: Tensor,
+        blocks: int,
+        norm: nn.Module,
+        classes_only: bool = False,
+        lengths: Lengths | None = None,
+    ) -> Features:
+        """Features of tokens [N, L, w] with a mask [N, L], through `norm` and the last `blocks`; `lengths` are those of
+        the mask, where known."""
 
 
 @runtime_checkable
@@ -91,6 +100,7 @@ class Continues(Protocol):
 class TextEncoder(Encoder):
     reads: ClassVar[str] = "words"
     causal: bool = False  # a word's features depend on no later word
+    takes_lengths: ClassVar[bool] = False  # `forward` may be given the `Lengths` of the texts
 
     def prepare(self, texts: Any, mask: Tensor | None, tokenizer: CaptionTokenizer) -> tuple[Tensor, Tensor]:
         """Token ids and mask, as `forward` reads them, of the input of `encode_text`."""

@@ -88,11 +88,13 @@ class Packed:
     causal: bool  # the others see only what is before them
 
     @classmethod
-    def of(cls, mask: Tensor, causal: bool, classes: int = 1) -> Packed:
-        """Layout of samples that are read out at their first `classes` tokens or, causal ones, at their last."""
-        rows = mask.flatten().nonzero()[:, 0]  # how many depends on the data, so torch.compile makes two graphs here
-        ends = mask.sum(1).cumsum(0)
+    def of(cls, mask: Tensor, causal: bool, classes: int = 1, total: int | None = None) -> Packed:
+        """Layout of samples that are read out at their first `classes` tokens or, causal ones, at their last. `total`
+        is T where the caller knows it: else a GPU has to be waited for, and torch.compile makes two graphs."""
+        lengths = mask.sum(1)
+        ends = lengths.cumsum(0)
         starts = F.pad(ends, (1, 0))
+        rows = mask.flatten().nonzero()[:, 0] if total is None else _real_rows(lengths, starts, mask.shape[1], total)
         first = ends - 1 if causal else starts[:-1]
         readers = first[:, None] + torch.arange(classes, device=mask.device)
         return cls(mask, rows, starts.int(), readers, causal)
@@ -161,7 +163,7 @@ class Padded:
     causal: bool
 
     @classmethod
-    def of(cls, mask: Tensor, causal: bool, classes: int = 1) -> Padded:
+    def of(cls, mask: Tensor, causal: bool, classes: int = 1, _total: int | None = None) -> Padded:
         return cls(mask, classes, causal)
 
     def pack(self, x: Tensor) -> Tensor:
@@ -186,6 +188,14 @@ class Padded:
     def exchange(self, x: Tensor, prompts: Tensor) -> Tensor:
         behind = self.classes + len(prompts)
         return torch.cat([x[:, : self.classes], prompts.to(x.dtype).expand(x.shape[0], -1, -1), x[:, behind:]], dim=1)
+
+
+def _real_rows(lengths: Tensor, starts: Tensor, width: int, total: int) -> Tensor:
+    """Where the real tokens [T] stand in N rows of `width` that are padded on the right. torch raises where `total`,
+    T, is not the sum of `lengths` (on a GPU, by an assertion in its kernel)."""
+    samples = torch.repeat_interleave(lengths, output_size=total)
+    ahead = torch.arange(len(lengths), device=lengths.device) * width - starts[:-1]  # padding before each sample
+    return torch.arange(total, device=lengths.device) + ahead.index_select(0, samples)
 
 
 def attend_even(q: Tensor, kv: Tensor, mask: Tensor | None = None) -> Tensor:

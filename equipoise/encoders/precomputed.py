@@ -64,7 +64,7 @@ class Precomputed(Encoder):
         x = self.dropout(self.norm(features))
         if x.ndim == 2:
             only = torch.ones(len(x), 1, dtype=torch.bool, device=x.device)
-            return Features(classes=x[:, None], tokens=x[:, None], mask=only)
+            return Features(classes=x[:, None], tokens=x[:, None], mask=only, at_least=1)
         if mask is None:
             mask = torch.ones(x.shape[:2], dtype=torch.bool, device=x.device)
         count = self.config.classes

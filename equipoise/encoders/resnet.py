@@ -28,7 +28,7 @@ from equipoise.encoders.batch_norm import BatchNorm, leaving_statistics
 from equipoise.encoders.encoder import ImageEncoder, require_single
 from equipoise.encoders.transformer import check_sizes
 from equipoise.settings.bounds import bounded
-from equipoise.types import Features, UserError
+from equipoise.types import Features, Lengths, UserError
 
 PLACE = 32  # pixels per side of one place of the last stage
 EXPANSION = 4  # a bottleneck's output over its inner width
@@ -100,9 +100,17 @@ class ResNet(ImageEncoder):
     def rear_norm(self) -> nn.Module:
         return nn.LayerNorm(self.width)
 
-    def rear(self, tokens: Tensor, mask: Tensor, blocks: int, norm: nn.Module, classes_only: bool = False) -> Features:
+    def rear(
+        self,
+        tokens: Tensor,
+        mask: Tensor,
+        blocks: int,
+        norm: nn.Module,
+        classes_only: bool = False,
+        lengths: Lengths | None = None,
+    ) -> Features:
         """Features of tokens [N, L, w] without positions: normalised with their mean, through the attention pool."""
-        return self.pool.without_positions(tokens, mask, norm, classes_only)
+        return self.pool.without_positions(tokens, mask, norm, classes_only, lengths)
 
 
 class Stem(nn.Module):

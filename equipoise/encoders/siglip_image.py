@@ -78,7 +78,8 @@ class SiglipImage(ImageEncoder):
         classes = self.pool(tokens)
         if classes_only:
             return Features(classes=classes)
-        return Features(classes, tokens, torch.ones(tokens.shape[:2], dtype=torch.bool, device=tokens.device))
+        real = torch.ones(tokens.shape[:2], dtype=torch.bool, device=tokens.device)
+        return Features(classes, tokens, real, at_least=tokens.shape[1])
 
 
 class ProbePool(nn.Module):

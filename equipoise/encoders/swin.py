@@ -83,7 +83,8 @@ class Swin(ImageEncoder):
         classes = tokens.mean(dim=1, keepdim=True)
         if classes_only:
             return Features(classes)
-        return Features(classes, tokens, torch.ones(tokens.shape[:2], dtype=torch.bool, device=tokens.device))
+        real = torch.ones(tokens.shape[:2], dtype=torch.bool, device=tokens.device)
+        return Features(classes, tokens, real, at_least=tokens.shape[1])
 
 
 class SwinBlock(nn.Module):

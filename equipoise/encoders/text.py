@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -21,10 +22,11 @@ from equipoise.encoders.key_value_cache import KeyValueCache
 from equipoise.encoders.packing import Packed, Padded
 from equipoise.encoders.transformer import Transformer, check_sizes
 from equipoise.settings.bounds import bounded
-from equipoise.types import Features, UserError
+from equipoise.types import Features, Lengths, UserError
 
 
 class TextTransformer(TextEncoder):
+    takes_lengths: ClassVar[bool] = True
     prompts: PromptTokens | None = None  # that follow the class tokens, or the start
     prompts_replace_words: bool = False  # the words there give way to them; else they are inserted
     lay_out: Callable[..., Packed | Padded] = staticmethod(Packed.of)  # how texts lie; an export has them padded
@@ -75,7 +77,9 @@ class TextTransformer(TextEncoder):
     def recompute_activations(self, wanted: bool) -> None:
         self.transformer.recompute = wanted
 
-    def forward(self, ids: Tensor, mask: Tensor, classes_only: bool = False) -> Features:
+    def forward(
+        self, ids: Tensor, mask: Tensor, classes_only: bool = False, lengths: Lengths | None = None
+    ) -> Features:
         ids, mask = self._with_class_tokens(ids, mask)
         prompts = self.prompts() if self.prompts else ()
         count = len(prompts[0]) if prompts else 0
@@ -86,7 +90,9 @@ class TextTransformer(TextEncoder):
             raise UserError(f"texts are {length} tokens wide but the text tower has a context of {self.context}")
         x = _inserted(self.words(ids), first, taken, [tokens.expand(ids.shape[0], -1, -1) for tokens in prompts[:1]])
         attended = _inserted(mask, first, taken, [mask.new_ones(mask.shape[0], count)] if count else [])
-        layout = self.lay_out(attended, self.config.causal, self.classes)
+        further = self.classes - 1 + count - taken  # tokens of each text beside its own
+        total = None if lengths is None else lengths.total + len(ids) * further
+        layout = self.lay_out(attended, self.config.causal, self.classes, total)
         x = layout.pack(x + self.positions[:length])
         x = self.ln_embedding(x) if self.config.embedding_norm else x
         x = self.ln_final(self.transformer(x, layout, classes_only, prompts=prompts))
@@ -96,7 +102,8 @@ class TextTransformer(TextEncoder):
         tokens = layout.unpack(x)
         words = torch.cat([tokens[:, read:first], tokens[:, first + count :]], dim=1) if count else tokens[:, read:]
         real = torch.cat([mask[:, read:first], mask[:, first + taken :]], dim=1) if taken else mask[:, read:]
-        return Features(classes=layout.read(x), tokens=words, mask=real)
+        said = 0 if lengths is None else lengths.shortest - (0 if self.config.causal else 1)
+        return Features(classes=layout.read(x), tokens=words, mask=real, at_least=0 if taken else min(1, max(0, said)))
 
     def continued(self, ids: Tensor, past: KeyValueCache) -> Tensor:
         """Features [N, n, w] of words that follow those of `past`, of a causal tower without prompts."""

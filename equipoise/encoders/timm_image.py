@@ -65,7 +65,8 @@ class TimmImage(Pretrained, ImageEncoder):
         else:
             x = x[:, getattr(model, "num_prefix_tokens", 0) :]
         tokens = x if x.shape[-1] == pooled.shape[-1] else pooled  # some heads widen after pooling
-        return Features(pooled, tokens, torch.ones(tokens.shape[:2], dtype=torch.bool, device=tokens.device))
+        real = torch.ones(tokens.shape[:2], dtype=torch.bool, device=tokens.device)
+        return Features(pooled, tokens, real, at_least=tokens.shape[1])
 
 
 def timm_preprocess(name: str) -> tuple[Preprocess, int]:

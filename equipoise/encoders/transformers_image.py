@@ -76,7 +76,8 @@ class TransformersImage(Pretrained, ImageEncoder):
             x = x.flatten(2).transpose(1, 2)
         first, tokens = x[:, :1], x[:, self.prefix :]
         pooled = first if self.prefix else tokens.mean(dim=1, keepdim=True)
-        return Features(pooled, tokens, torch.ones(tokens.shape[:2], dtype=torch.bool, device=tokens.device))
+        real = torch.ones(tokens.shape[:2], dtype=torch.bool, device=tokens.device)
+        return Features(pooled, tokens, real, at_least=tokens.shape[1])
 
 
 def _prefix(model: nn.Module) -> int:

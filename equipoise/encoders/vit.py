@@ -21,7 +21,7 @@ from equipoise.encoders.encoder import ImageEncoder, PromptTokens
 from equipoise.encoders.packing import Even, Packed, Padded
 from equipoise.encoders.transformer import Transformer, check_sizes
 from equipoise.settings.bounds import bounded
-from equipoise.types import Features, UserError
+from equipoise.types import Features, Lengths, UserError
 
 
 class ViT(ImageEncoder):
@@ -95,7 +95,7 @@ class ViT(ImageEncoder):
             return Features(classes=self.ln_post(x))
         classes, tokens = x[:, : self.classes], x[:, self.classes : self.classes + patches]
         mask = torch.ones(tokens.shape[:2], dtype=torch.bool, device=x.device)
-        return Features(classes=self.ln_post(classes), tokens=tokens, mask=mask)
+        return Features(classes=self.ln_post(classes), tokens=tokens, mask=mask, at_least=patches)
 
     def normed(self, tokens: Tensor) -> Tensor:
         normed: Tensor = self.ln_post(tokens)
@@ -108,10 +108,20 @@ class ViT(ImageEncoder):
     def rear_norm(self) -> nn.Module:
         return nn.Identity()  # ln_pre is for patches and regions alike
 
-    def rear(self, tokens: Tensor, mask: Tensor, blocks: int, norm: nn.Module, classes_only: bool = False) -> Features:
+    def rear(
+        self,
+        tokens: Tensor,
+        mask: Tensor,
+        blocks: int,
+        norm: nn.Module,
+        classes_only: bool = False,
+        lengths: Lengths | None = None,
+    ) -> Features:
         """Features of tokens [N, L, w] that are no patches: behind class tokens, without positions, by last blocks."""
         x = self.ln_pre(norm(torch.cat([self.class_token.expand(len(tokens), -1, -1), tokens], dim=1)))
-        layout = self.lay_out(F.pad(mask, (self.classes, 0), value=True), causal=False, classes=self.classes)
+        total = None if lengths is None else lengths.total + len(tokens) * self.classes
+        real = F.pad(mask, (self.classes, 0), value=True)
+        layout = self.lay_out(real, False, self.classes, total)
         x = self.transformer(layout.pack(x), layout, classes_only, last=blocks)
         if classes_only:
             return Features(classes=self.ln_post(x))

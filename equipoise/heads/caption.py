@@ -66,7 +66,9 @@ class CaptionHead(Head):
         tokens, (ids, mask) = outputs.features("text").tokens, outputs.captions()
         assert tokens is not None
         asked = mask[:, 1:]  # of each word but the last, whether another follows
-        layout = Packed.of(asked, causal=True)
+        known = outputs.batch.lengths.get("mask")
+        total = known.total - len(ids) if known is not None and known.shortest > 0 else None  # but its first word each
+        layout = Packed.of(asked, causal=True, total=total)
         h = self.decoder(layout.pack(tokens[:, :-1]), self.decoder.keys_values(image), layout, padding)
         costs = self._costs(h, ids[:, 1:].flatten()[layout.rows])
         owners = layout.rows // max(1, asked.shape[1])
@@ -87,5 +89,7 @@ def picture_tokens(features: Features) -> tuple[Tensor, Tensor | None]:
     """Tokens [N, P, w] of a picture, and a mask where some of them are padding."""
     if features.tokens is None:
         raise UserError("captions look at the parts of a picture, but this image encoder gives its class alone")
-    padded = features.mask is not None and not bool(features.mask.all())
-    return features.tokens, features.mask if padded else None
+    mask = features.mask
+    if mask is None or features.at_least == mask.shape[1] or bool(mask.all()):
+        return features.tokens, None
+    return features.tokens, mask

@@ -36,6 +36,7 @@ from equipoise.kernels.sharding.shards import ShardedColumns
 from equipoise.kernels.tiled import TiledWork, tiled
 from equipoise.kernels.tiled_normalized import tiled_normalized
 from equipoise.kernels.tiled_normalized_block import NormalizedWork, block_normalizers, target_block
+from equipoise.ops.scalar import scalar
 from equipoise.spaces import Scorer
 from equipoise.targets import Target
 from equipoise.types import UserError
@@ -83,7 +84,7 @@ def trusted_contrast(
     _check(rows, cols, space, impl)
     _check_bias(form, bias)
     exact = torch.promote_types(rows.dtype, torch.float32)  # bfloat16 would change a scale by a per cent
-    scalars = (torch.as_tensor(x, dtype=exact, device=rows.device) for x in (log_scale, 0.0 if bias is None else bias))
+    scalars = (scalar(x, exact, rows.device) for x in (log_scale, 0.0 if bias is None else bias))
     inputs, shards = _Inputs(rows, cols, *scalars), current_shards()
     target = target.sized(len(rows), len(cols)) if shards is None else target_of_batch(shards, rows, cols, target, form)
     form.check(target)

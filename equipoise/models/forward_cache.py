@@ -8,7 +8,7 @@ from torch import Tensor
 
 from equipoise.data.source import IMAGE_MASK, IMAGE_MIXED, IMAGE_VIEW2, MASKED_TEXT, TEXT_VIEW2, TEXT_VIEW2_MASK
 from equipoise.models.tower import Tower
-from equipoise.types import Batch, Features, UserError
+from equipoise.types import Batch, Features, Lengths, UserError
 
 TOWER_OF = {
     **dict.fromkeys(("image", IMAGE_VIEW2, IMAGE_MIXED), "image"),
@@ -38,8 +38,8 @@ class ForwardCache:
     def features(self, view: str) -> Features:
         if view not in self._features:
             tower = self._tower(view)
-            inputs = self._inputs(view)
-            self._features[view] = tower.features(*inputs, with_tokens=tower.name in self.with_tokens)
+            inputs, lengths = self._inputs(view), self._lengths(view)
+            self._features[view] = tower.features(*inputs, with_tokens=tower.name in self.with_tokens, lengths=lengths)
         return self._features[view]
 
     def vectors(self, view: str) -> Tensor:
@@ -71,6 +71,12 @@ class ForwardCache:
 
     def _tower(self, view: str) -> Tower:
         return self.towers[TOWER_OF[view]]
+
+    def _lengths(self, view: str) -> Lengths | None:
+        """Lengths of a view's texts, where they are known; of pictures None."""
+        if TOWER_OF[view] == "image":
+            return None
+        return self.batch.lengths.get(TEXT_VIEW2_MASK if view == TEXT_VIEW2 else "mask")
 
     def _inputs(self, view: str) -> tuple[Tensor, ...]:
         batch = self.batch

@@ -20,6 +20,7 @@ from PIL import Image
 from torch import Tensor, nn
 
 from equipoise.data.preprocess import Preprocess
+from equipoise.data.source import TAGS_MASK
 from equipoise.data.tokenizer import CaptionTokenizer, NoTokenizer
 from equipoise.encoders import ImageConfig, TextConfig, TextTransformer
 from equipoise.encoders.encoder import Encoder
@@ -93,7 +94,7 @@ class Model(AlignedModel):
         makers: dict[str, Callable[[], Tensor]] = {
             **{view: partial(cache.points, view) for view in TOWER_OF},
             **({"regions": lambda: self._region_points(batch)} if self.regions else {}),
-            **({"tags": lambda: text.points(*tags_of(batch))} if reads_words else {}),
+            **({"tags": lambda: _tag_points(text, batch)} if reads_words else {}),
             **({"pivots": lambda: pivot_points(text.points, batch)} if reads_words else {}),
         }
         further = {role for head in heads for role in head.roles}
@@ -139,7 +140,7 @@ class Model(AlignedModel):
 
     def text_points(self, batch: Batch) -> Tensor:
         """Points [N, d] of the batch's captions."""
-        return self.tower("text").points(batch.tokens, batch.mask)
+        return self.tower("text").points(batch.tokens, batch.mask, lengths=batch.lengths.get("mask"))
 
     def read(self, tower: str, features: Features) -> Tensor:
         """Points [N, d] of encoder output, by the readout of its tower, "image" or "text"."""
@@ -247,6 +248,10 @@ class Model(AlignedModel):
     def _encode_strings(self, texts: Sequence[str] | Tensor, mask: Tensor | None) -> Tensor:
         ids, mask = self.text_encoder.prepare(texts, mask, self.tokenizer)
         return self.tower("text").points(ids.to(self.device), mask.to(self.device))
+
+
+def _tag_points(text: Tower, batch: Batch) -> Tensor:
+    return text.points(*tags_of(batch), lengths=batch.lengths.get(TAGS_MASK))
 
 
 def _towers_with_tokens(towers: Sequence[Tower], heads: Sequence[Head]) -> frozenset[str]:

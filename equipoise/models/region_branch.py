@@ -62,7 +62,8 @@ class RegionBranch(nn.Module):
         regions, mask = (required(batch, name) for name in (REGIONS, REGION_MASK))
         if regions.shape[-1] != self.config.width:
             raise UserError(f"regions are {regions.shape[-1]} wide, not {self.config.width}; set regions.width")
-        return encoder.rear(regions.to(self.map.dtype) @ self.map, mask, self.config.blocks, self.norm, classes_only)
+        mapped, lengths = regions.to(self.map.dtype) @ self.map, batch.lengths.get(REGION_MASK)
+        return encoder.rear(mapped, mask, self.config.blocks, self.norm, classes_only, lengths)
 
 
 def tags_of(batch: Batch) -> tuple[Tensor, Tensor]:
@@ -70,7 +71,8 @@ def tags_of(batch: Batch) -> tuple[Tensor, Tensor]:
     ids, mask = required(batch, TAGS), required(batch, TAGS_MASK)
     if is_recording():
         return ids, mask
-    longest = int(mask.sum(1).max())
+    known = batch.lengths.get(TAGS_MASK)
+    longest = int(mask.sum(1).max()) if known is None else known.longest
     return ids[:, :longest], mask[:, :longest]
 
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from equipoise.encoders.encoder import Encoder, ImageEncoder
+from equipoise.encoders.encoder import Encoder, ImageEncoder, TextEncoder
 from equipoise.models.embedding_shift import EmbeddingShift
 from equipoise.readouts import Readout, Shared
 from equipoise.readouts.readout import real_tokens
 from equipoise.spaces import Space
-from equipoise.types import Features
+from equipoise.types import Features, Lengths
 
 
 class Tower:
@@ -31,9 +31,12 @@ class Tower:
         self.name, self.encoder, self.readout, self.shared = name, encoder, readout, shared  # name: image or text
         self.space, self.shift = space, shift
 
-    def features(self, *inputs: Tensor, with_tokens: bool) -> Features:
-        """Encoder output; without tokens it may be class tokens alone, which saves work."""
-        features: Features = self.encoder(*inputs, classes_only=not with_tokens)
+    def features(self, *inputs: Tensor, with_tokens: bool, lengths: Lengths | None = None) -> Features:
+        """Encoder output; without tokens it may be class tokens alone, which saves work. `lengths` are those of the
+        mask among the inputs, where they are known."""
+        packs = isinstance(self.encoder, TextEncoder) and self.encoder.takes_lengths
+        known = {"lengths": lengths} if packs and lengths is not None else {}
+        features: Features = self.encoder(*inputs, classes_only=not with_tokens, **known)
         return features
 
     def vectors(self, features: Features) -> Tensor:
@@ -67,9 +70,9 @@ class Tower:
         tokens, mask = real_tokens(features, "the objective")
         return (self.encoder.normed(tokens) if isinstance(self.encoder, ImageEncoder) else tokens), mask
 
-    def points(self, *inputs: Tensor) -> Tensor:
+    def points(self, *inputs: Tensor, lengths: Lengths | None = None) -> Tensor:
         """Points [N, d] of encoder input, by the tokens that the readout reads and no more."""
-        return self.read(self.features(*inputs, with_tokens=self.readout.reads_tokens))
+        return self.read(self.features(*inputs, with_tokens=self.readout.reads_tokens, lengths=lengths))
 
 
 def widened(vectors: Tensor) -> Tensor:

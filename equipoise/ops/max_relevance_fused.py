@@ -1,8 +1,9 @@
 """The code book's work by Triton kernels: no score but the best of each sample and code is ever written.
 
 forward    best token of every sample and code, 2NPCw in bfloat16, or three times that for float32 (`split_bf16`)
-backward   Σ over the entries of the gradient that are not zero, sorted by token and by code: nnz·w twice, no atomics;
-           in bfloat16, where many are not zero, two products of all tokens and codes
+backward   bfloat16: two products of all tokens and codes, 4NPCw, whatever is zero: nothing is read back from the GPU;
+           float32: Σ over the entries of the gradient that are not zero, sorted by token and by code, nnz·w twice, no
+           atomics, but the GPU is waited for to learn how many they are
 """
 
 from __future__ import annotations
@@ -14,7 +15,6 @@ from equipoise.ops.split_bf16 import split_bf16
 from equipoise.ops.triton_support import why_unavailable
 
 TOKENS, CODES, DEEP, WARPS = 128, 128, 64, 8  # what a program has of each at a time
-MANY = 1 / 16  # of dL/dr: to sort and gather so many entries takes longer than to multiply all
 WRITTEN = 1 << 28  # numbers at a time
 LONGEST = 1 << 16  # a row of scores stays in one program's registers
 
@@ -54,8 +54,9 @@ def thresholds(below: Tensor) -> Tensor:
 
 
 def grads(upstream: Tensor, best: Tensor, queries: Tensor, codes: Tensor) -> tuple[Tensor, Tensor]:
-    """dL/dq and dL/dc, from dL/dr: by its entries that are not zero, or by whole products where these are many."""
-    dense = queries.dtype == torch.bfloat16 and int(upstream.count_nonzero()) > MANY * upstream.numel()
+    """dL/dq and dL/dc, from dL/dr. Chosen by type alone: to count what is not zero is to wait for the GPU in every
+    step, and where a code book learns (docs/codes.md), a fifth of the codes or more have a share."""
+    dense = queries.dtype == torch.bfloat16
     return (dense_grads if dense else sparse_grads)(upstream, best, queries, codes)
 
 

@@ -71,7 +71,9 @@ def _project(rows: Tensor) -> Tensor:
     """Rows [R, C] to distributions; one operation for torch.compile, which could not look into its loop."""
     top = rows.amax(-1, keepdim=True)
     below = rows - top  # at most 0, so that huge scores lose nothing
-    if bool(top.isinf().any()):
+    if rows.is_cuda:  # one pass more, instead of waiting for the GPU to ask whether it is needed
+        below.masked_fill_(rows == torch.inf, 0.0)
+    elif bool(top.isinf().any()):
         below = torch.where(top == torch.inf, torch.where(rows == torch.inf, 0.0, -torch.inf).to(rows), below)
     return below.sub_(_threshold(below)).clamp_(min=0)
 

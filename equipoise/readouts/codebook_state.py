@@ -16,6 +16,7 @@ import copy
 import torch
 from torch import Tensor, nn
 
+from equipoise.ops.recording import is_recording
 from equipoise.readouts.readout import TOWERS, Shared
 
 DECAY = 0.98  # of usage: a code without use is dead after about 350 batches
@@ -42,6 +43,8 @@ class CodeBook(Shared):
     @torch.no_grad()
     def note(self, tower: str, weights: Tensor) -> None:
         """Update the usage statistics with the weights [N, C] of a training batch."""
+        if is_recording():
+            raise RuntimeError("a code book keeps shares of each batch for the log")  # replays would not
         mean = weights.mean(0).to(self.usage)
         usage = self.usage[TOWERS.index(tower)]
         usage.lerp_(mean, torch.where(usage.any(), 1 - DECAY, 1.0).to(usage))  # not an `if`: a GPU is not waited for

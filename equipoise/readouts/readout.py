@@ -73,7 +73,7 @@ def real_tokens(features: Features, reader: str) -> tuple[Tensor, Tensor]:
         raise UserError(f"{reader} reads patches or words, but this encoder gives class tokens alone; change either")
     if mask is None:
         return tokens, torch.ones(tokens.shape[:2], dtype=torch.bool, device=tokens.device)
-    if is_recording():  # a first pass has looked
+    if features.at_least or is_recording():  # known, or a first pass has looked
         return tokens, mask
     if torch.jit.is_tracing():  # a graph that is exported has operations of torch alone
         _require_tokens(mask, reader)

@@ -26,6 +26,7 @@ import torch
 from torch import Tensor
 
 from equipoise.data.source import HAS
+from equipoise.ops.scalar import scalar
 from equipoise.spaces import Space, Sphere
 from equipoise.targets.fixed_vectors import FIXED, REGION_VECTORS, TAG_VECTORS
 from equipoise.targets.guide_scale import ROWS, log_scale_for
@@ -70,7 +71,7 @@ class Guide:
         row, col = (self._vectors(name, embeddings, batch, space) for name in (self.by_row, self.by_col))
         like = embeddings.image
         exact = torch.promote_types(like.dtype, torch.float32)  # bfloat16 would change a scale by a per cent
-        t = torch.as_tensor(math.log(self.scale) if self.scale else log_scale, dtype=exact, device=like.device)
+        t = scalar(math.log(self.scale) if self.scale else log_scale, exact, like.device)
         t = t.detach() if self.stop_gradient else t
         trained = tuple(name in ROLES for name in (self.by_row, self.by_col))
         if self.across:

@@ -80,7 +80,7 @@ class _Recording:
         self.upstream: list[Tensor] = []
         given = _batch_of(self.inputs, batch)
         if passes is not model:
-            _widths_differ(given)
+            widths_differ(given)
         self._warm_up(lambda: passes(given, roles).roles())
         self.forward, self.backward = torch.cuda.CUDAGraph(), torch.cuda.CUDAGraph()
         with torch.cuda.graph(self.forward, capture_error_mode=THREAD):
@@ -173,7 +173,7 @@ def _batch_of(tensors: Mapping[str, Tensor], like: Batch) -> Batch:
     return Batch(images, tokens, mask, index, side, common=common)
 
 
-def _widths_differ(batch: Batch) -> None:
+def widths_differ(batch: Batch) -> None:
     """Let torch.compile make one set of kernels for texts of any width."""
     for tensor in (batch.tokens, batch.mask):
         torch._dynamo.maybe_mark_dynamic(tensor, 1)

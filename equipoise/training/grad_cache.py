@@ -63,7 +63,7 @@ def _differentiate(embeddings: Embeddings, leaves: dict[str, Tensor], rows: slic
 def micro_batches(batch: Batch, micro: int) -> Iterator[Batch]:
     """Split a batch into parts of `micro` samples; what is common to it goes with the last."""
     for start in range(0, len(batch), micro):
-        part = batch.map(lambda tensor, start=start: tensor[start : start + micro])  # type: ignore[misc]
+        part = batch.part(slice(start, start + micro))
         yield part if start + micro >= len(batch) else replace(part, common={})
 
 

@@ -18,7 +18,7 @@ from equipoise.ops.short_attention import try_kernels
 from equipoise.ops.tf32 import tf32_products
 from equipoise.training.batch_loss import BatchLoss
 from equipoise.training.batch_norm import prepare_batch_norm
-from equipoise.training.cuda_graphs import GraphedModel, require_recordable
+from equipoise.training.cuda_graphs import GraphedModel, require_recordable, widths_differ
 from equipoise.training.distributed.loss_sharding import choose_loss_sharding
 from equipoise.training.distributed.ranks import Ranks
 from equipoise.training.distributed.wrap import broadcast_scale_grads, no_sync, wrap_model
@@ -157,6 +157,8 @@ class Step:
     def _embed(self, batch: Batch) -> Embeddings:
         self._keep_statistics()  # whatever was evaluated before has put the model back in training mode
         roles = self.roles if batch.common else [role for role in self.roles if role not in COMMON]
+        if self.settings.compile:
+            widths_differ(batch)
         with self.autocast:
             return self.forward(batch, roles)
 

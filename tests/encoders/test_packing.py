@@ -15,7 +15,7 @@ from equipoise.encoders.transformer import Transformer
 from equipoise.objectives import CLIP
 from equipoise.spaces import Sphere
 from equipoise.training.grad_cache import cached_backward
-from equipoise.types import Batch, Embeddings
+from equipoise.types import Batch, Embeddings, Lengths
 
 CONTEXT = 9
 LENGTHS = [4, 1, 9, 2, 8, 3, 7, 6, 5, 9, 1]
@@ -130,6 +130,46 @@ def test_class_tokens_in_front_are_read_together(classes):
     torch.testing.assert_close(layout.attend_to_read(q, qkv[:, 1:]).flatten(2), expected)
 
 
+@pytest.mark.parametrize("lengths", [LENGTHS, [9] * 3, [1, 1], [0, 3, 0], []], ids=str)
+@pytest.mark.parametrize("causal", [True, False])
+def test_a_layout_of_known_lengths_is_the_same_to_the_bit(lengths, causal):
+    _, mask = texts(lengths)
+    known, asked = Packed.of(mask, causal, total=sum(lengths)), Packed.of(mask, causal)
+    for one, other in ((known.rows, asked.rows), (known.starts, asked.starts), (known.readers, asked.readers)):
+        assert one.dtype == other.dtype
+        assert torch.equal(one, other)
+
+
+@pytest.mark.parametrize("off", [-1, 1])
+def test_a_wrong_total_is_an_error(off):
+    _, mask = texts()
+    with pytest.raises(RuntimeError, match="allocated size does not match"):
+        Packed.of(mask, causal=True, total=sum(LENGTHS) + off)
+
+
+@pytest.mark.parametrize(("causal", "classes"), [(True, 1), (False, 1), (False, 3)])
+@pytest.mark.parametrize("classes_only", [True, False])
+def test_a_tower_that_knows_lengths_gives_the_same_to_the_bit(causal, classes, classes_only):
+    torch.manual_seed(0)
+    tower = TextTransformer.Config(causal=causal, width=16, layers=2, heads=2).build(50, CONTEXT + classes - 1, classes)
+    ids, mask = texts()
+    found = []
+    for lengths in (None, Lengths.of(mask)):
+        features = tower(ids, mask, classes_only, lengths)
+        found.append([features.classes, *gradients(tower, features.classes).values()])
+        if not classes_only:
+            found[-1].append(features.tokens)
+    for one, other in zip(*found, strict=True):
+        assert torch.equal(one, other)
+
+
+def test_whether_every_text_has_words_is_known_by_lengths():
+    for causal, shortest, expected in ((True, 1, 1), (True, 0, 0), (False, 1, 0), (False, 2, 1)):
+        ids, mask = texts([4, shortest, 7])
+        assert small_text(causal)(ids, mask, lengths=Lengths.of(mask)).at_least == expected
+        assert small_text(causal)(ids, mask).at_least == 0
+
+
 @pytest.mark.parametrize("causal", [True, False])
 def test_micro_batches_of_packed_texts_equal_the_whole(causal):
     tower, (ids, mask) = small_text(causal), texts()
@@ -170,6 +210,23 @@ def test_a_compiled_tower_gives_the_same_and_is_compiled_once_for_all_lengths(ca
         same(gradients(tower, got), expected_gradients)
         compiles.append(counter.frame_count)
     assert compiles[-1] == compiles[2]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("causal", [True, False])
+def test_a_tower_that_knows_lengths_is_one_graph_and_compiled_twice_at_most(causal):
+    from torch._dynamo.testing import CompileCounter
+
+    torch.compiler.reset()
+    counter, tower = CompileCounter(), small_text(causal)
+    compiled = torch.compile(tower, backend=counter, fullgraph=True)
+    for lengths in (LENGTHS[:8], [9, 1] * 4, [3] * 8, [2, 9, 4, 4] * 2, [5, 6] * 4, [7] * 8):
+        ids, mask = texts(lengths, max(lengths))
+        torch._dynamo.maybe_mark_dynamic(ids, 1)
+        torch._dynamo.maybe_mark_dynamic(mask, 1)
+        got = compiled(ids, mask, classes_only=True, lengths=Lengths.of(mask)).classes
+        torch.testing.assert_close(got, tower(ids, mask, classes_only=True).classes, rtol=0, atol=1e-11)
+    assert counter.frame_count <= 2
 
 
 @pytest.mark.gpu

@@ -94,7 +94,7 @@ def test_an_imported_model_goes_on_to_onnx(open_clip, tmp_path: Path):
 
 def test_a_program_that_gives_other_vectors_is_not_handed_over(monkeypatch, tmp_path: Path):
     real = export.Padded.of
-    monkeypatch.setattr(export.Padded, "of", lambda mask, causal, classes: real(mask, False, classes))  # not causal
+    monkeypatch.setattr(export.Padded, "of", lambda mask, _causal, *others: real(mask, False, *others))
     with pytest.raises(UserError, match=r"text\.onnx gives other vectors than the model"):
         EXPORTS["onnx"](with_words(small_model()), tmp_path)
 

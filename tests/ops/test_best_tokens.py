@@ -34,8 +34,9 @@ def test_gradients_by_whole_products_are_those_of_the_best_tokens(written, monke
         assert torch.allclose(got, one.grad, atol=1e-6), "codes' are summed in float32"
 
 
-@pytest.mark.parametrize(("share", "dense"), [(0.05, False), (0.07, True)])
-def test_many_entries_go_by_whole_products_in_half_precision_alone(share, dense, monkeypatch):
+@pytest.mark.parametrize("share", [0.0, 0.05, 1.0])
+def test_half_precision_goes_by_whole_products_however_many_entries_are_zero(share, monkeypatch):
+    """What is zero is never counted: on a GPU that would be to wait for it."""
     called = []
     for name in ("dense_grads", "sparse_grads"):
         monkeypatch.setattr(max_relevance_fused, name, lambda *_, name=name: called.append(name))
@@ -43,7 +44,7 @@ def test_many_entries_go_by_whole_products_in_half_precision_alone(share, dense,
     nothing = torch.zeros(10, 1, 4)
     for dtype in (torch.bfloat16, torch.float32):
         max_relevance_fused.grads(upstream, upstream, nothing.to(dtype), nothing)
-    assert called == ["dense_grads" if dense else "sparse_grads", "sparse_grads"]
+    assert called == ["dense_grads", "sparse_grads"]
 
 
 def test_the_operations_are_told_to_torch_rightly():
