@@ -35,7 +35,7 @@ from equipoise.kernels.triton.softclip_weights import weights_of
 from equipoise.ops.split_bf16 import split_bf16
 from equipoise.targets.softened import SoftenedBy
 
-PLAN = Plan("library", Tile(32, 64, warps=4), Tile(32, 32, warps=4), chunk_rows=2048, chunk_cols=4096, sweep_cols=8192)
+PLAN = Plan("library", Tile(32, 64, warps=4), Tile(32, 32, warps=4), chunk_rows=4096, chunk_cols=4096, sweep_cols=4096)
 TILES = replace(PLAN, products="tiles", statistics=Tile(128, 64, warps=8))
 PARTNERS = (1, 0, 2, 3)  # images, texts, regions, tags: the kind that each is multiplied with
 NOTHING = -1e30  # as in `softclip_kernels.py`
