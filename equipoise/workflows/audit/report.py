@@ -180,12 +180,17 @@ def _wrong_sheet(verdict: Verdict, source: Source, suspicion: np.ndarray, path: 
     right = {owner: float(verdict.right[verdict.owners == owner].mean()) for owner in worst}
     scores = [f"P(right) {right[owner]:.3f}, log r {verdict.evidence[owner]:+.2f}" for owner in worst]
     title = f"The {len(worst)} most suspicious of {sum(verdict.sizes):,} records, row by row"
-    legend = (
+    _sheet(source, worst, scores, path, title, wrong_legend(verdict))
+
+
+def wrong_legend(verdict: Verdict) -> str:
+    """What the numbers on the sheet mean, and how many pairs look wrong where a judge can tell."""
+    read = f"{verdict.share:.1%} of all pairs look wrong." if any(verdict.knowing) else ""
+    return (
         "P(right): how likely it is that captions belong to their picture. log r: the evidence for it, against it "
         f"where it is below 0. Both are means over the captions of a record, of which up to {SHOWN} stand beneath. "
-        f"{verdict.share:.1%} of all pairs look wrong."
+        f"{read}{verdict.doubt}"
     )
-    _sheet(source, worst, scores, path, title, legend)
 
 
 def _duplicates_sheet(verdict: Verdict, source: Source, path: Path) -> None:
