@@ -13,10 +13,12 @@ from equipoise.io.figures import GRID, INK, SERIES, SERIES_STYLES, captioned_fig
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.transforms import Transform
 
 Interval = tuple[str, float, float, float, float, bool]  # what, mean, low, high, margin, whether to be level
 Point = tuple[float, float, float, float]  # place, mean, lowest, highest
 LETTERS = 30  # of a label, a line
+BESIDE = 4.0  # printer's points between series, so that their bars do not hide each other
 
 
 def draw_claim(
@@ -49,20 +51,32 @@ def draw_curves(
         left, right = figure.subplots(1, 2)
         for number, (label, points) in enumerate(series.items()):
             places, means, lows, highs = zip(*points, strict=True)
-            colour = SERIES[number % len(SERIES)]
-            left.plot(places, means, marker="o", color=colour, label=label, linestyle=SERIES_STYLES[number % 4])
-            left.vlines(places, lows, highs, color=colour, linewidth=1)
+            colour, beside = SERIES[number % len(SERIES)], _moved(left, BESIDE * (number - (len(series) - 1) / 2))
+            dashes = SERIES_STYLES[number % 4]
+            left.plot(places, means, marker="o", color=colour, label=label, linestyle=dashes, transform=beside)
+            left.vlines(places, lows, highs, color=colour, linewidth=1, transform=beside)
+            left.update_datalim(list(zip(places * 2, lows + highs, strict=True)))  # what is moved is not looked at
+        left.autoscale_view()
+        if any(low < 0 < high for points in series.values() for _, _, low, high in points):
+            left.axhline(0, color=INK, linewidth=0.8, zorder=1)
         for number, (label, height) in enumerate((levels or {}).items(), start=len(series)):
             left.axhline(height, color=SERIES[number % len(SERIES)], linestyle=SERIES_STYLES[number % 4], label=label)
         if log:
             _log_axis(left, [place for points in series.values() for place, *_ in points])
-        left.set_xlabel(across)
+        left.set_xlabel(f"{across}\nbars: from the lowest seed to the highest")
         if len(series) + len(levels or {}) > 1:
             left.legend()
         panel_title(left, metric)
         _intervals(right, parts)
         panel_title(right, "differences paired by seed, 95% intervals")
     return figure
+
+
+def _moved(axes: Axes, points: float) -> Transform:
+    """Where the data lie, so many printer's points to the right."""
+    from matplotlib.transforms import ScaledTranslation
+
+    return axes.transData + ScaledTranslation(points / 72, 0, axes.figure.dpi_scale_trans)
 
 
 def _log_axis(axes: Axes, places: Sequence[float]) -> None:
@@ -85,11 +99,13 @@ def _rows(axes: Axes, rows: Mapping[str, Sequence[float]]) -> None:
 
 def _intervals(axes: Axes, parts: Sequence[Interval]) -> None:
     for place, (_, mean, low, high, margin, is_level) in enumerate(parts):
-        axes.plot([-margin if is_level else 0, margin], [place + 0.28] * 2, color=GRID, linewidth=4)
+        least = -margin if is_level else 0
+        axes.plot([least, margin], [place] * 2, color=GRID, linewidth=12, solid_capstyle="butt")
         if math.isfinite(low):
             axes.plot([low, high], [place] * 2, color=SERIES[1], linewidth=2)
         axes.plot([mean], [place], "o", color=SERIES[1], markersize=5)
     axes.axvline(0, color=INK, linewidth=0.8)
+    axes.set_xlabel("grey: smaller than is worth a word")
     _labels(axes, [part[0] for part in parts])
 
 
