@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from equipoise.claims.rule import NOT_RUN
 from equipoise.data import SOURCES
 from equipoise.encoders import IMAGE_ENCODERS, TEXT_ENCODERS
 from equipoise.finetuning.methods import METHODS
@@ -80,6 +81,14 @@ def test_verdicts_that_pages_quote_are_those_of_the_stored_results() -> None:
     quoted = [(page.name, *quote) for page in PAGES if page.name not in HISTORY for quote in quotes(page)]
     assert len(quoted) > 30
     assert [one for one in quoted if found.get(one[1]) != one[2]] == []
+
+
+def test_the_page_of_claims_says_how_many_wait_for_their_run() -> None:
+    words = [verdict.word for _, _, verdict in judgements().values()]
+    text = " ".join((DOCS / "claims.md").read_text().split())
+    told = re.search(r"There are (\d+) claims, of which (\d+) are not run yet", text)
+    assert told
+    assert (int(told[1]), int(told[2])) == (len(words), words.count(NOT_RUN))
 
 
 def quotes(page: Path) -> list[tuple[str, str]]:
