@@ -36,11 +36,11 @@ def test_the_choice_ends_with_the_step_even_if_that_fails():
 
 def test_a_cell_keeps_its_name_and_trains_by_tensor_cores():
     cell = Cell("demo", ("data.root={features}", FLOAT32), "train", 0)
-    asked = _as_run(cell, None, Ways(tf32=True))
+    asked = _as_run(cell, {}, Ways(tf32=True))
     assert "training.precision=tf32" in asked.settings
     assert FLOAT32 in cell.settings
-    assert _as_run(cell, None, Ways()).settings[1] == FLOAT32
-    both = _as_run(cell, None, Ways(cuda_graphs=True, compiled=True)).settings
+    assert _as_run(cell, {}, Ways()).settings[1] == FLOAT32
+    both = _as_run(cell, {}, Ways(cuda_graphs=True, compiled=True)).settings
     assert {"training.cuda_graphs=true", "training.compile=true"} < set(both)
     assert Ways(tf32=True, compiled=True).told() == ", products in TF32, compiled", "beside the device"
 

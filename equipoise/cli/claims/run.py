@@ -28,7 +28,11 @@ def add(parser: argparse.ArgumentParser) -> None:
         help="train.npz, validation.npz and test.npz, for claims on photographs",
     )
     parser.add_argument(
-        "--data", type=local_path, metavar="FOLDER", help="pictures and towers, for claims on COCO (docs/claims.md)"
+        "--data",
+        dest="root",
+        type=local_path,
+        metavar="FOLDER",
+        help="pictures and towers, for claims on COCO (docs/claims.md)",
     )
     parser.add_argument(
         "--tf32",
@@ -58,6 +62,6 @@ def run(options: argparse.Namespace) -> int:
         options.minutes,
         options.commit,
         options.device,
-        {name: path for name in ("features", "data") if (path := getattr(options, name))},
+        {name: path for name, path in (("features", options.features), ("data", options.root)) if path},
         Ways(options.tf32, options.cuda_graphs, options.compile),
     )
