@@ -32,6 +32,7 @@ from equipoise.models.folder import step_folders
 from equipoise.reports.curate_page import PAGE
 from equipoise.workflows.audit.folds import folds_of
 from equipoise.workflows.audit.judge import judge, points_of
+from equipoise.workflows.clean import rematch
 from equipoise.workflows.clean.moving_evidence import evidence_of
 from equipoise.workflows.load import load
 
@@ -158,6 +159,17 @@ def test_the_same_again_writes_the_same_bytes(cleaned, noisy, tmp_path, capsys):
 def test_other_settings_of_the_judges_are_refused(cleaned, noisy, capsys):
     assert main(["clean", "features", *noisy, "--set", "seed=7", "--out", str(cleaned)]) == 2
     assert "seed is 0 there and 7 here" in capsys.readouterr().err
+
+
+def test_matches_are_the_same_however_few_records_are_compared_at_once(cleaned, noisy, tmp_path, monkeypatch):
+    found = []
+    for name, at_once in (("whole", rematch.AT_ONCE), ("parts", 600)):
+        monkeypatch.setattr(rematch, "AT_ONCE", at_once)
+        shutil.copytree(cleaned, tmp_path / name)
+        given = [*noisy, "--set", "clean.rematch=true", "--out", str(tmp_path / name)]
+        assert main(["clean", "features", *given]) == 0
+        found.append(read_keep(tmp_path / name)[0].instead)
+    assert np.array_equal(*found)
 
 
 def test_captions_that_lost_their_picture_are_matched_anew(cleaned, noisy, tmp_path, capsys):

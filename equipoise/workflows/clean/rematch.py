@@ -26,6 +26,7 @@ from equipoise.workflows.audit.run import Look
 
 REMATCH_LEAST = 0.5  # P of a match, below which an image stays without captions
 SAMPLE = 1024  # records of a fold that all are compared with
+AT_ONCE = 1 << 24  # similarities
 SHARPNESS = (1.0, 1.25, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0)  # tried: several captions together say more than their mean
 
 
@@ -53,13 +54,17 @@ class _Fold:
         """Of the records `lost`, compared with some of those that are `kept`; the numbers are places in `lost`."""
         known = kept[torch.linspace(0, len(kept) - 1, min(SAMPLE, len(kept))).long()]
         sharp = sharpness(self.scores(known, known))
-        of_lost = (sharp * self.scores(lost, known)).logsumexp(1) - math.log(len(known))  # [lost], as images
-        as_texts = (sharp * self.scores(known, lost)).logsumexp(0) - math.log(len(known))
+        captions = len(self.points.texts) / len(self.records)
+        tile = max(1, int(AT_ONCE / (captions * max(len(lost), len(known)))))
+        parts = lost.split(tile)
+        mean = math.log(len(known))
+        of_images = torch.cat([(sharp * self.scores(part, known)).logsumexp(1) for part in parts]) - mean
+        of_texts = torch.cat([(sharp * self.scores(known, part)).logsumexp(0) for part in parts]) - mean
 
         def log_ratios(some: slice) -> Tensor:
-            return sharp * self.scores(lost[some], lost) - (of_lost[some, None] + as_texts) / 2
+            return sharp * self.scores(lost[some], lost) - (of_images[some, None] + of_texts) / 2
 
-        return rematched(log_ratios, len(lost), least)
+        return rematched(log_ratios, len(lost), least, tile)
 
 
 def sharpness(scores: Tensor) -> float:
