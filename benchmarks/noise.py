@@ -11,6 +11,7 @@ For each share of wrong captions: a run on all pairs; runs by the ways of the fi
 saw what they judge (`--clean`); and the bound of every method that drops: a run on the captions that are truly right. A
 run without noise stands beside them. Rows of one seed share their start and their data; the last columns are
 differences to the noisy row per seed, with a bootstrap interval over seeds. `--draw FILE.png` draws R@1 against noise.
+`--features data.train=FILE ...` adds rows whose judges are heads on features of the same records (`equipoise embed`).
 `--judge MODEL` adds the rows of a given model, which must not have seen these pairs: CLIP-score filtering and OSA.
 Early stopping chooses its step on the validation split, so that one must not be the test split.
 
@@ -38,12 +39,14 @@ from unittest.mock import patch
 import numpy as np
 import torch
 from cells import PRECISION, RECALL, ZERO_SHOT, Row, add_options, cell_name, chosen, numbers, run, table
-from noise_rows import BOUND, CLEAN, NOISE, NOISY, OURS, RECIPES, SHUFFLED, STOPPED, TOLD, rows
+from noise_rows import BOUND, CLEAN, NOISE, NOISY, ON_FEATURES, OURS, RECIPES, SHUFFLED, STOPPED, TOLD, rows
 
 from equipoise.claims.interval import mean_interval
 from equipoise.config import Loaded, load_run
 from equipoise.data.caption_exchange import caption_counts
 from equipoise.data.caption_shuffle import shuffled
+from equipoise.data.keep.file import NOTE
+from equipoise.data.keep.settings import Clean, Keep
 from equipoise.data.noise_index import write_index
 from equipoise.io.atomic import write_text
 from equipoise.models.folder import BEST, CHECKPOINTS
@@ -52,7 +55,8 @@ from equipoise.workflows import train_run
 from equipoise.workflows.audit.folds import training_pairs
 from equipoise.workflows.claims.right_pairs import right_captions, with_right_pairs
 from equipoise.workflows.clean import run as cleaning
-from equipoise.workflows.clean.training import with_clean_pairs
+from equipoise.workflows.clean.run import clean_data
+from equipoise.workflows.clean.training import FOLDER, with_clean_pairs
 from equipoise.workflows.load import load
 
 MEAN_RECALL = {"mean recall": "retrieval/mean_recall"}
@@ -79,9 +83,26 @@ def _told(loaded: Loaded) -> Iterator[None]:
         yield
 
 
-def measure(row: Row, seed: int, extra: Sequence[str], file: Path, split: str = "test", relevance: str = "") -> str:
+def _judged_on(features: Sequence[str], loaded: Loaded, settings: Sequence[str], folder: Path) -> Loaded:
+    """The run on what heads on frozen features of its records keep, which take its noise and `[clean]`."""
+    shared = [text for text in settings if text.startswith(("shuffle.", "clean.", "seed="))]
+    place = folder / FOLDER
+    clean_data(load_run("features", [*features, *shared]), place, show=0)
+    return Loaded(replace(loaded.run, clean=Clean(), keep=Keep(str(place))), loaded.table)
+
+
+def measure(
+    row: Row,
+    seed: int,
+    extra: Sequence[str],
+    file: Path,
+    split: str = "test",
+    relevance: str = "",
+    features: Sequence[str] = (),
+) -> str:
     """Train a cell, evaluate it on a split, write down what it gives and what judging cost. A trial keeps what it finds
-    on test images beside, unread until its rate is chosen. `relevance` is of the test images."""
+    on test images beside, unread until its rate is chosen. `relevance` is of the test images, `features` settings of
+    the recipe of that name for rows that are judged by it."""
     torch.set_num_threads(1)
     settings = [*row.settings, *extra, f"seed={seed}"]
     settings += [f"shuffle.seed={seed}"] if any(text.startswith("shuffle.") for text in row.settings) else []
@@ -91,11 +112,14 @@ def measure(row: Row, seed: int, extra: Sequence[str], file: Path, split: str = 
     with TemporaryDirectory() as place:
         start = time.perf_counter()
         with _told(loaded) if row.name.endswith(TOLD) else nullcontext():
-            cleaned = with_clean_pairs(loaded, Path(place), Ranks())
+            if ON_FEATURES in row.name:
+                cleaned = _judged_on(features, loaded, settings, Path(place))
+            else:
+                cleaned = with_clean_pairs(loaded, Path(place), Ranks())
         judging = time.perf_counter() - start
         model, outcome = train_run(cleaned, Path(place))
         model = load(Path(place, CHECKPOINTS, BEST)) if row.name.endswith(STOPPED) else model
-        note = Path(place, "clean", "keep.json")
+        note = Path(place, FOLDER, NOTE)
         judged = json.loads(note.read_text()) if note.exists() else {}
     if outcome.signal:  # half a run is no cell
         raise SystemExit(128 + outcome.signal)
@@ -118,7 +142,7 @@ def at_best_rates(rows: Sequence[Row], options: argparse.Namespace) -> list[Row]
     for rate in options.rates:
         trials = [replace(row, settings=(*row.settings, f"training.learning_rate={rate:g}")) for row in rows]
         place = {"out": _tried(options, rate), "seeds": 1, "rows": None}
-        work = partial(measure, split="validation", relevance=options.relevance)
+        work = partial(measure, split="validation", relevance=options.relevance, features=options.features)
         found = run(trials, argparse.Namespace(**{**vars(options), **place}), work=work)
         for row in trials:
             score = found[row.name][0]["retrieval/mean_recall"] if found[row.name] else -1.0
@@ -193,6 +217,9 @@ def main() -> None:
     parser.add_argument("--write-indices", type=Path, metavar="FOLDER", help="write noise index files, train nothing")
     parser.add_argument("--relevance", default="", metavar="FILE", help="what is relevant among the test images: ECCV")
     parser.add_argument("--draw", type=Path, metavar="FILE", help="a picture: R@1 against the share of wrong captions")
+    parser.add_argument(
+        "--features", nargs="+", default=[], metavar="KEY=VALUE", help="of `features`, of the same records: to judge by"
+    )
     parser.add_argument("--judge", type=Path, metavar="MODEL", help="a model that was not trained on these pairs")
     parser.add_argument(
         "--rates", type=float, nargs="+", default=[], help="learning rates that every row may choose of"
@@ -204,8 +231,10 @@ def main() -> None:
     if options.write_indices:
         write_indices(options)
         return
-    known = chosen(rows(options.data, options.shares, options.level, options.judge, options.noise), options.rows)
-    found = run(at_best_rates(known, options), options, work=partial(measure, relevance=options.relevance))
+    about = (options.judge, options.noise, bool(options.features))
+    known = chosen(rows(options.data, options.shares, options.level, *about), options.rows)
+    work = partial(measure, relevance=options.relevance, features=options.features)
+    found = run(at_best_rates(known, options), options, work=work)
     of_scenes, of_files = {**PRECISION, **ZERO_SHOT}, {**MEAN_RECALL, **(BY_FILE if options.relevance else {})}
     columns = {**RECALL, **(of_scenes if options.data == "scenes" else of_files)}
     print(table(found, columns), gains(found, columns), sep="\n\n")

@@ -55,6 +55,15 @@ FURTHER = {
         ),
     },
 }  # fmt: skip
+# judged on frozen features of the same records (`--features`), which takes seconds; then pictures are trained on
+ON_FEATURES = "judged on features"
+BY_FEATURES = {
+    f"kept, two rounds, {ON_FEATURES}": (CLEANED, "clean.rounds=2"),
+    f"kept, two rounds, {ON_FEATURES}, active complementary loss": (CLEANED, "clean.rounds=2", "objective.name=crcl"),
+    f"weighted, two rounds, {ON_FEATURES}, active complementary loss": (
+        CLEANED, WEIGHED, "clean.rounds=2", "objective.name=crcl",
+    ),
+}  # fmt: skip
 OURS = {
     "kept": (CLEANED,),
     "kept, two rounds": (CLEANED, "clean.rounds=2"),
@@ -88,7 +97,14 @@ def noise_settings(noise: str, share: float, level: str) -> tuple[str, ...]:
     return tuple(reduce(lambda text, word: text.replace(word, said[word]), said, text) for text in NOISE[noise])
 
 
-def rows(kind: str, shares: Sequence[float], level: str, judge: Path | None = None, noise: str = SHUFFLED) -> list[Row]:
+def rows(
+    kind: str,
+    shares: Sequence[float],
+    level: str,
+    judge: Path | None = None,
+    noise: str = SHUFFLED,
+    on_features: bool = False,
+) -> list[Row]:
     recipe, base = RECIPES[kind]
     given = {name: (*settings, f"clean.model={judge}") for name, settings in GIVEN.items()} if judge else {}
     rate = load_run(recipe, base).run.training.learning_rate
@@ -101,6 +117,7 @@ def rows(kind: str, shares: Sequence[float], level: str, judge: Path | None = No
             **FURTHER.get(kind, {}),
             **given,
             **OURS,
+            **(BY_FEATURES if on_features else {}),
             TOLD: OURS["weighted, two rounds"],
         }.items():
             meant = (text.replace("RATE/3", f"{rate / 3:.3g}").replace("SHARE", f"{share:g}") for text in settings)
