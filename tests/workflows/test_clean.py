@@ -33,6 +33,7 @@ from equipoise.reports.curate_page import PAGE
 from equipoise.workflows.audit.folds import folds_of
 from equipoise.workflows.audit.judge import judge, points_of
 from equipoise.workflows.clean import rematch
+from equipoise.workflows.clean import run as clean_run
 from equipoise.workflows.clean.moving_evidence import evidence_of
 from equipoise.workflows.load import load
 
@@ -172,7 +173,19 @@ def test_matches_are_the_same_however_few_records_are_compared_at_once(cleaned, 
     assert np.array_equal(*found)
 
 
-def test_captions_that_lost_their_picture_are_matched_anew(cleaned, noisy, tmp_path, capsys):
+def test_matches_must_be_sure(cleaned, noisy, tmp_path, monkeypatch):
+    found = []
+    for name, least in (("sure", rematch.REMATCH_LEAST), ("half", 0.5)):
+        monkeypatch.setattr(clean_run, "REMATCH_LEAST", least)
+        shutil.copytree(cleaned, tmp_path / name)
+        given = [*noisy, "--set", "clean.rematch=true", "--out", str(tmp_path / name)]
+        assert main(["clean", "features", *given]) == 0
+        found.append(set(np.flatnonzero(read_keep(tmp_path / name)[0].instead >= 0).tolist()))
+    assert found[0] < found[1]
+
+
+def test_captions_that_lost_their_picture_are_matched_anew(cleaned, noisy, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(clean_run, "REMATCH_LEAST", 0.5)  # judges of sixty right pairs are hardly ever sure
     folder = tmp_path / "again"
     shutil.copytree(cleaned, folder)
     assert main(["clean", "features", *noisy, "--set", "clean.rematch=true", "--out", str(folder)]) == 0

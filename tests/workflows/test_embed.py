@@ -16,6 +16,7 @@ from safetensors.torch import load_file
 from equipoise.cli import main
 from equipoise.config import dump, load_run
 from equipoise.data.features import FeatureFiles
+from equipoise.data.keep.records import records
 from equipoise.data.tokenizer import CaptionTokenizer
 from equipoise.evaluation.encoding import labels
 from equipoise.evaluation.evaluate import evaluate
@@ -70,6 +71,17 @@ def test_points_are_what_the_model_gives_and_read_back(model_path, scenes, tmp_p
     for index in range(23):
         assert source.pair(index).key == scenes.pair(index).key
         assert source.pair(index).captions == scenes.pair(index).captions
+
+
+@pytest.mark.parametrize("level", ["image", "caption"])
+def test_what_is_decided_on_features_is_said_of_the_same_captions(model_path, tmp_path, level):
+    """Keep files name captions by words, so that heads on features may judge what pictures are trained on."""
+    embedded(model_path, tmp_path)
+    wrong = ["shuffle.share=0.5", f"shuffle.level={level}"]
+    of_pictures = load_run("clip-scenes", [*SMALL, *wrong]).run.training_pairs()
+    of_features = load_run("features", [f"data.train={tmp_path}", f"data.validation={tmp_path}", *wrong])
+    pairs = zip(records(of_pictures), records(of_features.run.training_pairs()), strict=True)
+    assert all(key == other and np.array_equal(texts, same) for (key, texts), (other, same) in pairs)
 
 
 def test_class_tokens_before_the_projection(model_path, scenes, tmp_path):
