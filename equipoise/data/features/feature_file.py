@@ -5,8 +5,9 @@
            and with one axis more, [..., L, w], where text_mask or text_lengths say that these are tokens
 
 `NAME_mask` (bool, one value a token) or `NAME_lengths` (one number an image or text) tell real tokens from padding;
-an image's may be left out where all are real. `keys` [N], `captions` (as the texts, without w) and `label` [N] are
-free to be there. A number that is not finite raises UserError with its file, array and row.
+an image's may be left out where all are real. Any further array [N, w] may guide targets. `keys` [N], `captions` (as
+the texts, without w) and `label` [N] are free to be there. A number that is not finite raises UserError with its file,
+array and row.
 """
 
 from __future__ import annotations
@@ -46,15 +47,17 @@ class FeatureFile:
     captions: list[str] | None  # [M], in the order of the texts' rows
     keys: list[str]
     labels: list[str] | None
+    guide: Rows | None = None  # [N, w] what compares images otherwise
 
     def __len__(self) -> int:
         return len(self.images)
 
 
-def read_part(path: Path, image: str, text: str) -> FeatureFile:
-    """A file whose image features are called `image` and whose text features, if it has any, `text`."""
+def read_part(path: Path, image: str, text: str, guide: str = "") -> FeatureFile:
+    """A file whose image features are called `image` and whose text features, if it has any, `text`; `guide` names
+    vectors of the images that compare them otherwise."""
     sides = [f"{name}_{kind}" for name in (image, text) for kind in ("mask", "lengths")]
-    arrays = read_arrays(path, (image, text, *sides, IMAGE_OF_TEXT, KEYS, CAPTIONS, LABEL))
+    arrays = read_arrays(path, (image, text, *sides, *filter(None, [guide]), IMAGE_OF_TEXT, KEYS, CAPTIONS, LABEL))
     if image not in arrays.tensors:
         found = ", ".join(arrays.names()) or "none of the arrays looked for"
         raise UserError(f"{path}: there is no array {image!r} (found {found}); name it with data.image")
@@ -78,7 +81,19 @@ def read_part(path: Path, image: str, text: str) -> FeatureFile:
         raise UserError(f"{path}: image {int((counts == 0).long().argmax())} has no text; give it one or leave it out")
     keys = _listed(arrays, KEYS, count) or [f"{path.stem}-{row}" for row in range(count)]
     order = owners.argsort(stable=True)
-    return FeatureFile(path, images, texts, order, counts, captions, keys, _listed(arrays, LABEL, count))
+    labels = _listed(arrays, LABEL, count)
+    return FeatureFile(path, images, texts, order, counts, captions, keys, labels, _guide(arrays, guide, count))
+
+
+def _guide(arrays: Arrays, name: str, images: int) -> Rows | None:
+    if not name:
+        return None
+    if name not in arrays.tensors:
+        raise UserError(f"{arrays.path}: there is no array {name!r}, by which data.guide compares images; add it")
+    values = arrays.tensors[name]
+    if values.ndim != 2 or len(values) != images:
+        raise UserError(f"{arrays.path}: array {name!r} has the shape {_shape(values)}; give a vector for each image")
+    return _rows(arrays, name, leading=1)
 
 
 def _texts(arrays: Arrays, name: str, images: int, flat: bool) -> tuple[Rows | None, int]:

@@ -19,10 +19,12 @@ from equipoise.data.features.arrays import READERS
 from equipoise.data.features.concat import ConcatRows
 from equipoise.data.features.feature_file import FeatureFile, Rows, read_part
 from equipoise.data.side_data import fingerprints, names
-from equipoise.data.source import IMAGE_MASK, Pair
+from equipoise.data.source import HAS, IMAGE_MASK, Pair
 from equipoise.data.splits import require_split
 from equipoise.data.tokenizer import CaptionTokenizer
 from equipoise.types import Batch, UserError
+
+IMAGE_VECTORS = "image_vectors"  # side data that compares images
 
 
 class FeatureFiles:
@@ -36,6 +38,9 @@ class FeatureFiles:
         image: str = "image"  # the arrays' names
         text: str = "text"  # likewise
         guides: bool = False  # let the features themselves guide targets: side data image_vectors and text_vectors
+        guide: str = (
+            ""  # an array that is image_vectors instead, of what a detector found, say; rows of 0 guide nothing
+        )
 
         def build(self, split: str) -> FeatureFiles:
             require_split(split)
@@ -47,11 +52,16 @@ class FeatureFiles:
                 raise UserError(f"data.{split} is empty; give it the file or folder of the {split} features")
             paths = [given] if isinstance(given, str) else given
             files = [file for path in paths for file in _files(Path(path))]
-            return FeatureFiles(files, self.image, self.text, self.guides)
+            guide = self.guide if split == "train" else ""  # nothing else is trained on
+            return FeatureFiles(files, self.image, self.text, self.guides, guide)
 
-    def __init__(self, files: Sequence[Path], image: str = "image", text: str = "text", guides: bool = False):
+    def __init__(
+        self, files: Sequence[Path], image: str = "image", text: str = "text", guides: bool = False, guide: str = ""
+    ):
         self._guides = guides
-        self._parts = [read_part(file, image, text) for file in files]
+        self._parts = [read_part(file, image, text, guide) for file in files]
+        given = [part.guide for part in self._parts if part.guide is not None]
+        self._guide = _joined(self._parts, given, guide) if given else None
         self._images = _joined(self._parts, [part.images for part in self._parts], image)
         texts = [part.texts for part in self._parts if part.texts is not None]
         if texts and len(texts) < len(self._parts):
@@ -127,12 +137,15 @@ class FeatureFiles:
             side["caption"] = fingerprints(self._captions[row] for row in rows.tolist())
         if self._guides:
             side |= self._vectors(images, texts)
+        if self._guide is not None:
+            vectors, _ = self._guide.take(indices)
+            side |= {IMAGE_VECTORS: vectors, HAS + IMAGE_VECTORS: vectors.any(dim=1)}
         return Batch(images, texts, mask, chosen, side)
 
     def _vectors(self, images: Tensor, texts: Tensor) -> dict[str, Tensor]:
         if images.ndim != 2 or self._texts is None or texts.ndim != 2:
             raise UserError(f"{self._parts[0].path}: only files of one vector per image and text can guide targets")
-        return {"image_vectors": images, "text_vectors": texts}
+        return {IMAGE_VECTORS: images, "text_vectors": texts}
 
     def _rows_of(self, index: int) -> list[int]:
         start = int(self._text_starts[index])

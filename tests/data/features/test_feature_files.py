@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -177,6 +178,33 @@ def test_batches_are_the_same_whoever_makes_them(tmp_path, arrays):
         made.close()
     halves = [batches(share=(part, 2)).batch(2) for part in range(2)]
     assert torch.equal(torch.cat([half.tokens for half in halves]), alone[2].tokens)
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_an_array_beside_the_features_guides_training(tmp_path, arrays, form):
+    things = np.eye(N, 3, dtype=np.float32)  # of the last three images nothing
+    file = write(tmp_path / f"a.{form}", {**arrays, "things": things})
+    config = FeatureFiles.Config(train=str(file), validation=str(file), guide="things")
+    batch = config.build("train").batch([4, 1, 2], [0.0] * 3, NoTokenizer())
+    assert batch.side["image_vectors"].tolist() == things[[4, 1, 2]].tolist()
+    assert batch.side["has_image_vectors"].tolist() == [False, True, True]
+    assert "text_vectors" not in batch.side
+    assert "image_vectors" not in config.build("validation").batch([0], [0.0], NoTokenizer()).side
+
+
+@pytest.mark.parametrize(
+    ("things", "sentence"),
+    [
+        (None, "a.npz: there is no array 'things', by which data.guide compares images; add it"),
+        (np.ones((N - 1, 2), np.float32), "array 'things' has the shape [5, 2]; give a vector for each image"),
+        (np.ones(N, np.float32), "array 'things' has the shape [6]; give a vector for each image"),
+        (np.full((N, 2), np.nan, np.float32), "array 'things' has a number that is not finite in row 0"),
+    ],
+)
+def test_a_guide_that_will_not_do(tmp_path, arrays, things, sentence):
+    file = write(tmp_path / "a.npz", arrays if things is None else {**arrays, "things": things})
+    with pytest.raises(UserError, match=re.escape(sentence)):
+        FeatureFiles.Config(train=str(file), guide="things").build("train")
 
 
 def test_half_precision_becomes_float32(tmp_path, arrays):
