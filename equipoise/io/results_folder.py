@@ -118,7 +118,7 @@ class StoreFolder:
         if scheme not in SCHEMES or not rest.strip("/"):
             known = ", ".join(f"{name}://" for name in SCHEMES)
             raise UserError(f"{self.url}: results are written to a path, or to an address that begins with {known}")
-        if any(find_spec(name) is None for name in self._packages()):
+        if find_spec(self._library) is None:
             raise self._lacking()
         object.__setattr__(self, "url", self.url.rstrip("/"))
 
@@ -144,7 +144,12 @@ class StoreFolder:
     def tables(self, names: Sequence[str], hint: str) -> Iterator[dict[str, Any]]:
         for first in range(0, len(names), AT_ONCE):
             some = names[first : first + AT_ONCE]
-            contents = self._each(some, lambda files, name: files.cat_file(self._at(name)))
+            try:
+                contents = self._each(some, lambda files, name: files.cat_file(self._at(name)))
+            except _NotThere as error:
+                raise UserError(
+                    f"{self.url} lacks a file that belongs to it ({_reason(error.cause)}); {hint}"
+                ) from error
             yield from (json_table(text, self._at(name), hint) for name, text in zip(some, contents, strict=True))
 
     def mark(self, name: str) -> None:
@@ -204,7 +209,7 @@ class StoreFolder:
         except ImportError as error:  # on another machine than that of the command
             raise self._lacking() from error
         except FileNotFoundError as error:
-            raise _NotThere(f"{self.url}: there is no such bucket or file ({_reason(error)}); make it first") from error
+            raise _NotThere(self.url, error) from error
         except PermissionError as error:
             raise UserError(
                 f"{self.url}: this is not allowed ({_reason(error)}); check your keys and rights"
@@ -221,18 +226,22 @@ class StoreFolder:
     def _scheme(self) -> str:
         return self.url.partition("://")[0]
 
-    def _packages(self) -> tuple[str, ...]:
-        return ("fsspec", *filter(None, [DRIVERS.get(self._scheme)]))
+    @property
+    def _library(self) -> str:
+        return DRIVERS.get(self._scheme, "fsspec")
 
     def _lacking(self) -> UserError:
-        names = self._packages()
-        return UserError(
-            f"{self.url}: this needs {' and '.join(names)}; install it with: pip install {' '.join(names)}"
-        )
+        return UserError(f"{self.url}: this needs {self._library}; install it with: pip install {self._library}")
 
 
 class _NotThere(UserError):
     """Raised where a store has nothing under a name."""
+
+    def __init__(self, url: str, cause: FileNotFoundError):
+        super().__init__(
+            f"{url}: there is no such bucket or file ({_reason(cause)}); correct the address, or make it first"
+        )
+        self.cause = cause
 
 
 Place = Path | StoreFolder  # as the command line names a folder

@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 
 from equipoise.data.bad_records import printable
+from equipoise.data.braces import expand_braces
 from equipoise.data.contact_sheet import contact_sheet
 from equipoise.data.files import ClassShards
 from equipoise.data.files.check import CountTokens, Findings, LeavesNothing, check
 from equipoise.data.files.check_parts import check_writer, findings_of
 from equipoise.data.files.file_source import FileSettings
 from equipoise.data.files.image_source import Pictures, decodable
-from equipoise.data.files.paths import expand_braces
 from equipoise.data.files.prepare import LEFT_OUT, Prepare, note_of
 from equipoise.data.files.prepare_parts import gather_left_out, prepare_writer
 from equipoise.data.files.records import Records, Subset

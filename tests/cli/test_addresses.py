@@ -32,7 +32,7 @@ def test_an_address_is_no_folder(words, tmp_path, monkeypatch, capsys):
     [
         (["embed", "runs/demo", "demo", "--out", "https://host/features"], "begins with s3://, gs://, file://"),
         (["regions", "photos", "--out", "s3://"], "begins with s3://, gs://, file://"),
-        (["data", "prepare", "photos", "gs://bucket/shards"], "pip install fsspec gcsfs"),
+        (["data", "prepare", "photos", "gs://bucket/shards"], "pip install gcsfs"),
     ],
 )
 def test_stores_that_are_unknown_or_lack_their_library(words, told, tmp_path, monkeypatch, capsys):
