@@ -117,7 +117,7 @@ class StoreFolder:
         scheme, _, rest = self.url.partition("://")
         if scheme not in SCHEMES or not rest.strip("/"):
             known = ", ".join(f"{name}://" for name in SCHEMES)
-            raise UserError(f"{self.url}: results are written to a path, or to an address that begins with {known}")
+            raise UserError(f"{self.url}: a folder is a path on a disk, or an address that begins with {known}")
         if find_spec(self._library) is None:
             raise self._lacking()
         object.__setattr__(self, "url", self.url.rstrip("/"))
@@ -181,9 +181,8 @@ class StoreFolder:
         with TemporaryDirectory(prefix="equipoise-") as temporary:
             self._each(names, lambda files, name: files.get_file(self._at(name), f"{temporary}/{name}"))
             yield Path(temporary)
-            for path in sorted(Path(temporary).iterdir()):
-                if path.name not in names:
-                    self._put(path)
+            for name in sorted({path.name for path in Path(temporary).iterdir()} - set(names)):
+                self._put(Path(temporary, name))
 
     def _put(self, path: Path) -> None:
         """Put a file of a disk into the store, so that nobody ever sees a part of it."""

@@ -38,7 +38,9 @@ def gather_left_out(folder: Folder) -> None:
     parts = sorted(fnmatch.filter(there, PARTS))
     if parts:
         known = [LEFT_OUT] if LEFT_OUT in there else []
-        reasons = {place: reason for table in folder.tables([*known, *parts], "") for place, reason in table.items()}
+        reasons = {
+            place: reason for table in folder.tables([*known, *parts], "remove it") for place, reason in table.items()
+        }
         with folder.adding(LEFT_OUT) as path:
             write_left_out(path, reasons)
     for part in parts:
