@@ -139,7 +139,11 @@ class StoreFolder:
         return {entry["name"].rpartition("/")[2] for entry in found if entry["type"] == "file"}
 
     def has(self, name: str) -> bool:
-        return bool(self._asked(lambda files: files.exists(self._at(name))))
+        try:
+            self._asked(lambda files: files.info(self._at(name)))  # `exists` takes every failure for a no
+        except _NotThere:
+            return False
+        return True
 
     def tables(self, names: Sequence[str], hint: str) -> Iterator[dict[str, Any]]:
         for first in range(0, len(names), AT_ONCE):
