@@ -60,13 +60,18 @@ def add_split(
     parser.add_argument("--split", default=default, choices=choices, help=help)
 
 
-def add_out(parser: argparse.ArgumentParser, help: str, default: str | None = None, *, required: bool = False) -> None:
+def add_out(
+    parser: argparse.ArgumentParser,
+    help: str,
+    default: str | None = None,
+    *,
+    required: bool = False,
+    kind: Callable[[str], Any] = local_path,
+) -> None:
     """--out FOLDER; without a default the driver chooses one, or writes nothing."""
     ending = f" (default: {default})" if default else ""
     place = Path(default) if default else None
-    parser.add_argument(
-        "--out", type=local_path, metavar="FOLDER", default=place, required=required, help=help + ending
-    )
+    parser.add_argument("--out", type=kind, metavar="FOLDER", default=place, required=required, help=help + ending)
 
 
 def add_run_folder(parser: argparse.ArgumentParser) -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import argparse
 
 from equipoise.cli.arguments import add_data, add_engine, add_model, add_out, add_set, add_split, engine_of
+from equipoise.cli.paths import folder_or_store
 
 EXAMPLE = "runs/demo demo --split train --out features/train"
 
@@ -13,7 +14,7 @@ EXAMPLE = "runs/demo demo --split train --out features/train"
 def add(parser: argparse.ArgumentParser) -> None:
     add_model(parser, "a model folder, timm:NAME, transformers:FOLDER or sentence-transformers:FOLDER", str)
     add_data(parser, "a recipe whose data to read, or shards, a table or a folder")
-    add_out(parser, "the folder for the features", required=True)
+    add_out(parser, "the folder for the features, in a store too (s3://...)", kind=folder_or_store, required=True)
     parser.add_argument("--text", default="", metavar="MODEL", help="another model for the texts")
     add_split(parser, None, "of a recipe's data, or of a table with splits", shown="train; all of a table")
     add_set(parser)

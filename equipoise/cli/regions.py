@@ -5,13 +5,19 @@ from __future__ import annotations
 import argparse
 
 from equipoise.cli.arguments import add_engine, add_files, add_out, engine_of
+from equipoise.cli.paths import folder_or_store
 
 EXAMPLE = "'photos/{00000..00099}.tar' --out photos/regions"
 
 
 def add(parser: argparse.ArgumentParser) -> None:
     add_files(parser)
-    add_out(parser, "the folder for the regions; go on with it if stopped", required=True)
+    add_out(
+        parser,
+        "the folder for the regions; go on with it if stopped, in a store too (s3://...)",
+        kind=folder_or_store,
+        required=True,
+    )
     parser.add_argument(
         "--detector", default="salient", metavar="FILE",
         help="salient (the default, needs no file), given (boxes and tags of the .json), or a .pt, .pt2 or .onnx file",

@@ -8,7 +8,6 @@ writer.write(3)                       # that one, wherever this is (`workflows/e
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
 from equipoise.data.bad_records import BadRecordCount
 from equipoise.io.resumable import Fill, NumberedFiles
@@ -23,9 +22,9 @@ class PartWriter:
     batch_size: int
     bad: BadRecordCount  # which `fill` counts in
 
-    def write_missing(self, doing: str) -> list[Path]:
-        """Write the files that are not there yet and return the paths of all."""
-        return self.files.write_missing(self.fill, self.batch_size, doing)
+    def write_missing(self, doing: str) -> None:
+        """Write the files that are not there yet."""
+        self.files.write_missing(self.fill, self.batch_size, doing)
 
     def write(self, number: int) -> None:
         """Write one file, unless it is there."""

@@ -26,6 +26,7 @@ from equipoise.data.source import Pair
 from equipoise.detection.detector import DetectedRegions, Detector
 from equipoise.detection.features import Describe, region_features
 from equipoise.detection.tags import Name
+from equipoise.io.results_folder import Place
 from equipoise.io.resumable import NumberedFiles, claim, write_arrays
 from equipoise.types import UserError
 
@@ -66,10 +67,12 @@ def detect(
 ) -> list[Path]:
     """Write the files that do not exist yet; returns the paths of all."""
     claim_folder(records, folder, note, settings)
-    return part_writer(records, request, folder, settings, max_bad).write_missing("looking")
+    writer = part_writer(records, request, folder, settings, max_bad)
+    writer.write_missing("looking")
+    return writer.files.paths()
 
 
-def claim_folder(records: Records, folder: Path, note: Mapping[str, Any], settings: Detection) -> None:
+def claim_folder(records: Records, folder: Place, note: Mapping[str, Any], settings: Detection) -> None:
     """Raise UserError for records that have no regions to call their own, or a folder that holds others."""
     _require_unique_keys(records)
     kept = {name: value for name, value in vars(settings).items() if name != "batch_size"}  # which changes nothing
@@ -77,7 +80,7 @@ def claim_folder(records: Records, folder: Path, note: Mapping[str, Any], settin
 
 
 def part_writer(
-    records: Records, request: DetectionRequest, folder: Path, settings: Detection, max_bad: float
+    records: Records, request: DetectionRequest, folder: Place, settings: Detection, max_bad: float
 ) -> PartWriter:
     """What writes any of the files."""
     bad = BadRecordCount(max_bad, len(records))

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from equipoise.data.files.records import Records
 from equipoise.data.files.regions import BOX, RegionFiles
 from equipoise.io.atomic import write_text
 from equipoise.io.numbers import hand_over
+from equipoise.io.resumable import NumberedFiles
 
 REPORT, SHEET = "report.json", "sheet.png"
 PICTURES, SIDE, DRAWN = 12, 280, 5  # on the sheet, pixels of each, boxes on each
@@ -28,8 +28,22 @@ OFTEN = 20
 COLOURS = ("#e6194b", "#3cb44b", "#4363d8", "#f58231", "#911eb4")
 
 
-def summarise(records: Records, folder: Path, paths: Sequence[Path]) -> dict[str, Any]:
+def summarise(records: Records, files: NumberedFiles) -> dict[str, Any]:
     """Write report.json and sheet.png beside the regions, print the main numbers and return the report."""
+    names = files.names()
+    with files.folder.on_disk([*names, *(f"{Path(name).stem}.json" for name in names)]) as folder:
+        report = _written(records, folder)
+    hand_over({**report, "folder": str(files.place)})
+    print(f"{report['regions']:,} regions of {report['records']:,} records are in {len(files)} files in {files.place}")
+    for what in ("regions", "tags"):
+        if missing := report[f"records without {what}"]:
+            print(f"{missing:,} records have no {what}: their rows of a target stay one-hot")
+    width = report["numbers a region"]
+    print(f"Look at {files.place / SHEET}; train with --set data.regions={files.place} --set regions.width={width}")
+    return report
+
+
+def _written(records: Records, folder: Path) -> dict[str, Any]:
     regions = RegionFiles(folder)
     keys = [records.key(index) for index in range(len(records))]
     counts = [regions.count(key) for key in keys]
@@ -45,13 +59,7 @@ def summarise(records: Records, folder: Path, paths: Sequence[Path]) -> dict[str
         "frequent tags": dict(sorted(tags.items(), key=lambda item: (-item[1], item[0]))[:OFTEN]),
     }
     write_text(folder / REPORT, json.dumps(report, indent=2, ensure_ascii=False) + "\n")
-    hand_over({**report, "folder": str(folder)})
     _draw(records, regions, folder / SHEET)
-    print(f"{report['regions']:,} regions of {len(keys):,} records are in {len(paths)} files in {folder}")
-    for what in ("regions", "tags"):
-        if missing := report[f"records without {what}"]:
-            print(f"{missing:,} records have no {what}: their rows of a target stay one-hot")
-    print(f"Look at {folder / SHEET}; train with --set data.regions={folder} --set regions.width={regions.width}")
     return report
 
 

@@ -22,23 +22,35 @@ def read_json(path: Path, hint: str = "") -> Any:
             raise UserError(f"cannot read {path}: it is no file{ending}")
         if status.st_size > MOST_BYTES:
             raise UserError(f"cannot read {path}: it is larger than {MOST_BYTES:,} bytes{ending}")
-        return json.loads(path.read_text(encoding="utf-8"))
+        content = path.read_bytes()
     except OSError as error:
         raise UserError(f"cannot read {path}: {error.strerror or error}{ending}") from error
-    except RecursionError:
-        raise UserError(f"cannot read {path}: its lists and tables lie too deep in each other{ending}") from None
-    except UserError:
-        raise
-    except ValueError as error:  # no JSON, no UTF-8, or a number of too many digits
-        raise UserError(f"cannot read {path}: {error}{ending}") from error
+    return _parsed(content, path, ending)
 
 
 def read_json_table(path: Path, hint: str = "") -> dict[str, Any]:
     """The table (object) that a JSON file holds; raises UserError for anything else."""
-    content = read_json(path, hint)
+    return _table(read_json(path, hint), path, f"; {hint}" if hint else "")
+
+
+def json_table(content: bytes, place: str, hint: str = "") -> dict[str, Any]:
+    """The table that the bytes of a JSON file hold, which was read from `place`."""
+    ending = f"; {hint}" if hint else ""
+    return _table(_parsed(content, place, ending), place, ending)
+
+
+def _parsed(content: bytes, place: Path | str, ending: str) -> Any:
+    try:
+        return json.loads(content.decode("utf-8"))
+    except RecursionError:
+        raise UserError(f"cannot read {place}: its lists and tables lie too deep in each other{ending}") from None
+    except ValueError as error:  # no JSON, no UTF-8, or a number of too many digits
+        raise UserError(f"cannot read {place}: {error}{ending}") from error
+
+
+def _table(content: Any, place: Path | str, ending: str) -> dict[str, Any]:
     if not isinstance(content, dict):
-        ending = f"; {hint}" if hint else ""
-        raise UserError(f"cannot read {path}: it must hold a table {{...}}, not {kind_of(content)}{ending}")
+        raise UserError(f"cannot read {place}: it must hold a table {{...}}, not {kind_of(content)}{ending}")
     return content
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,24 +13,26 @@ from typing import Any
 import numpy as np
 
 from equipoise.data.bad_records import printable
+from equipoise.data.braces import expand_braces
 from equipoise.data.contact_sheet import contact_sheet
 from equipoise.data.files import ClassShards
 from equipoise.data.files.check import CountTokens, Findings, LeavesNothing, check
 from equipoise.data.files.check_parts import check_writer, findings_of
 from equipoise.data.files.file_source import FileSettings
 from equipoise.data.files.image_source import Pictures, decodable
-from equipoise.data.files.paths import expand_braces
-from equipoise.data.files.prepare import LEFT_OUT, Prepare, note_of, prepare
+from equipoise.data.files.prepare import LEFT_OUT, Prepare, note_of
 from equipoise.data.files.prepare_parts import gather_left_out, prepare_writer
 from equipoise.data.files.records import Records, Subset
 from equipoise.data.files.webdataset_classes import NAMES, TEMPLATES
 from equipoise.data.part_writer import PartWriter
-from equipoise.data.shard_writer import claim
+from equipoise.data.shard_writer import NOTE
 from equipoise.data.tokenizer import MOST_CONTEXT, CaptionTokenizer
 from equipoise.io.atomic import write_text
 from equipoise.io.folder_lock import only_writer
 from equipoise.io.numbers import hand_over
 from equipoise.io.progress import Progress
+from equipoise.io.results_folder import Place, folder_of
+from equipoise.io.resumable import claim
 from equipoise.types import UserError
 from equipoise.workflows.engines import Engine, write_parts
 from equipoise.workflows.subject import FilePart
@@ -113,7 +115,8 @@ def _shared_check(records: Records, job: CheckJob, out: Path, engine: Engine, do
     job = replace(job, folder=out / f".checking-{job.digest()}")
     with only_writer(job.folder):
         writer = check_writer(records, job.folder, *job.judge.open())
-        found = findings_of(records, write_parts(engine, writer, job, doing))
+        write_parts(engine, writer, job, doing)
+        found = findings_of(records, writer.files)
     for path in out.glob(".checking-*"):
         shutil.rmtree(path, ignore_errors=True)  # also of other data, that was given up
     return found
@@ -125,7 +128,7 @@ class PrepareJob:
 
     source: FileSettings
     patterns: tuple[str, ...]
-    folder: Path
+    folder: Place
     settings: Prepare
 
     def __call__(self) -> PartWriter:
@@ -134,36 +137,33 @@ class PrepareJob:
 
 def prepare_data(
     parts: Mapping[str, FilePart],
-    folder: Path,
+    folder: Place,
     settings: Prepare,
     engine: Engine = Engine(),  # noqa: B008 (frozen)
 ) -> None:
     """Re-encode each set of files as shards in `folder`, in a folder of its own there if there are several."""
     for name, (source, patterns) in parts.items():
         records = source.records(patterns)
-        home, doing = folder / name, f"preparing {name}".rstrip()
-        with only_writer(home):
-            shards = _prepared(records, PrepareJob(source, patterns, home, settings), engine, doing)
-            if isinstance(source, ClassShards):
-                for file, lines in zip((NAMES, TEMPLATES), source.words(patterns), strict=True):
-                    write_text(home / file, "\n".join(lines) + "\n")
-        print(f"{len(records):,} records are in {len(shards)} shards (.tar) in {home}")
-        counts = {"records": len(records), "shards": len(shards), "folder": str(home)}
+        home = folder / name
+        writer, place = prepare_writer(records, home, settings), folder_of(home)
+        with place.only_writer():
+            claim(home, note_of(records, settings), NOTE)
+            job = PrepareJob(source, patterns, home, settings)
+            write_parts(engine, writer, job, f"preparing {name}".rstrip())
+            gather_left_out(place)  # also of processes that were stopped before
+            for file, lines in zip((NAMES, TEMPLATES), _class_words(source, patterns), strict=False):
+                with place.adding(file) as path:
+                    write_text(path, "\n".join(lines) + "\n")
+        print(f"{len(records):,} records are in {len(writer.files)} shards (.tar) in {home}")
+        counts = {"records": len(records), "shards": len(writer.files), "folder": str(home)}
         hand_over({name: counts} if name else counts)
-        if records.faults or (home / LEFT_OUT).exists():
+        if records.faults or place.has(LEFT_OUT):
             print("Some could not be used: `equipoise data check` names them")
 
 
-def _prepared(records: Records, job: PrepareJob, engine: Engine, doing: str) -> list[Path]:
-    """The paths of the shards, all of which are there now."""
-    if engine.is_this_process:
-        with Progress(len(records), doing) as progress:
-            shards = prepare(records, job.folder, job.settings, progress.update)
-    else:
-        claim(job.folder, note_of(records, job.settings))
-        shards = write_parts(engine, prepare_writer(records, job.folder, job.settings), job, doing)
-    gather_left_out(job.folder)  # also of processes that were stopped before
-    return shards
+def _class_words(source: FileSettings, patterns: tuple[str, ...]) -> Sequence[Sequence[str]]:
+    """The names of classes and their templates, where the data has such."""
+    return source.words(patterns) if isinstance(source, ClassShards) else ()
 
 
 def tokenizer_of_kind(config: CaptionTokenizer.Config) -> CaptionTokenizer:

@@ -17,7 +17,7 @@ from equipoise.detection.features import Describe, ModelFeatures, pixels
 from equipoise.detection.phrases import Phrases
 from equipoise.detection.summary import summarise
 from equipoise.detection.tags import ByCaption, ByVocabulary, Name, by_label
-from equipoise.io.folder_lock import only_writer
+from equipoise.io.results_folder import Place, folder_of
 from equipoise.models.folder import WEIGHTS, model_folder
 from equipoise.models.model import Model
 from equipoise.types import UserError
@@ -44,7 +44,7 @@ class RegionsJob:
     request: RegionsRequest
     source: FileSettings
     patterns: tuple[str, ...]
-    folder: Path
+    folder: Place
     settings: Detection
     phrases: Phrases | None = None  # learned from all captions, where tags are found in these
 
@@ -68,7 +68,7 @@ def find_regions(
     data: str,
     overrides: Sequence[str],
     split: str | None,
-    folder: Path,
+    folder: Place,
     settings: Detection,
     engine: Engine = Engine(),  # noqa: B008 (frozen)
 ) -> None:
@@ -86,10 +86,11 @@ def find_regions(
             )
         job = RegionsJob(request, source, patterns, home, settings, None if tools.names_tags else _phrases(records))
         note = {"data": [*patterns], "root": source.root, **_made_by(request)}
-        with only_writer(home):
+        writer = job.writer(records, tools)
+        with folder_of(home).only_writer():
             claim_folder(records, home, note, settings)
-            paths = write_parts(engine, job.writer(records, tools), job, "looking")
-            summarise(records, home, paths)
+            write_parts(engine, writer, job, "looking")
+            summarise(records, writer.files)
 
 
 @dataclass(frozen=True)

@@ -51,7 +51,7 @@ def model_path(tmp_path_factory, scenes) -> Path:
 
 
 def embedded(model_path: Path, out: Path, settings: Embedding = SETTINGS, **wish) -> list[Path]:
-    return embed_data(EmbedRequest(str(model_path), **wish), "clip-scenes", SMALL, "train", out, settings)
+    return embed_data(EmbedRequest(str(model_path), **wish), "clip-scenes", SMALL, "train", out, settings).paths()
 
 
 def read(folder: Path) -> FeatureFiles:
@@ -259,7 +259,7 @@ def test_sentence_encoder_of_pip_gives_the_vectors_it_is_known_for(transformers,
     folder = Path(package.__file__).parent / "model"
     tar = write_tar(tmp_path / "a.tar", {"cat": picture(), "kitten": picture(), "engine": picture()})
     wish = EmbedRequest(f"sentence-transformers:{folder}")
-    (path,) = embed_data(wish, str(tar), [], "test", tmp_path / "out", SETTINGS)
+    (path,) = embed_data(wish, str(tar), [], "test", tmp_path / "out", SETTINGS).paths()
     from transformers import AutoModel, AutoTokenizer
 
     texts = [f"a picture of {key}" for key in ("cat", "kitten", "engine")]

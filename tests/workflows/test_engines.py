@@ -125,9 +125,9 @@ def test_findings_of_parts_are_those_of_one_pass(tmp_path):
     with pytest.MonkeyPatch.context() as small:
         small.setattr(check_parts, "PER_FILE", 4)
         writer = check_parts.check_writer(records, tmp_path / "parts", len, None)
-    paths = writer.write_missing("reading")
-    assert len(paths) == 3
-    summary = check_parts.findings_of(records, paths).summary()
+    writer.write_missing("reading")
+    assert len(writer.files) == 3
+    summary = check_parts.findings_of(records, writer.files).summary()
     assert summary == check(records, None, len, None).summary()
     assert summary["unusable"] == 1
     assert summary["images that are copies"] == 8

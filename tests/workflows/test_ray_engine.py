@@ -95,6 +95,19 @@ def test_embed_through_a_killed_actor(model, tmp_path):
     assert contents(tmp_path / "one") == contents(out)
 
 
+def test_embed_into_a_store_through_a_killed_actor(model, tmp_path):
+    """By its address (file:), and nothing is left of the actor that died."""
+    pytest.importorskip("fsspec")
+    data = shard(tmp_path / "a.tar", 40)
+    words = ["embed", str(model), str(data), "--per-shard", "2"]
+    assert main([*words, "--out", str(tmp_path / "one")]) == 0
+    out = tmp_path / "two"
+    killed = kill_an_actor_once(lambda: len(list(out.glob("*.safetensors"))) > 1)
+    assert main([*words, "--out", f"file://{out}", "--engine", "ray", "--processes", "2"]) == 0
+    killed.join(timeout=5)
+    assert contents(tmp_path / "one") == contents(out)
+
+
 def test_what_one_engine_left_another_goes_on_with(model, tmp_path):
     """Files that exist stay as they are, to the moment they were written."""
     data = shard(tmp_path / "a.tar", 12)

@@ -5,14 +5,16 @@ from __future__ import annotations
 import argparse
 
 from equipoise.cli.arguments import add_engine, add_files, engine_of
-from equipoise.cli.paths import local_path
+from equipoise.cli.paths import folder_or_store
 
 EXAMPLE = "photos/pairs.csv shards --size 256"
 
 
 def add(parser: argparse.ArgumentParser) -> None:
     add_files(parser)
-    parser.add_argument("folder", type=local_path, metavar="FOLDER", help="where the shards go")
+    parser.add_argument(
+        "folder", type=folder_or_store, metavar="FOLDER", help="where the shards go, in a store too (s3://...)"
+    )
     parser.add_argument("--size", type=int, default=256, help="pixels of the shorter side")
     parser.add_argument("--quality", type=int, default=90, help="of the JPEGs, up to 100")
     parser.add_argument("--per-shard", type=int, default=1000, help="records per shard")

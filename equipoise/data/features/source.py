@@ -22,6 +22,8 @@ from equipoise.data.side_data import fingerprints, names
 from equipoise.data.source import HAS, IMAGE_MASK, Pair
 from equipoise.data.splits import require_split
 from equipoise.data.tokenizer import CaptionTokenizer
+from equipoise.data.urls import URL, fetch_arrays
+from equipoise.settings.trust import output_folder
 from equipoise.types import Batch, UserError
 
 IMAGE_VECTORS = "image_vectors"  # side data that compares images
@@ -32,15 +34,14 @@ class FeatureFiles:
 
     @dataclass(frozen=True)
     class Config:
-        train: str | tuple[str, ...] = ""  # files, or folders of them, as `equipoise embed` writes
+        train: str | tuple[str, ...] = ""  # files, or folders of them, as `equipoise embed` writes; URLs too
         validation: str | tuple[str, ...] = ""  # likewise
         test: str | tuple[str, ...] = ""  # without it, the validation files are used again
         image: str = "image"  # the arrays' names
         text: str = "text"  # likewise
         guides: bool = False  # let the features themselves guide targets: side data image_vectors and text_vectors
-        guide: str = (
-            ""  # an array that is image_vectors instead, of what a detector found, say; rows of 0 guide nothing
-        )
+        guide: str = ""  # an array that is image_vectors instead: what a detector found, say; rows of 0 guide nothing
+        cache: str = output_folder()  # a folder for copies of what URLs name
 
         def build(self, split: str) -> FeatureFiles:
             require_split(split)
@@ -51,7 +52,7 @@ class FeatureFiles:
             if not given:
                 raise UserError(f"data.{split} is empty; give it the file or folder of the {split} features")
             paths = [given] if isinstance(given, str) else given
-            files = [file for path in paths for file in _files(Path(path))]
+            files = [file for path in paths for file in _files(path, self.cache)]
             guide = self.guide if split == "train" else ""  # nothing else is trained on
             return FeatureFiles(files, self.image, self.text, self.guides, guide)
 
@@ -152,8 +153,11 @@ class FeatureFiles:
         return self._text_rows[start : start + int(self._text_counts[index])].tolist()
 
 
-def _files(path: Path) -> list[Path]:
-    """A file, or all files of features in a folder by name."""
+def _files(name: str, cache: str) -> list[Path]:
+    """A file, or all files of features in a folder by name; copies of them where it is a URL."""
+    if URL.match(name):
+        return fetch_arrays(name, cache, tuple(READERS))
+    path = Path(name)
     if not path.is_dir():
         return [path]
     files = sorted(file for file in path.iterdir() if file.suffix in READERS and not file.name.startswith("."))

@@ -17,7 +17,6 @@ from equipoise.data.bad_records import BadRecord, BadRecordCount, Fault
 from equipoise.data.files.check import CountTokens, Findings, LeavesNothing, Look, look_at
 from equipoise.data.files.records import Records
 from equipoise.data.part_writer import PartWriter
-from equipoise.io.json_files import read_json_table
 from equipoise.io.resumable import NumberedFiles, write_arrays
 
 PER_FILE, AT_ONCE = 1000, 100  # records
@@ -42,11 +41,10 @@ def check_writer(
     return PartWriter(NumberedFiles(folder, len(records), PER_FILE), fill, AT_ONCE, bad)
 
 
-def findings_of(records: Records, paths: list[Path]) -> Findings:
+def findings_of(records: Records, files: NumberedFiles) -> Findings:
     """What `check` would have found, from the files."""
     found = Findings.begun(records)
-    for path in paths:
-        words = read_json_table(path.with_suffix(".json"), "remove this folder")
+    for words in files.words("remove this folder"):
         for look in words["looks"]:
             found.add(Look(**look))
         found.faults += [Fault(**fault) for fault in words["faults"]]

@@ -23,6 +23,7 @@ from equipoise.data.files.records import Records, Subset, held_out
 from equipoise.data.files.regions import RegionFiles, require_regions
 from equipoise.data.files.regions_in_shards import INSIDE, RegionsInside
 from equipoise.data.splits import require_split
+from equipoise.data.urls import URL, fetch_arrays
 from equipoise.types import UserError
 
 GLANCE = 64  # pictures that are tried before a run
@@ -77,10 +78,17 @@ class FileSettings(ABC):
         self._tell(split, part, len(records))
         source = self.source(records, patterns)
         if self.regions:
-            source.region_folder = inside or RegionFiles(Path(self.root) / self.regions)
+            source.region_folder = inside or RegionFiles(self._region_folder())
             if split == "train":
                 require_regions(source.region_folder, [records.key(index) for index in range(len(records))])
         return source
+
+    def _region_folder(self) -> Path:
+        if not URL.match(self.regions):
+            return Path(self.root) / self.regions
+        if not hasattr(self, "cache"):
+            raise UserError(f"data.regions is {self.regions}, which is read by shards alone; copy it to a disk first")
+        return fetch_arrays(self.regions, self.cache, (".safetensors",))[0].parent
 
     def files_of(self, split: str) -> tuple[tuple[str, ...], str]:
         """The patterns of a split, and whether all their records are meant, those held out, or those kept."""

@@ -14,15 +14,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from equipoise.data.braces import expand_braces
 from equipoise.data.files.file_source import FileSettings
 from equipoise.data.files.guess_columns import guess_columns, told
 from equipoise.data.files.image_folder import is_picture
 from equipoise.data.files.mixture import PARTS
-from equipoise.data.files.paths import URL, expand_braces, find_files
+from equipoise.data.files.paths import find_files
 from equipoise.data.files.picture_folder import has_text, pictures_in
 from equipoise.data.files.records import IMAGES
 from equipoise.data.files.table_columns import PARQUET, SEPARATORS, TABLES
 from equipoise.data.files.webdataset_classes import NAMES
+from equipoise.data.urls import URL
 from equipoise.types import UserError
 
 METADATA = tuple(f"metadata{ending}" for ending in (".csv", ".tsv", ".jsonl", ".parquet"))

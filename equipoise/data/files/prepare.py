@@ -11,15 +11,15 @@ from __future__ import annotations
 import io
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from equipoise.data.bad_records import BadRecord, Fault
+from equipoise.data.bad_records import BadRecord, Fault, printable
 from equipoise.data.encoded_image import EncodedImage, encoded
 from equipoise.data.files.records import IMAGES, Records
 from equipoise.data.jpeg import START
-from equipoise.data.shard_writer import claim, write_shard
 from equipoise.io.atomic import write_text
 from equipoise.io.json_files import read_json_table
 from equipoise.types import UserError
@@ -36,20 +36,6 @@ class Prepare:
     def __post_init__(self) -> None:
         if min(self.size, self.per_shard) < 1 or not 1 <= self.quality <= 100:
             raise UserError(f"prepare needs a size and per_shard of at least 1 and a quality from 1 to 100, not {self}")
-
-
-def prepare(records: Records, folder: Path, settings: Prepare, progress: Callable[[int], None]) -> list[Path]:
-    """Writes the shards that are not there yet; returns the paths of all."""
-    claim(folder, note_of(records, settings))
-    paths = []
-    for number, start in enumerate(range(0, len(records), settings.per_shard)):
-        path = folder / f"{number:05d}.tar"
-        indices = range(start, min(start + settings.per_shard, len(records)))
-        if not path.exists():
-            write_shard(path, samples(records, indices, settings, folder / LEFT_OUT))
-        paths.append(path)
-        progress(indices.stop)
-    return paths
 
 
 def resized(picture: EncodedImage, size: int, quality: int) -> bytes:
@@ -96,21 +82,20 @@ def without_ending(key: str) -> str:
     return stem if dot and ending.lower() in IMAGES else key
 
 
-def note_of(records: Records, settings: Prepare) -> str:
+def note_of(records: Records, settings: Prepare) -> dict[str, Any]:
     """What the shards hold; the first and last records stand for the data itself."""
     if not len(records):
         raise UserError("there are no usable records to prepare; `equipoise data check` says what is wrong with them")
-    ends = [records.place(0), records.place(len(records) - 1)]
-    return json.dumps({"records": len(records), **vars(settings), "first and last": ends}, indent=2) + "\n"
+    ends = [printable(records.place(index)) for index in (0, len(records) - 1)]
+    return {"records": len(records), **vars(settings), "first and last": ends}
 
 
 def add_faults(path: Path, faults: list[Fault]) -> None:
-    """Name records that were left out, beside those that were before."""
-    add_left_out(path, {fault.place: fault.reason for fault in faults})
-
-
-def add_left_out(path: Path, reasons: Mapping[str, str]) -> None:
-    """Name records, with what is wrong with them, beside those that were left out before."""
-    if reasons:
+    """Name records that were left out, with what is wrong with them, beside those that were before."""
+    if faults:
         known = read_json_table(path) if path.exists() else {}
-        write_text(path, json.dumps({**known, **reasons}, indent=2, ensure_ascii=False) + "\n")
+        write_left_out(path, known | {fault.place: fault.reason for fault in faults})
+
+
+def write_left_out(path: Path, reasons: Mapping[str, str]) -> None:
+    write_text(path, json.dumps(reasons, indent=2, ensure_ascii=False) + "\n")

@@ -143,8 +143,9 @@ class SharedPoints:
         for of in (IMAGES, TEXTS):
             job = PointsJob(self.judged, place, of)
             with only_writer(place / of):
-                paths = write_parts(self.engine, job.writer(model, plain), job, f"scoring {of}")
-                found[of] = [self._read(path, source) for path in paths]
+                writer = job.writer(model, plain)
+                write_parts(self.engine, writer, job, f"scoring {of}")
+                found[of] = [self._read(path, source) for path in writer.files.paths()]
         shutil.rmtree(place, ignore_errors=True)
         none = torch.empty(0, model.space.dim)
         images, texts = (torch.cat(found[of]) if found[of] else none for of in (IMAGES, TEXTS))

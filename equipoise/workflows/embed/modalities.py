@@ -20,6 +20,7 @@ from equipoise.data.bad_records import BadRecordCount
 from equipoise.data.part_writer import PartWriter
 from equipoise.data.source import HAS_MODALITY, ModalSource
 from equipoise.data.tokenizer import NoTokenizer
+from equipoise.io.results_folder import Place
 from equipoise.io.resumable import NumberedFiles, write_arrays
 from equipoise.models.modal_model import EVERY_MODALITY, ModalModel
 from equipoise.models.model import evaluating
@@ -27,7 +28,7 @@ from equipoise.types import JOINT
 from equipoise.workflows.embed.write import Embedding
 
 
-def modal_part_writer(model: ModalModel, source: ModalSource, folder: Path, settings: Embedding) -> PartWriter:
+def modal_part_writer(model: ModalModel, source: ModalSource, folder: Place, settings: Embedding) -> PartWriter:
     """What writes any of the files."""
     dtype = torch.float16 if settings.half else torch.float32
 

@@ -10,8 +10,9 @@ from typing import Any
 from equipoise.data.keep.readable import readable
 from equipoise.data.part_writer import PartWriter
 from equipoise.data.source import ModalSource, Source, has_modalities
-from equipoise.io.folder_lock import only_writer
 from equipoise.io.numbers import hand_over
+from equipoise.io.results_folder import Place, folder_of
+from equipoise.io.resumable import NumberedFiles
 from equipoise.models.compatibility import require_compatible
 from equipoise.models.folder import WEIGHTS, model_folder
 from equipoise.models.modal_model import ModalModel
@@ -42,7 +43,7 @@ class EmbedJob:
     data: str
     overrides: tuple[str, ...]
     split: str | None
-    folder: Path
+    folder: Place
     settings: Embedding
 
     def __call__(self) -> PartWriter:
@@ -93,26 +94,26 @@ def embed_data(
     data: str,
     overrides: Sequence[str],
     split: str | None,
-    folder: Path,
+    folder: Place,
     settings: Embedding,
     engine: Engine = Engine(),  # noqa: B008 (frozen)
-) -> list[Path]:
-    """Write the features of `EmbedJob` to `folder` and return the paths of the files."""
+) -> NumberedFiles:
+    """Write the features of `EmbedJob` to `folder` and return the files."""
     job = EmbedJob(request, data, tuple(overrides), split, folder, settings)
     opened = job.open()
-    with only_writer(folder):
+    with folder_of(folder).only_writer():
         claim_folder(opened.source, folder, opened.note, settings)
-        paths = write_parts(engine, opened.writer, job, "embedding")
-    _tell(opened.source, paths, folder)
-    return paths
+        write_parts(engine, opened.writer, job, "embedding")
+    _tell(opened.source, opened.writer.files)
+    return opened.writer.files
 
 
-def _tell(source: Source, paths: Sequence[Path], folder: Path) -> None:
+def _tell(source: Source, files: NumberedFiles) -> None:
     if has_modalities(source):
         records = len(source)
-        print(f"The points of {records:,} samples are in {len(paths)} files in {folder}")
+        print(f"The points of {records:,} samples are in {len(files)} files in {files.place}")
     else:
-        records = count_written(paths)
+        records = count_written(files)
         left_out = f", {len(source) - records:,} that could not be read are left out" if records < len(source) else ""
-        print(f"The features of {records:,} records are in {len(paths)} files in {folder}{left_out}")
-    hand_over({"records": records, "files": len(paths), "folder": str(folder)})
+        print(f"The features of {records:,} records are in {len(files)} files in {files.place}{left_out}")
+    hand_over({"records": records, "files": len(files), "folder": str(files.place)})

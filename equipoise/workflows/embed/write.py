@@ -24,7 +24,7 @@ from equipoise.data.preprocess import Preprocess
 from equipoise.data.source import Pair, Source, can_crop, has_features
 from equipoise.data.tokenizer import CaptionTokenizer
 from equipoise.encoders.encoder import ImageEncoder, TextEncoder
-from equipoise.io.json_files import read_json_table
+from equipoise.io.results_folder import Place
 from equipoise.io.resumable import NumberedFiles, claim, write_arrays
 from equipoise.readouts.readout import class_features
 from equipoise.types import Features, UserError
@@ -97,16 +97,18 @@ def embed(
 ) -> list[Path]:
     """Write the files that are not there yet and return the paths of all. `note` says what made them."""
     claim_folder(source, folder, note, settings)
-    return part_writer(source, images, texts, folder, settings).write_missing("embedding")
+    writer = part_writer(source, images, texts, folder, settings)
+    writer.write_missing("embedding")
+    return writer.files.paths()
 
 
-def claim_folder(source: Source, folder: Path, note: Mapping[str, Any], settings: Embedding) -> None:
+def claim_folder(source: Source, folder: Place, note: Mapping[str, Any], settings: Embedding) -> None:
     """Raise UserError if the folder holds features of other data, models or settings."""
     claim(folder, {**note, "records": len(source), "per_shard": settings.per_shard, "half": settings.half}, NOTE)
 
 
 def part_writer(
-    source: Source, images: ImageSide | None, texts: TextSide | None, folder: Path, settings: Embedding
+    source: Source, images: ImageSide | None, texts: TextSide | None, folder: Place, settings: Embedding
 ) -> PartWriter:
     for side in (images, texts):
         if side is not None:
@@ -123,9 +125,9 @@ def part_writer(
     return PartWriter(files, fill, settings.batch_size, bad)
 
 
-def count_written(paths: Sequence[Path]) -> int:
+def count_written(files: NumberedFiles) -> int:
     """Records in these files: pictures that could not be read are in none."""
-    return sum(len(read_json_table(path.with_suffix(".json"), "embed the data again")["keys"]) for path in paths)
+    return sum(len(words["keys"]) for words in files.words("embed the data again"))
 
 
 class _Shard:

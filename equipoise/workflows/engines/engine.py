@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
 from equipoise.data.part_writer import PartWriter
+from equipoise.io.resumable import NumberedFiles
 from equipoise.types import UserError
 from equipoise.workflows.engines.worker import Job
 
@@ -31,11 +31,11 @@ class Engine:
         return self.name == "local" and self.processes in (None, 1)
 
 
-def write_parts(engine: Engine, writer: PartWriter, job: Job, doing: str) -> list[Path]:
-    """Write the files that are not there yet and return the paths of all. `writer` is what `job` opens, opened here."""
+def write_parts(engine: Engine, writer: PartWriter, job: Job, doing: str) -> None:
+    """Write the files that are not there yet. `writer` is what `job` opens, opened here."""
     if engine.is_this_process:
-        return writer.write_missing(doing)
-    if engine.name == "ray":
+        writer.write_missing(doing)
+    elif engine.name == "ray":
         from equipoise.workflows.engines.ray_data import write_by_ray
 
         write_by_ray(writer, job, engine.processes, doing)
@@ -43,13 +43,12 @@ def write_parts(engine: Engine, writer: PartWriter, job: Job, doing: str) -> lis
         from equipoise.workflows.engines.processes import write_in_processes
 
         write_in_processes(writer, job, engine.processes or 1, doing)
-    _require_all(writer, engine)
-    return writer.files.paths()
+    _require_all(writer.files, engine)
 
 
-def _require_all(writer: PartWriter, engine: Engine) -> None:
-    if missing := writer.files.missing():
+def _require_all(files: NumberedFiles, engine: Engine) -> None:
+    if missing := files.missing():
         raise UserError(
-            f"{writer.files.path(missing[0])} was written by a process of --engine {engine.name} and is not here; give "
-            "a folder that all machines share"
+            f"{files.place / files.name(missing[0])} was written by a process of --engine {engine.name} and is not "
+            "here; give a folder that all machines share"
         )

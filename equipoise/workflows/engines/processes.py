@@ -23,7 +23,7 @@ def write_in_processes(writer: PartWriter, job: Job, count: int, doing: str) -> 
     worker = Worker(job, Surroundings.here(), max(1, torch.get_num_threads() // count))
     pool = ProcessPoolExecutor(count, get_context("spawn"), _begin, (worker,))
     try:
-        with Progress(len(writer.files.paths()), doing, len(writer.files.paths()) - len(missing)) as progress:
+        with Progress(len(writer.files), doing, len(writer.files) - len(missing)) as progress:
             parts = [pool.submit(_write, number) for number in missing]
             for done, part in enumerate(as_completed(parts), progress.already + 1):
                 part.result().accept(writer.bad)

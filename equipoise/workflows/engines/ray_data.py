@@ -20,7 +20,6 @@ import torch
 
 from equipoise.data.bad_records import Fault
 from equipoise.data.part_writer import PartWriter
-from equipoise.io.atomic import clear_leftovers
 from equipoise.io.progress import Progress
 from equipoise.types import UserError
 from equipoise.workflows.engines.worker import Job, PartDone, Surroundings, Worker
@@ -40,7 +39,7 @@ def write_by_ray(writer: PartWriter, job: Job, processes: int | None, doing: str
     missing = writer.files.missing()
     if not missing:
         return
-    ray, whole = import_ray(), len(writer.files.paths())
+    ray, whole = import_ray(), len(writer.files)
     with _session(ray, processes), Progress(whole, doing, whole - len(missing)) as progress:
         data, room = _quiet_data(), _Room.of(ray, processes, len(missing))
         worker = Worker(job, Surroundings.here(), min(torch.get_num_threads(), room.cpus))
@@ -63,7 +62,7 @@ def write_by_ray(writer: PartWriter, job: Job, processes: int | None, doing: str
                 f"Ray gave up ({str(error).strip().splitlines()[-1]}); look at its logs, and start again: what is "
                 "finished is kept"
             ) from error
-    clear_leftovers(writer.files.folder)  # of actors that died
+    writer.files.folder.clear_leftovers()  # of actors that died
 
 
 class RayWorker:

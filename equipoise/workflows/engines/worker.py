@@ -7,7 +7,6 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 
 import torch
 
@@ -16,6 +15,7 @@ from equipoise.data.bad_records import BadRecordCount, Fault
 from equipoise.data.part_writer import PartWriter
 from equipoise.io.digests import verifying
 from equipoise.io.progress import quiet
+from equipoise.io.resumable import NumberedFiles
 from equipoise.ops.out_of_memory import MEMORY_ERRORS, lacks_memory, memory_phrase
 from equipoise.settings.trust import current_trust, trusting
 from equipoise.training.device import choosing_device, torch_device
@@ -105,13 +105,13 @@ class Worker:
             torch.set_num_threads(self.threads)
             with verifying(False):  # the process that was started by hand has verified the model, and told of it
                 self._writer = self.job()
-            if not self._writer.files.folder.is_dir():
+            if not self._writer.files.folder.is_here():
                 raise UserError(
-                    f"{self._writer.files.folder} is not on every machine; give a folder that all machines share"
+                    f"{self._writer.files.place} is not on every machine; give a folder that all machines share"
                 )
         warnings.filterwarnings("always", category=UserWarning)
         bad, before = self._writer.bad, self._writer.bad.tally
-        with _tried(self._writer.files.path(number)):
+        with _tried(self._writer.files, number):
             self._writer.write(number)
         count = bad.tally.bad - before.bad
         faults = (bad.last,) * count if bad.last else ()
@@ -119,18 +119,19 @@ class Worker:
 
 
 @contextmanager
-def _tried(path: Path) -> Iterator[None]:
+def _tried(files: NumberedFiles, number: int) -> Iterator[None]:
     """Count, beside the file, those who began it: what kills its writer every time must end."""
-    marks = [path.with_name(f".{path.name}-begun.{number}.tmp") for number in range(1, TRIES + 1)]
-    mark = next((mark for mark in marks if not mark.exists()), None)
+    folder, name = files.folder, files.name(number)
+    marks = [f".{name}-begun.{tried}.tmp" for tried in range(1, TRIES + 1)]
+    mark = next((mark for mark in marks if not folder.has(mark)), None)
     if mark is None:
-        raise UserError(f"{TRIES} processes died while they wrote {path} (no memory left?); {LESS}")
-    mark.touch()
+        raise UserError(f"{TRIES} processes died while they wrote {files.place / name} (no memory left?); {LESS}")
+    folder.mark(mark)
     try:
         yield
     finally:
         for mark in marks:
-            mark.unlink(missing_ok=True)
+            folder.remove(mark)
 
 
 def _sentences(caught: list[warnings.WarningMessage]) -> tuple[str, ...]:

@@ -108,8 +108,9 @@ def embed(model: Model, wanted: Wanted, fingerprint: str, folder: Path) -> Embed
         raise UserError(f"{wanted.data}: there is nothing to index: the data has no records")
     note = {"model": fingerprint, "data": about, "of": list(of), "records": len(source), "per_shard": wanted.per_shard}
     claim(folder, note, NOTE)
-    write_parts(wanted.engine, part_writer(model, source, wanted, folder), IndexJob(wanted, folder), "embedding")
-    return Embedded(source, NumberedFiles(folder, len(source), wanted.per_shard).paths(), of)
+    writer = part_writer(model, source, wanted, folder)
+    write_parts(wanted.engine, writer, IndexJob(wanted, folder), "embedding")
+    return Embedded(source, writer.files.paths(), of)
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from equipoise.data.files.paths import expand_braces, find_files
+from equipoise.data.braces import expand_braces
+from equipoise.data.files.paths import find_files
 from equipoise.settings.trust import trusting
 from equipoise.types import UserError
 

@@ -15,8 +15,11 @@ from some_files import encode, jpeg, picture, records, write_tar
 from equipoise.data.decode import ORIENTATION
 from equipoise.data.encoded_image import encoded
 from equipoise.data.files import Shards, Table
-from equipoise.data.files.prepare import LEFT_OUT, Prepare, entry_name, prepare, resized
+from equipoise.data.files.prepare import LEFT_OUT, Prepare, entry_name, note_of, resized
 from equipoise.data.files.prepare_parts import gather_left_out, prepare_writer
+from equipoise.data.shard_writer import NOTE
+from equipoise.io.results_folder import DiskFolder
+from equipoise.io.resumable import claim
 from equipoise.types import UserError
 
 pytest.importorskip("webdataset")
@@ -25,6 +28,17 @@ pytest.importorskip("webdataset")
 def contents(path: Path) -> dict[str, bytes]:
     with tarfile.open(path) as tar:
         return {entry.name: tar.extractfile(entry).read() for entry in tar}
+
+
+def prepare(source, folder: Path, settings: Prepare, done) -> list[Path]:
+    """What `data prepare` does in one process; `done` is told the record after each shard."""
+    claim(folder, note_of(source, settings), NOTE)
+    writer = prepare_writer(source, folder, settings)
+    for number in range(len(writer.files)):
+        writer.write(number)
+        done(writer.files.records_of(number).stop)
+    gather_left_out(DiskFolder(folder))
+    return writer.files.paths()
 
 
 def open_image(data: bytes) -> Image.Image:
@@ -85,7 +99,7 @@ def test_it_goes_on_where_it_stopped(tmp_path):
     whole = prepare(source, tmp_path / "whole", settings, lambda _: None)
     assert [path.read_bytes() for path in paths] == [path.read_bytes() for path in whole]
     assert not list((tmp_path / "out").glob(".*"))
-    with pytest.raises(UserError, match="holds shards of other data or settings"):
+    with pytest.raises(UserError, match=r"other settings \(size; see .*shards.json\)"):
         prepare(source, tmp_path / "out", Prepare(size=17, per_shard=3), lambda _: None)
 
 
@@ -99,7 +113,7 @@ def test_shards_may_be_written_in_any_order(tmp_path):
     for number in (2, 0, 1):
         prepare_writer(source, other, settings).write(number)
     for _ in range(2):  # a second time there is nothing to gather
-        gather_left_out(other)
+        gather_left_out(DiskFolder(other))
     assert [(other / path.name).read_bytes() for path in paths] == [path.read_bytes() for path in paths]
     assert (other / LEFT_OUT).read_bytes() == (one / LEFT_OUT).read_bytes()
     assert len(json.loads((one / LEFT_OUT).read_text())) == 2
