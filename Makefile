@@ -1,4 +1,4 @@
-# make demo   read, clean and train on scenes of which 40% have wrong captions (5 to 7 minutes on two cores)
+# make demo   read, clean and train on scenes of which 40% have wrong captions (under 5 minutes on two cores)
 # make test   the tests: under 9 minutes on two cores
 # make lint   lint and types: a minute and a half
 # make test-all     both, with the slow tests: every recipe, kills, several processes, PostgreSQL

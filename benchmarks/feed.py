@@ -2,7 +2,7 @@
 
 Pictures are the two photographs that come with scikit-learn (640 x 427), moved along by a few pixels each so that no
 two files are the same, or those of `--picture FILE ...`. They are read as they are and as `equipoise data prepare
---size 256` writes them; crops are 224 pixels (32 for the demo's model), 90% to 100% of the area. Captions are those of
+--size 256` writes them; crops are 224 pixels (32 for that of `demo`), 90% to 100% of the area. Captions are those of
 `--captions SHARD ...`, else of scenes, and no caption was met before, as in a data set of millions. Seconds are the
 core's own, the best of rounds that take turns, so that other work on the machine matters little.
 
@@ -40,10 +40,10 @@ from equipoise.data.tokenizer_memory import PieceMemory
 COUNT, ROUNDS, QUALITY = 64, 40, 90
 PREPARED, SHARDS, WINDOW = 256, 24, 8  # pixels of the shorter side; shards that processes share; of these, timed
 LARGE, SMALL = 224, 32  # pixels of the crops
-MODELS = {  # pairs a second that a model takes in training (docs/performance.md, docs/demo-figures.json), of which size
+MODELS = {  # pairs a second that a model takes in training (docs/performance.md), of which size
     "ViT-B/32, bf16, compiled, one H200": (13_600, LARGE),
     "ViT-B/16, bf16, compiled, one H200": (3_665, LARGE),
-    "the demo's model, two CPU cores": (664, SMALL),
+    "the model of `demo`, two CPU cores": (664, SMALL),
 }
 
 

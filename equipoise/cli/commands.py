@@ -10,7 +10,10 @@ A command is a line here, a file of words in `cli/` and a driver of the same nam
 from __future__ import annotations
 
 COMMANDS: dict[str, tuple[str, str]] = {
-    "demo": ("equipoise.cli.demo", "train a small CLIP on noisy scenes, evaluate it and write a report"),
+    "demo": (
+        "equipoise.cli.demo",
+        "find the wrong ones among noisy pairs, train with and without them, and report what that bought",
+    ),
     "init": ("equipoise.cli.init", "write a recipe for files of your own, to read, change and train with"),
     "train": ("equipoise.cli.train", "train a model from a recipe, or on files"),
     "finetune": (

@@ -106,7 +106,7 @@ class Packed:
     def unpack(self, x: Tensor) -> Tensor:
         """[T, ...] to [N, L, ...] with zeros for padding."""
         shape, rest = self.mask.shape, x.shape[1:]
-        return x.new_zeros(shape.numel(), *rest).index_copy(0, self.rows, x).view(*shape, *rest)
+        return x.new_zeros(shape.numel(), *rest).index_copy_(0, self.rows, x).view(*shape, *rest)
 
     def attend(self, qkv: Tensor) -> Tensor:
         if serves(qkv, self.mask.shape[1], even=False):

@@ -42,6 +42,14 @@ class Captions:
     features: tuple[Tensor, Tensor | None] | None = None  # [M, w], or [M, L, w] with a mask
 
     def points(self, model: Model) -> Tensor:
+        """[M, d]; a text that occurs several times is encoded once."""
+        if self.features is not None:
+            return self._encode_all(model)
+        place = {text: number for number, text in enumerate(dict.fromkeys(self.texts))}
+        distinct = Captions(list(place), torch.arange(len(place)))._encode_all(model)
+        return distinct[torch.tensor([place[text] for text in self.texts], device=distinct.device)]
+
+    def _encode_all(self, model: Model) -> Tensor:
         return _encode_shown(model, "texts", len(self.image_of_text), TEXTS_AT_ONCE, partial(self.encode, model))
 
     def inputs(self, model: Model, numbers: Sequence[int]) -> tuple[Tensor, Tensor]:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,7 @@ from plain_sources import Labelled, Plain
 from equipoise.config import Loaded
 from equipoise.data.remap import subset
 from equipoise.data.scenes import Scenes
-from equipoise.evaluation.encoding import captions, encode_images, fill
+from equipoise.evaluation.encoding import Captions, captions, encode_images, fill
 from equipoise.evaluation.evaluate import evaluate, validate, validation_metrics
 from equipoise.evaluation.geometry import geometry
 from equipoise.evaluation.ranking import retrieval
@@ -49,6 +50,30 @@ def test_the_numbers_are_those_of_the_protocols_by_hand(model: Model, test_split
     assert counts is not None
     np.testing.assert_array_equal(counts.sum(axis=1), np.bincount(truth, minlength=len(test_split.class_names)))
     assert findings["zero_shot"].classes == test_split.class_names
+
+
+def test_matching_is_left_out_where_it_would_repeat_retrieval(model: Model, test_split: Scenes) -> None:
+    single = replace(test_split.config, captions=1).build("test")
+    findings = evaluate(model, single, Evaluation())
+    assert findings["retrieval"].metrics == pytest.approx(by_hand(model, single, 99))
+    assert "matching" not in findings
+
+
+def test_a_caption_that_occurs_twice_is_encoded_once_and_stands_in_both_places(model: Model) -> None:
+    texts = ["a red star", "a blue fish", "a red star", "a tree"]
+    seen: list[str] = []
+    real = model.text_encoder.prepare
+
+    def counted(strings, *rest):
+        seen.extend(strings)
+        return real(strings, *rest)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(model.text_encoder, "prepare", counted)
+        points = Captions(texts, torch.arange(4)).points(model)
+    assert sorted(seen) == sorted(set(texts))
+    assert torch.equal(points[0], points[2])
+    torch.testing.assert_close(points, torch.cat([model.encode_text(text) for text in texts]))
 
 
 def test_only_what_the_source_has_the_truth_for_is_measured(model: Model, test_split: Scenes) -> None:

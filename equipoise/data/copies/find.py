@@ -105,20 +105,29 @@ def _alike_under(signatures: Signatures, number: int) -> np.ndarray:
 
 
 def _similarities(thumbnails: Tensor, pairs: np.ndarray, number: int) -> np.ndarray:
-    """Of the first picture of each pair with the view of the second [P]."""
-    parts = [np.zeros(0)]
+    """Of the first picture of each pair with the view of the second [P], the lowest of what was looked at: a pair that
+    is not `SIMILAR` at one look is spared the others."""
+    found = np.zeros(len(pairs))
     for start in range(0, len(pairs), AT_ONCE):
         first, second = torch.from_numpy(pairs[start : start + AT_ONCE]).T
         one, other = thumbnails[first].float(), view(thumbnails[second].float(), number)
-        looks = (_correlation(one, other), _correlation(_detail(one), _detail(other)), _same_colours(one, other))
-        parts.append(torch.stack(looks).amin(0).double().numpy())
-    return np.concatenate(parts)
+        lowest, left = _correlation(one, other), torch.arange(len(one))
+        for look in (_same_colours, _same_details):
+            still = lowest[left] >= SIMILAR
+            one, other, left = one[still], other[still], left[still]
+            lowest[left] = torch.minimum(lowest[left], look(one, other))
+        found[start : start + AT_ONCE] = lowest.double().numpy()
+    return found
 
 
 def _correlation(one: Tensor, other: Tensor) -> Tensor:
     """[P]; 0 where one of them is flat."""
     first, second = (part.flatten(1) - part.flatten(1).mean(1, keepdim=True) for part in (one, other))
     return F.cosine_similarity(first, second, dim=1, eps=1e-3)
+
+
+def _same_details(one: Tensor, other: Tensor) -> Tensor:
+    return _correlation(_detail(one), _detail(other))
 
 
 def _detail(pictures: Tensor) -> Tensor:

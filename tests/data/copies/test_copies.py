@@ -156,3 +156,16 @@ def test_bits_are_counted_alike_with_and_without_numpy_2():
     words[:2] = 0, 2**64 - 1
     assert find._count_bits(words).tolist() == [int(word).bit_count() for word in words]
     assert np.array_equal(find.count_bits(words), find._count_bits(words))
+
+
+def test_a_look_that_is_spared_changes_no_copy(pictures):
+    planted = torch.stack([changed(picture, "brighter") for picture in pictures[:10]])
+    thumbnails = Signatures.of(torch.cat([pictures, planted])).thumbnails
+    every = np.array([(one, other) for one in range(len(thumbnails)) for other in range(one)])
+    one, other = (thumbnails[torch.from_numpy(every[:, side])].float() for side in (0, 1))
+    looks = torch.stack([look(one, other) for look in (find._correlation, find._same_colours, find._same_details)])
+    lowest, found = looks.amin(0).double().numpy(), find._similarities(thumbnails, every, 0)
+    similar = lowest >= find.SIMILAR
+    assert 10 <= similar.sum() < len(every)
+    assert ((found >= find.SIMILAR) == similar).all()
+    np.testing.assert_allclose(found[similar], lowest[similar], rtol=0, atol=1e-6)
