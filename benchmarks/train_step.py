@@ -225,10 +225,8 @@ class Memory:
 
 def main() -> None:
     options = _options()
-    count = BATCHES * options.batch
-    lengths = (
-        read_lengths(options.captions, count) if options.captions else drawn_lengths(count, options.caption_length)
-    )
+    shards, count = options.captions, BATCHES * options.batch
+    lengths = read_lengths(shards, count) if shards else drawn_lengths(count, options.caption_length)
     sizes = MODELS[options.model]
     task = Task(sizes, lengths.view(BATCHES, -1), options.device, options.precision, 3, options.steps, options.threads)
     real = statistics.mean(map(sizes.flops, task.lengths))
@@ -247,10 +245,8 @@ def main() -> None:
             with _process(options.device) as run:
                 got: Measured = run(partial(measure, row, task))
         except Exception as problem:  # what one row cannot do says nothing of the others
-            print(
-                f"{row:<24}  fails: {type(problem).__name__}: {(str(problem).splitlines() or [''])[0][:150]}",
-                flush=True,
-            )
+            first_line = (str(problem).splitlines() or [""])[0]
+            print(f"{row:<24}  fails: {type(problem).__name__}: {first_line[:150]}", flush=True)
             continue
         slowest = slowest or got.seconds
         use = [f"{flops / got.seconds / options.peak / 1e12:.1%}" if options.peak else "" for flops in (real, padded)]

@@ -145,13 +145,24 @@ def draw_equilibrium(
 ) -> Figure:  # fmt: skip
     with style():
         figure = captioned_figure("Where pulling balances pushing", finding)
-        left, right = figure.subplots(1, 2, sharey=True)
+        left, right = figure.subplots(1, 2, sharex=True, sharey=True)
         _panel(left, by_size, scales, learned, lambda one: f"{one.batch_size:,} pairs")
         panel_title(left, "Larger batches")
         _panel(right, by_noise, scales, learned, lambda one: f"{100 * one.shuffled:g}% shuffled")
         panel_title(right, f"More shuffled texts, {by_noise[0].batch_size:,} pairs")
         left.set_ylabel("alignment / uniformity")
+        left.set_xlim(*_limits([*by_size, *by_noise], scales, learned))
+        left.set_ylim(LOWEST, HIGHEST)
     return figure
+
+
+def _limits(curves: Sequence[Equilibrium], scales: Sequence[float], learned: float) -> tuple[float, float]:
+    """The logit scales to show: around those that are known, or all of the sweep where no curve has a balance."""
+    known = [learned, *(one.balance for one in curves if one.balance is not None)]
+    low, high = min(scales), max(scales)
+    if len(known) > 1:
+        low, high = max(low, min(known) / ROOM**2), min(high, ROOM * max(known))
+    return min(low, learned), max(high, learned)
 
 
 def _panel(
@@ -177,12 +188,5 @@ def _panel(
         axes.plot(scales, ratios, color=colour, linestyle=dashes, label=label(one))
         if one.balance is not None:
             axes.plot([one.balance], [1], "o", color=colour, markersize=5)
-    balances = [one.balance for one in curves if one.balance is not None]
-    known = (learned, *balances)
-    if balances:
-        axes.set_xlim(max(min(scales), min(known) / ROOM**2), min(max(scales), ROOM * max(known)))
-    else:
-        axes.set_xlim(min(*scales, learned), max(*scales, learned))
-    axes.set_ylim(LOWEST, HIGHEST)
     axes.set_xlabel("logit scale exp(t)")
     axes.legend(loc="lower right")

@@ -4,6 +4,8 @@ host      a page elsewhere whose name was pointed at this machine (DNS rebinding
 origin    a page elsewhere that sends a form here says so; it can do nothing
 token     compared in constant time; asked for everything but the page's own files, which hold nothing
 size      bodies are counted as they come, whatever their header promises
+
+HEAD is answered as GET, with its headers and without its body (RFC 9110, 9.3.2).
 """
 
 from __future__ import annotations
@@ -55,6 +57,8 @@ class Guard:
                 await self.app(scope, receive, send)
             return  # nothing here speaks any other way
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+        if scope["method"] == "HEAD":
+            scope = {**scope, "method": "GET"}  # a copy: the server's own still says HEAD, and it leaves the body out
         safe = _with_headers(send)
         try:
             self._require_host(headers.get("host", ""))

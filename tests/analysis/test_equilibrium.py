@@ -87,6 +87,19 @@ def test_a_logit_scale_outside_the_sweep_is_drawn_with_room(recwarn):
     assert not recwarn.list
 
 
+@pytest.mark.parametrize("learned", [1e-3, 3.0, 1e4])
+def test_both_panels_show_the_same_logit_scales_with_all_that_is_marked(learned):
+    pairs, scales = points(Sphere(8), 64), torch.logspace(-1, 3, 50).tolist()
+    by_size = [equilibrium(pairs, Sphere(8), scales, size, 0.0, "ratio", 0) for size in (4, 64)]
+    by_noise = [equilibrium(pairs, Sphere(8), scales, 4, share, "ratio", 0) for share in (0.0, 0.5)]
+    left, right = draw_equilibrium(by_size, by_noise, scales, learned, "somewhere").axes
+    low, high = left.get_xlim()
+    assert right.get_xlim() == (low, high)
+    balances = [one.balance for one in (*by_size, *by_noise)]
+    assert None not in balances
+    assert low <= min(learned, *balances) <= max(learned, *balances) <= high
+
+
 @pytest.mark.parametrize("space", [Sphere(256), ProductSphere(4, 64), ProductSphere(4, 64, distance="geodesic")])
 def test_the_sweep_covers_the_same_ground_in_every_space(space):
     """A product of 64 spheres balances far below 1, where a sweep from 1 on is blind."""

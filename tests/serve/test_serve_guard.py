@@ -141,6 +141,23 @@ def test_every_answer_has_safe_headers(client, path):
     assert "server" not in headers
 
 
+@pytest.mark.parametrize(
+    "path", ["/", "/page/app.js", "/api/about", "/api/rows/1/thumbnail", "/api/search", "/nothing"]
+)
+def test_head_is_answered_as_get_without_the_body(client, path):
+    got, asked = client.get(path), client.head(path)
+    assert asked.status_code == got.status_code
+    assert asked.headers == got.headers  # with the length of the body that is left out
+    assert int(asked.headers["content-length"]) == len(got.content) > 0
+    assert asked.content == b""
+
+
+def test_head_is_asked_for_the_token_as_get_is(finished_run):
+    with client_of(service_of(finished_run), Access(TOKEN)) as client:
+        assert client.head("/api/about").status_code == 401
+        assert client.head("/api/about", headers={"authorization": f"Bearer {TOKEN}"}).status_code == 200
+
+
 def test_the_page_loads_nothing_from_elsewhere_and_nothing_inline(client):
     folder = files("equipoise.serve").joinpath("page")
     for path in folder.iterdir():

@@ -12,7 +12,9 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
+from http.client import HTTPConnection
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -47,6 +49,12 @@ def test_it_answers_and_ends_at_ctrl_c(finished_run):
         page = urllib.request.urlopen(address, timeout=30)
         assert page.status == 200
         assert "server" not in page.headers
+        connection = HTTPConnection(urlsplit(address).netloc, timeout=30)
+        for method, length in (("HEAD", 0), ("GET", int(page.headers["content-length"]))):  # one after the other
+            connection.request(method, "/")
+            answer = connection.getresponse()
+            assert (answer.status, len(answer.read())) == (200, length)
+        connection.close()
         question = urllib.request.Request(f"{address}api/search", json.dumps({"texts": ["a star"]}).encode())
         question.add_header("content-type", "application/json")
         assert json.load(urllib.request.urlopen(question, timeout=30))["found"]

@@ -74,4 +74,5 @@ def sentence(
     if noisy is not clean:
         text += f"; with {noisy.batch_size:,} pairs, {where(clean)} when {100 * clean.shuffled:g}% of the texts are "
         text += f"shuffled and {where(noisy)} when {100 * noisy.shuffled:g}% are"
-    return f"{text}. The model's own logit scale is {learned:.3g}, {learned * spread:.3g} in units of the spread."
+    text += f". The model's own logit scale is {learned:.3g}, at which logits of random points have a "
+    return f"{text}standard deviation of {learned * spread:.3g}."
