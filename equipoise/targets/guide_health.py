@@ -9,6 +9,9 @@ Of the guide's softmax p_ij, by row for images and by column for texts, each a m
     auc         the chance that a pair which is truly alike scores above one that is not, by the truth that the data
                 has (the same things in scenes, the same label); 1/2 is a guide that knows nothing
 
+It warns of one that is torn apart, too: where samples are the same to a guide (two pictures of a person to a detector),
+no scale leaves `match_share` to each, and the largest one makes differences among others of thousands of nats.
+
 *Do not* read `negatives` near N - 1 as a fault of the guide alone: a small scale flattens any guide
 (`guide.match_share` sets it).
 """
@@ -30,8 +33,10 @@ from equipoise.types import Batch
 if TYPE_CHECKING:
     from equipoise.targets.softened import SoftenedBy, Weighted
 
+SPREAD = "spread"  # of scores, to warn by
 ALIKE = (THINGS, "label")  # side data with a number per sample, equal for samples that are truly alike
 ALL_BUT_ONE, FLAT, BLIND = 0.99, 0.95, 0.55  # p_ii, negatives / (N - 1), AUC
+TORN = 100.0  # nats: standard deviation of a guide's scores of others
 PAIRS = 20  # that are alike, at least, for an AUC to say anything
 AFTER = 0.1  # share of a run in which a guide that is trained with the model may know nothing
 
@@ -54,7 +59,7 @@ def guide_facts(target: SoftenedBy, batch: Batch | None, gather: Gather | None =
     progress = 1.0 if batch is None else batch.moment.progress
     if found and (progress >= AFTER or not _is_trained(target)):
         _warn(found, len(rows[0][1].left))
-    return found
+    return {name: value for name, value in found.items() if SPREAD not in name}
 
 
 def _health(guides: Weighted, beta: float, alike: Tensor | None, by_col: bool) -> dict[str, float]:
@@ -73,6 +78,7 @@ def _health(guides: Weighted, beta: float, alike: Tensor | None, by_col: bool) -
     logs = scores.masked_fill(itself, -torch.inf).log_softmax(1).masked_fill(itself, 0)
     entropy = -(logs.exp().masked_fill(itself, 0) * logs).sum(1)
     found = {"match": match, "beta": beta * (1 - match), "negatives": float(entropy[rows].exp().mean())}
+    found[SPREAD] = float(scores[rows][~itself[rows]].reshape(int(rows.sum()), total - 1).std(1, unbiased=False).mean())
     truth = None if alike is None else (alike[: len(scores), None] == alike)[rows] & ~itself[rows]
     if truth is not None and int(truth.sum()) >= PAIRS:
         found["auc"] = auc(scores[rows][~itself[rows]], truth[~itself[rows]])
@@ -103,7 +109,9 @@ def _warn(found: Mapping[str, float], samples: int) -> None:
         match, negatives = found.get(f"guide/match_{side}"), found.get(f"guide/negatives_{side}")
         if match is None or negatives is None:
             continue
-        if match > ALL_BUT_ONE:
+        if found.get(f"guide/{SPREAD}_{side}", 0.0) > TORN:
+            _say(side, "cannot leave what it should to the match, for others are the same to it", "set guide.scale")
+        elif match > ALL_BUT_ONE:
             _say(side, "leaves more than 99% to the match itself, so that nothing is softened")
         elif negatives > FLAT * (samples - 1) and samples > 2:
             _say(side, "gives all others the same, so that it tells nobody from anybody")
@@ -111,8 +119,5 @@ def _warn(found: Mapping[str, float], samples: int) -> None:
             _say(side, "does not score pairs that are truly alike above others")
 
 
-def _say(side: str, what: str) -> None:
-    warnings.warn(
-        f"the {side}s' guide {what} (guide/* in metrics.jsonl); set its scale by guide.match_share, or choose another",
-        stacklevel=5,
-    )
+def _say(side: str, what: str, instead: str = "set its scale by guide.match_share") -> None:
+    warnings.warn(f"the {side}s' guide {what} (guide/* in metrics.jsonl); {instead}, or choose another", stacklevel=5)

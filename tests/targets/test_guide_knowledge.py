@@ -126,6 +126,20 @@ def test_a_guide_that_knows_nothing_is_told(vectors: Tensor, scale: float, told:
         loss.facts()
 
 
+def test_a_share_that_samples_which_are_the_same_cannot_have_is_told() -> None:
+    """To a detector two pictures of a person are the same."""
+    alike = torch.eye(4, 8).repeat(8, 1)
+    alike[0] = 1.0
+    batch = batch_of(32, step=5, steps=10, image_vectors=alike)
+    guide = Guide(by_row="image_vectors", by_col="image_vectors", match_share=0.5)
+    with pytest.warns(UserWarning, match="cannot leave what it should to the match.*set guide.scale"):
+        found = guide_facts(bound(guide, batch, *points(32)), batch)
+    assert not any("spread" in name for name in found)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        guide_facts(bound(Guide(by_row="image_vectors", by_col="image_vectors", scale=5.0), batch, *points(32)), batch)
+
+
 def test_a_guide_that_is_trained_may_know_nothing_at_first() -> None:
     same = points(12, 1)[0][:1].expand(12, -1)
     roles = (*points(12, 2), same, same)
