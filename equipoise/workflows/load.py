@@ -25,7 +25,6 @@ from equipoise.models.modal_model import ModalModel
 from equipoise.models.modalities import NamedModalities
 from equipoise.models.model import Model
 from equipoise.models.shapes import require_shapes
-from equipoise.models.undrawn import Undrawn
 from equipoise.settings.trust import trusting
 from equipoise.training.device import torch_device
 from equipoise.types import UserError
@@ -83,8 +82,7 @@ def _load_own(path: str | Path) -> tuple[Model, Loaded]:
     require_shapes(lambda: build_model(run, tokens), folder / WEIGHTS)
     if preprocess.to_json() != run.preprocess.to_json():
         raise UserError(f"{folder}: preprocess.json and the preprocess table of config.toml disagree; mend one of them")
-    with Undrawn():
-        model = build_model(run, tokens)
+    model = build_model(run, tokens)
     fill_weights(model, run.lora.merged(read_weights(folder)), folder / WEIGHTS)
     return model, loaded
 
