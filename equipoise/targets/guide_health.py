@@ -9,8 +9,8 @@ Of the guide's softmax p_ij, by row for images and by column for texts, each a m
     auc         the chance that a pair which is truly alike scores above one that is not, by the truth that the data
                 has (the same things in scenes, the same label); 1/2 is a guide that knows nothing
 
-It warns of one that is torn apart, too: where samples are the same to a guide (two pictures of a person to a detector),
-no scale leaves `match_share` to each, and the largest one makes differences among others of thousands of nats.
+A guide can be far too sharp as well: where samples are the same to it (two pictures of a person to a detector), no
+scale leaves `match_share` to each, and the largest there is makes its scores of others differ by thousands of nats.
 
 *Do not* read `negatives` near N - 1 as a fault of the guide alone: a small scale flattens any guide
 (`guide.match_share` sets it).
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 SPREAD = "spread"  # of scores, to warn by
 ALIKE = (THINGS, "label")  # side data with a number per sample, equal for samples that are truly alike
 ALL_BUT_ONE, FLAT, BLIND = 0.99, 0.95, 0.55  # p_ii, negatives / (N - 1), AUC
-TORN = 100.0  # nats: standard deviation of a guide's scores of others
+TOO_SHARP = 100.0  # nats: standard deviation of a guide's scores of others
 PAIRS = 20  # that are alike, at least, for an AUC to say anything
 AFTER = 0.1  # share of a run in which a guide that is trained with the model may know nothing
 
@@ -109,7 +109,7 @@ def _warn(found: Mapping[str, float], samples: int) -> None:
         match, negatives = found.get(f"guide/match_{side}"), found.get(f"guide/negatives_{side}")
         if match is None or negatives is None:
             continue
-        if found.get(f"guide/{SPREAD}_{side}", 0.0) > TORN:
+        if found.get(f"guide/{SPREAD}_{side}", 0.0) > TOO_SHARP:
             _say(side, "cannot leave what it should to the match, for others are the same to it", "set guide.scale")
         elif match > ALL_BUT_ONE:
             _say(side, "leaves more than 99% to the match itself, so that nothing is softened")
