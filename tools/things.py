@@ -10,7 +10,6 @@ vector is the mean of its regions' scores (of COCO-SSD 90), each of length 1; ze
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -23,7 +22,8 @@ from equipoise.data.files.regions import BOX, RegionFiles
 
 def things(folder: Path, arrays: Mapping[str, np.ndarray]) -> np.ndarray:
     """[N, kinds] of the records whose features these are."""
-    known = [key for file in sorted(folder.glob("0*.json")) for key in json.loads(file.read_text())["keys"]]
+    regions = RegionFiles(folder)
+    known = regions.keys()
     keys = [str(key) for key in arrays.get("keys", known)]
     if len(keys) != len(arrays["image"]):
         raise SystemExit(
@@ -32,7 +32,7 @@ def things(folder: Path, arrays: Mapping[str, np.ndarray]) -> np.ndarray:
         )
     if missing := sorted(set(keys) - set(known)):
         raise SystemExit(f"{folder} has no regions of {missing[0]} and {len(missing) - 1:,} others")
-    found, real = RegionFiles(folder).regions(keys)
+    found, real = regions.regions(keys)
     unit = F.normalize(found[..., :-BOX], dim=-1) * real[..., None]
     return (unit.sum(1) / real.sum(1, keepdim=True).clamp(min=1)).to(torch.float16).numpy()
 

@@ -81,6 +81,10 @@ class RegionFiles:
     def __contains__(self, key: str) -> bool:
         return key in self._rows
 
+    def keys(self) -> list[str]:
+        """Of all records, in the order in which they were looked at."""
+        return list(self._rows)
+
     def path_of(self, key: str) -> Path:
         return self._paths[self._rows[key][0]]
 
