@@ -29,7 +29,9 @@ def test_every_kind_of_noise_is_in_the_data_of_its_rows(kind: str) -> None:
 
 
 def test_every_row_is_a_run() -> None:
-    for row in noise.rows("scenes", [0.6], "caption", judge=Path("given"), noise="vague"):
+    found = noise.rows("scenes", [0.6], "caption", judge=Path("given"), noise="vague", on_features=True)
+    assert any(noise.ON_FEATURES in row.name for row in found)
+    for row in found:
         load_run(row.recipe, row.settings)
 
 

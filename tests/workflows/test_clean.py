@@ -162,33 +162,31 @@ def test_other_settings_of_the_judges_are_refused(cleaned, noisy, capsys):
     assert "seed is 0 there and 7 here" in capsys.readouterr().err
 
 
+def matched_anew(cleaned: Path, noisy: list[str], folder: Path) -> np.ndarray:
+    """What takes the place of each caption, by the judges of `cleaned`."""
+    shutil.copytree(cleaned, folder)
+    assert main(["clean", "features", *noisy, "--set", "clean.rematch=true", "--out", str(folder)]) == 0
+    return read_keep(folder)[0].instead
+
+
 def test_matches_are_the_same_however_few_records_are_compared_at_once(cleaned, noisy, tmp_path, monkeypatch):
-    found = []
-    for name, at_once in (("whole", rematch.AT_ONCE), ("parts", 600)):
-        monkeypatch.setattr(rematch, "AT_ONCE", at_once)
-        shutil.copytree(cleaned, tmp_path / name)
-        given = [*noisy, "--set", "clean.rematch=true", "--out", str(tmp_path / name)]
-        assert main(["clean", "features", *given]) == 0
-        found.append(read_keep(tmp_path / name)[0].instead)
-    assert np.array_equal(*found)
+    whole = matched_anew(cleaned, noisy, tmp_path / "whole")
+    monkeypatch.setattr(rematch, "AT_ONCE", 600)
+    assert np.array_equal(matched_anew(cleaned, noisy, tmp_path / "parts"), whole)
 
 
 def test_matches_must_be_sure(cleaned, noisy, tmp_path, monkeypatch):
-    found = []
-    for name, least in (("sure", rematch.REMATCH_LEAST), ("half", 0.5)):
-        monkeypatch.setattr(clean_run, "REMATCH_LEAST", least)
-        shutil.copytree(cleaned, tmp_path / name)
-        given = [*noisy, "--set", "clean.rematch=true", "--out", str(tmp_path / name)]
-        assert main(["clean", "features", *given]) == 0
-        found.append(set(np.flatnonzero(read_keep(tmp_path / name)[0].instead >= 0).tolist()))
-    assert found[0] < found[1]
+    sure = matched_anew(cleaned, noisy, tmp_path / "sure") >= 0
+    monkeypatch.setattr(clean_run, "REMATCH_LEAST", 0.5)
+    likely = matched_anew(cleaned, noisy, tmp_path / "likely") >= 0
+    assert likely[sure].all()
+    assert likely.sum() > sure.sum() > 0
 
 
 def test_captions_that_lost_their_picture_are_matched_anew(cleaned, noisy, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(clean_run, "REMATCH_LEAST", 0.5)  # judges of sixty right pairs are hardly ever sure
     folder = tmp_path / "again"
-    shutil.copytree(cleaned, folder)
-    assert main(["clean", "features", *noisy, "--set", "clean.rematch=true", "--out", str(folder)]) == 0
+    matched_anew(cleaned, noisy, folder)
     assert "get the captions of another that fit" in capsys.readouterr().out
     table, note = read_keep(folder)
     before, _ = read_keep(cleaned)
