@@ -18,6 +18,7 @@ import torch
 from torch.nn import functional as F
 
 from equipoise.data.files.regions import BOX, RegionFiles
+from equipoise.types import UserError
 
 
 def things(folder: Path, arrays: Mapping[str, np.ndarray]) -> np.ndarray:
@@ -43,9 +44,12 @@ def main() -> None:
     parser.add_argument("features", type=Path, help=".npz file")
     parser.add_argument("--out", type=Path, required=True, help="the same with an array `things`")
     options = parser.parse_args()
-    with np.load(options.features) as given:
-        arrays = dict(given)
-    vectors = things(options.regions, arrays)
+    try:
+        with np.load(options.features) as given:
+            arrays = dict(given)
+        vectors = things(options.regions, arrays)
+    except (OSError, ValueError, UserError) as error:  # no file, no arrays, no regions
+        raise SystemExit(str(error)) from None
     options.out.parent.mkdir(parents=True, exist_ok=True)
     np.savez(options.out, **{**arrays, "things": vectors})
     print(f"{int(vectors.any(1).sum()):,} of {len(vectors):,} pictures have things: {options.out}")

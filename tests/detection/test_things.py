@@ -48,6 +48,18 @@ def test_vectors_stand_beside_the_features_they_belong_to(regions, tmp_path, key
     )
 
 
+def test_what_is_not_there_is_one_sentence(regions, tmp_path):
+    np.savez(tmp_path / "a.npz", image=np.ones((3, 2)))
+    for given, sentence in (
+        ((tmp_path / "none", tmp_path / "a.npz"), "there are no regions in it"),
+        ((regions, tmp_path / "none.npz"), "No such file"),
+    ):
+        told = ran(*given, "--out", tmp_path / "b.npz")
+        assert told.returncode == 1
+        assert sentence in told.stderr
+        assert "Traceback" not in told.stderr
+
+
 def test_records_without_regions_are_named(regions, tmp_path):
     np.savez(tmp_path / "a.npz", image=np.ones((2, 2)), text=np.ones((2, 2)))
     assert "3 records, and there are features of 2" in ran(regions, tmp_path / "a.npz", "--out", "b.npz").stderr
