@@ -11,7 +11,8 @@ For each share of wrong captions: a run on all pairs; runs by the ways of the fi
 saw what they judge (`--clean`); and the bound of every method that drops: a run on the captions that are truly right. A
 run without noise stands beside them. Rows of one seed share their start and their data; the last columns are
 differences to the noisy row per seed, with a bootstrap interval over seeds. `--draw FILE.png` draws R@1 against noise.
-`--features data.train=FILE ...` adds rows whose judges are heads on features of the same records (`equipoise embed`).
+`--features data.train=FILE ...` adds rows whose judges are heads on features of the same records (`equipoise embed`),
+ours and the field's; `--only-judge` asks these beforehand, for they need no GPU.
 `--judge MODEL` adds the rows of a given model, which must not have seen these pairs: CLIP-score filtering and OSA.
 Early stopping chooses its step on the validation split, so that one must not be the test split.
 
@@ -28,17 +29,19 @@ import argparse
 import itertools
 import json
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 from unittest.mock import patch
 
 import numpy as np
 import torch
 from cells import PRECISION, RECALL, ZERO_SHOT, Row, add_options, cell_name, chosen, numbers, run, table
+from noise_judged import judge_alone, judged, on_kept, seconds_of, with_seed
 from noise_rows import BOUND, CLEAN, NOISE, NOISY, ON_FEATURES, OURS, RECIPES, SHUFFLED, STOPPED, TOLD, rows
 
 from equipoise.claims.interval import mean_interval
@@ -46,20 +49,22 @@ from equipoise.config import Loaded, load_run
 from equipoise.data.caption_exchange import caption_counts
 from equipoise.data.caption_shuffle import shuffled
 from equipoise.data.keep.file import NOTE
-from equipoise.data.keep.settings import Clean, Keep
 from equipoise.data.noise_index import write_index
 from equipoise.io.atomic import write_text
 from equipoise.models.folder import BEST, CHECKPOINTS
+from equipoise.models.model import Model
+from equipoise.ops.tf32 import tf32_products
 from equipoise.training.distributed.ranks import Ranks
 from equipoise.workflows import train_run
 from equipoise.workflows.audit.folds import training_pairs
 from equipoise.workflows.claims.right_pairs import right_captions, with_right_pairs
 from equipoise.workflows.clean import run as cleaning
-from equipoise.workflows.clean.run import clean_data
 from equipoise.workflows.clean.training import FOLDER, with_clean_pairs
 from equipoise.workflows.load import load
 
+JUDGED = "judged"  # folder of what was judged on features, below that of the cells
 MEAN_RECALL = {"mean recall": "retrieval/mean_recall"}
+Judge = Callable[[Sequence[str]], Path]  # settings of a row that is judged on features to the folder of what is kept
 BY_FILE = {name: key.replace("matching/", "retrieval/") for name, key in PRECISION.items()}
 
 
@@ -83,14 +88,6 @@ def _told(loaded: Loaded) -> Iterator[None]:
         yield
 
 
-def _judged_on(features: Sequence[str], loaded: Loaded, settings: Sequence[str], folder: Path) -> Loaded:
-    """The run on what heads on frozen features of its records keep, which take its noise and `[clean]`."""
-    shared = [text for text in settings if text.startswith(("shuffle.", "clean.", "seed="))]
-    place = folder / FOLDER
-    clean_data(load_run("features", [*features, *shared]), place, show=0)
-    return Loaded(replace(loaded.run, clean=Clean(), keep=Keep(str(place))), loaded.table)
-
-
 def measure(
     row: Row,
     seed: int,
@@ -98,40 +95,49 @@ def measure(
     file: Path,
     split: str = "test",
     relevance: str = "",
-    features: Sequence[str] = (),
+    judge: Judge | None = None,
+    tf32: bool = False,
 ) -> str:
     """Train a cell, evaluate it on a split, write down what it gives and what judging cost. A trial keeps what it finds
-    on test images beside, unread until its rate is chosen. `relevance` is of the test images, `features` settings of
-    the recipe of that name for rows that are judged by it."""
+    on test images beside, unread until its rate is chosen. `relevance` is of the test images."""
     torch.set_num_threads(1)
-    settings = [*row.settings, *extra, f"seed={seed}"]
-    settings += [f"shuffle.seed={seed}"] if any(text.startswith("shuffle.") for text in row.settings) else []
+    settings = with_seed(row, extra, seed)
     loaded = load_run(row.recipe, settings)
-    if row.name.endswith(BOUND):
-        loaded = with_right_pairs(loaded)
-    with TemporaryDirectory() as place:
-        start = time.perf_counter()
+    with TemporaryDirectory() as place, tf32_products(tf32):
+        model, about = _trained(row, loaded, settings, Path(place), judge)
+        judged_by = relevance or loaded.run.evaluation.relevance
+        tested = replace(loaded.run, evaluation=replace(loaded.run.evaluation, relevance=judged_by))
+        found = {"found": numbers(model, tested if split == "test" else loaded.run, split)}
+        if split != "test":
+            found["test"] = numbers(model, tested, "test")
+    ways = {"tf32": True} if tf32 else {}
+    write_text(
+        file, json.dumps({"recipe": row.recipe, "settings": settings, **ways, **about, **found}, indent=1) + "\n"
+    )
+    seconds = about["seconds"]
+    return f"{file.stem}, {seconds['judging']:.0f} s of judging, {seconds['training']:.0f} s of training"
+
+
+def _trained(
+    row: Row, loaded: Loaded, settings: Sequence[str], place: Path, judge: Judge | None
+) -> tuple[Model, dict[str, Any]]:
+    """The model of a cell, with what its judges said and the seconds of both."""
+    right = with_right_pairs(loaded) if row.name.endswith(BOUND) else loaded
+    start, folder = time.perf_counter(), place / FOLDER
+    if judge and ON_FEATURES in row.name:
+        folder = judge(settings)
+        cleaned, judging = on_kept(loaded, folder), seconds_of(folder)
+        start = time.perf_counter() - judging
+    else:
         with _told(loaded) if row.name.endswith(TOLD) else nullcontext():
-            if ON_FEATURES in row.name:
-                cleaned = _judged_on(features, loaded, settings, Path(place))
-            else:
-                cleaned = with_clean_pairs(loaded, Path(place), Ranks())
+            cleaned = with_clean_pairs(right, place, Ranks())
         judging = time.perf_counter() - start
-        model, outcome = train_run(cleaned, Path(place))
-        model = load(Path(place, CHECKPOINTS, BEST)) if row.name.endswith(STOPPED) else model
-        note = Path(place, FOLDER, NOTE)
-        judged = json.loads(note.read_text()) if note.exists() else {}
+    model, outcome = train_run(cleaned, place)
     if outcome.signal:  # half a run is no cell
         raise SystemExit(128 + outcome.signal)
-    seconds = {"judging": judging, "training": time.perf_counter() - start - judging}
-    judged_by = relevance or loaded.run.evaluation.relevance
-    tested = replace(loaded.run, evaluation=replace(loaded.run.evaluation, relevance=judged_by))
-    found = {"found": numbers(model, tested if split == "test" else loaded.run, split)}
-    if split != "test":
-        found["test"] = numbers(model, tested, "test")
-    about = {"recipe": row.recipe, "settings": settings, "seconds": seconds, "judged": judged}
-    write_text(file, json.dumps({**about, **found}, indent=1) + "\n")
-    return f"{file.stem}, {seconds['judging']:.0f} s of judging, {seconds['training']:.0f} s of training"
+    model = load(place / CHECKPOINTS / BEST) if row.name.endswith(STOPPED) else model
+    said = json.loads((folder / NOTE).read_text()) if (folder / NOTE).exists() else {}
+    return model, {"seconds": {"judging": judging, "training": time.perf_counter() - start - judging}, "judged": said}
 
 
 def at_best_rates(rows: Sequence[Row], options: argparse.Namespace) -> list[Row]:
@@ -142,7 +148,7 @@ def at_best_rates(rows: Sequence[Row], options: argparse.Namespace) -> list[Row]
     for rate in options.rates:
         trials = [replace(row, settings=(*row.settings, f"training.learning_rate={rate:g}")) for row in rows]
         place = {"out": _tried(options, rate), "seeds": 1, "rows": None}
-        work = partial(measure, split="validation", relevance=options.relevance, features=options.features)
+        work = partial(_work(options), split="validation")
         found = run(trials, argparse.Namespace(**{**vars(options), **place}), work=work)
         for row in trials:
             score = found[row.name][0]["retrieval/mean_recall"] if found[row.name] else -1.0
@@ -152,6 +158,12 @@ def at_best_rates(rows: Sequence[Row], options: argparse.Namespace) -> list[Row]
     for name, (_, rate, _) in best.items():
         _take(_tried(options, rate) / cell_name(name, 0), options.out / cell_name(name, 0))
     return [row for _, _, row in best.values()]
+
+
+def _work(options: argparse.Namespace) -> Callable[..., str]:
+    """What makes a cell by the options."""
+    judge = partial(judged, options.features, options.out / JUDGED)
+    return partial(measure, relevance=options.relevance, judge=judge, tf32=options.tf32)
 
 
 def _tried(options: argparse.Namespace, rate: float) -> Path:
@@ -220,6 +232,8 @@ def main() -> None:
     parser.add_argument(
         "--features", nargs="+", default=[], metavar="KEY=VALUE", help="of `features`, of the same records: to judge by"
     )
+    parser.add_argument("--only-judge", action="store_true", help="judge the rows of --features, train nothing yet")
+    parser.add_argument("--tf32", action="store_true", help="float32 products by a GPU's tensor cores, measuring too")
     parser.add_argument("--judge", type=Path, metavar="MODEL", help="a model that was not trained on these pairs")
     parser.add_argument(
         "--rates", type=float, nargs="+", default=[], help="learning rates that every row may choose of"
@@ -233,8 +247,12 @@ def main() -> None:
         return
     about = (options.judge, options.noise, bool(options.features))
     known = chosen(rows(options.data, options.shares, options.level, *about), options.rows)
-    work = partial(measure, relevance=options.relevance, features=options.features)
-    found = run(at_best_rates(known, options), options, work=work)
+    if options.only_judge:
+        rows_to_judge = [row for row in known if ON_FEATURES in row.name]
+        place = argparse.Namespace(**{**vars(options), "out": options.out / JUDGED, "rows": None})
+        run(rows_to_judge, place, work=partial(judge_alone, options.features, options.out / JUDGED))
+        return
+    found = run(at_best_rates(known, options), options, work=_work(options))
     of_scenes, of_files = {**PRECISION, **ZERO_SHOT}, {**MEAN_RECALL, **(BY_FILE if options.relevance else {})}
     columns = {**RECALL, **(of_scenes if options.data == "scenes" else of_files)}
     print(table(found, columns), gains(found, columns), sep="\n\n")

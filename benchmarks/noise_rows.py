@@ -58,6 +58,7 @@ FURTHER = {
 # judged on frozen features of the same records (`--features`), which takes seconds; then pictures are trained on
 ON_FEATURES = "judged on features"
 BY_FEATURES = {
+    **{f"{name}, {ON_FEATURES}": settings for name, settings in FIELD.items() if CLEANED in settings},
     f"kept, two rounds, {ON_FEATURES}": (CLEANED, "clean.rounds=2"),
     f"kept, two rounds, {ON_FEATURES}, active complementary loss": (CLEANED, "clean.rounds=2", "objective.name=crcl"),
     f"weighted, two rounds, {ON_FEATURES}, active complementary loss": (

@@ -46,3 +46,31 @@ def test_index_files_are_what_the_runs_are_given(level: str, length: int, tmp_pa
     by_file, drawn = (shuffle.applied_to(clean) for shuffle in (Shuffle(file=str(file)), Shuffle(0.4, 1, level)))
     for index in range(60):  # by caption, those of an image may come in another order
         assert sorted(by_file.pair(index).captions) == sorted(drawn.pair(index).captions)
+
+
+def test_rows_of_the_same_judges_are_judged_once(tmp_path: Path) -> None:
+    known = np.random.default_rng(0).standard_normal((120, 16)).astype(np.float32)
+    np.savez(tmp_path / "pairs.npz", image=known, text=known)
+    features = [
+        *(f"data.{split}={tmp_path / 'pairs.npz'}" for split in ("train", "validation")),
+        *("image.width=16", "text.width=16", "training.steps=150", "training.batch_size=20", "training.warmup_steps=1"),
+    ]
+    kept, loss, weights = (
+        f"40%: {name}"
+        for name in (
+            "kept, two rounds, judged on features",
+            "kept, two rounds, judged on features, active complementary loss",
+            "held-out judges, orthogonal weight (OSA), judged on features",
+        )
+    )
+    rows = {row.name: row for row in noise.rows("coco", [0.4], "image", on_features=True)}
+
+    def folder(name: str, seed: int = 1) -> Path:
+        return noise.judged(features, tmp_path / "judged", noise.with_seed(rows[name], (), seed))
+
+    assert folder(kept) == folder(loss)
+    assert len({folder(kept), folder(weights), folder(kept, seed=2)}) == 3
+    assert len(list((tmp_path / "judged").iterdir())) == 3, "nothing half made is left"
+    assert noise.seconds_of(folder(kept)) > 0
+    noisy = [text for text in noise.with_seed(rows[kept], (), 1) if text.startswith("shuffle.")]
+    assert len(noise.on_kept(load_run("features", [*features, *noisy]), folder(kept)).run.training_pairs())

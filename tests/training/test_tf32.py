@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import suppress
 from dataclasses import replace
 
@@ -13,6 +14,7 @@ from equipoise.ops.tf32 import tf32_products
 from equipoise.training.settings import Training
 from equipoise.training.step import Step
 from equipoise.types import UserError
+from equipoise.workflows.claims import make
 from equipoise.workflows.claims.cell import Cell
 from equipoise.workflows.claims.make import FLOAT32, Ways, _as_run
 
@@ -43,6 +45,14 @@ def test_a_cell_keeps_its_name_and_trains_by_tensor_cores():
     both = _as_run(cell, {}, Ways(cuda_graphs=True, compiled=True)).settings
     assert {"training.cuda_graphs=true", "training.compile=true"} < set(both)
     assert Ways(tf32=True, compiled=True).told() == ", products in TF32, compiled", "beside the device"
+
+
+def test_what_a_cell_measures_is_by_tensor_cores_too(monkeypatch, tmp_path):
+    monkeypatch.setattr(make, "_found", lambda *_: {"high": float(torch.get_float32_matmul_precision() == "high")})
+    cell = Cell("demo", (), "train", 0)
+    for ways, high in ((Ways(tf32=True), 1.0), (Ways(), 0.0)):
+        assert not make.make_cell(cell, tmp_path, "cpu", "", ways=ways)
+        assert json.loads(cell.file(tmp_path).read_text())["found"] == {"high": high}
 
 
 @pytest.mark.gpu

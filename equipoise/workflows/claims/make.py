@@ -22,6 +22,7 @@ from equipoise.config import load_run
 from equipoise.data.keep.file import NOTE
 from equipoise.io.atomic import write_text
 from equipoise.io.progress import quiet
+from equipoise.ops.tf32 import tf32_products
 from equipoise.training.device import choosing_device, torch_device
 from equipoise.training.distributed.ranks import Ranks
 from equipoise.training.finite import NotFinite
@@ -81,7 +82,8 @@ def make_cell(
         warnings.simplefilter("ignore")
         with redirect_stdout(nowhere):
             try:
-                outcome: dict[str, Any] = {"found": _found(cell, _as_run(cell, folders, ways), folder)}
+                with tf32_products(ways.tf32):  # what is measured too
+                    outcome: dict[str, Any] = {"found": _found(cell, _as_run(cell, folders, ways), folder)}
             except UserError as error:
                 if not isinstance(error.__cause__, NotFinite):
                     return str(error)

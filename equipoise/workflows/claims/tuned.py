@@ -9,7 +9,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from equipoise.claims.arenas import UNSEEN
-from equipoise.config import Run, dump, load_layers
+from equipoise.config import Run, dump, load_layers, load_stored
 from equipoise.data.scenes import Scenes
 from equipoise.data.scenes.gallery import Gallery
 from equipoise.data.scenes.simat_questions import SimatSettings, scene_transformations
@@ -21,7 +21,7 @@ from equipoise.finetuning.comparison import START, TUNED, DidNotHelp
 from equipoise.finetuning.layers import finetuning_layers
 from equipoise.finetuning.methods import METHODS
 from equipoise.models.embedding_shift import EmbeddingShift
-from equipoise.models.folder import save_model
+from equipoise.models.folder import CONFIG, model_folder, save_model
 from equipoise.models.model import Model
 from equipoise.training.device import torch_device
 from equipoise.training.logging.metrics import METRICS_FILE, read_metrics
@@ -42,11 +42,11 @@ def tuned(cell: Cell, folder: Path, place: Path) -> dict[str, float] | None:
     """`SPLIT/start/...` and `SPLIT/tuned/...` of validation, test and former data, of scenes also of unseen shifts
     (`test/start_shifted/...`) and SIMAT; None for a run that a signal ended."""
     assert cell.start, "fine-tuning needs a start"
-    begins = cell.start.model_folder(folder)
-    start, out = load_start(begins), place / "run"
-    run = load_layers(*finetuning_layers(str(begins), start.table, cell.recipe, cell.method, cell.settings)).run
+    begins, out = cell.start.model_folder(folder), place / "run"
+    table = load_stored(model_folder(begins) / CONFIG).table
+    run = load_layers(*finetuning_layers(str(begins), table, cell.recipe, cell.method, cell.settings)).run
     if cell.kind == OPENED:
-        begins = place / "opened"
+        start, begins = load_start(begins), place / "opened"
         open_gap(start, run, begins)
     try:
         status = finetune(begins, cell.recipe, cell.method, list(cell.settings), out)
