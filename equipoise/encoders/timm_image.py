@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from equipoise.data.preprocess import Preprocess
 from equipoise.encoders.encoder import ImageEncoder, require_single
 from equipoise.encoders.pretrained import MEND_TORCHVISION, Pretrained, load_all
+from equipoise.ops.memory_format import for_convolutions
 from equipoise.ops.out_of_memory import lacks_memory
 from equipoise.types import Features, UserError
 
@@ -58,7 +59,7 @@ class TimmImage(Pretrained, ImageEncoder):
 
     def forward(self, images: Tensor, classes_only: bool = False) -> Features:
         model: Any = self.model
-        x = model.forward_features(images)
+        x = model.forward_features(for_convolutions(images))
         pooled = model.forward_head(x, pre_logits=True)[:, None]
         if x.ndim == 4:  # a map: channels first, unless the model says otherwise
             x = x.flatten(1, 2) if _channels_last(model) else x.flatten(2).transpose(1, 2)

@@ -17,6 +17,7 @@ from equipoise.data.preprocess import Preprocess
 from equipoise.encoders.encoder import ImageEncoder, require_single
 from equipoise.encoders.pretrained import Pretrained, import_transformers, library_config, load_all, trained_weights
 from equipoise.io.json_files import read_json_table
+from equipoise.ops.memory_format import for_convolutions
 from equipoise.types import Features, UserError
 
 PREPROCESSOR = "preprocessor_config.json"
@@ -71,7 +72,7 @@ class TransformersImage(Pretrained, ImageEncoder):
             load_all(self.model, trained_weights(self.config.model), self.config.model)
 
     def forward(self, images: Tensor, classes_only: bool = False) -> Features:
-        x = self.model(pixel_values=images).last_hidden_state
+        x = self.model(pixel_values=for_convolutions(images)).last_hidden_state
         if x.ndim == 4:  # a map, channels first
             x = x.flatten(2).transpose(1, 2)
         first, tokens = x[:, :1], x[:, self.prefix :]
