@@ -50,6 +50,7 @@ from equipoise.data.caption_exchange import caption_counts
 from equipoise.data.caption_shuffle import shuffled
 from equipoise.data.keep.file import NOTE
 from equipoise.data.noise_index import write_index
+from equipoise.evaluation.retrieval import require_relevance
 from equipoise.io.atomic import write_text
 from equipoise.models.folder import BEST, CHECKPOINTS
 from equipoise.models.model import Model
@@ -245,6 +246,9 @@ def main() -> None:
     if options.write_indices:
         write_indices(options)
         return
+    recipe, base = RECIPES[options.data]
+    tested = load_run(recipe, (*base, *options.set)).run
+    require_relevance(tested.data.build("test"), replace(tested.evaluation, relevance=options.relevance))
     about = (options.judge, options.noise, bool(options.features))
     known = chosen(rows(options.data, options.shares, options.level, *about), options.rows)
     if options.only_judge:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -46,8 +47,9 @@ def evaluate_encoded(encoded: Encoded) -> dict[str, EvalResult]:
 
 
 def validate(model: Model, source: Source, settings: Evaluation, names: Sequence[str] = ALL_QUICK) -> dict[str, float]:
-    """Metrics of the quick evaluations, or of some of them, together: how far training has come."""
-    encoded = Encoded(model, readable(source, model.tokens), settings)
+    """Metrics of the quick evaluations, or of some of them, together: how far training has come. What a file says is
+    relevant is of the test data, and left out."""
+    encoded = Encoded(model, readable(source, model.tokens), replace(settings, relevance=""))
     quick = QUICK if has_captions(source) else QUICK_OF_MODALITIES if has_modalities(source) else QUICK_OF_CLASSES
     results = _run(tuple(name for name in quick if name in names), encoded)
     return {name: value for result in results.values() for name, value in result.metrics.items()}

@@ -14,7 +14,7 @@ from equipoise.data.annotations.caption_ids import caption_ids
 from equipoise.data.annotations.relevance_files import read_relevance
 from equipoise.data.source import Source, is_judged
 from equipoise.evaluation.copies import Copies, find_copies
-from equipoise.evaluation.encoding import Captions, Encoded, has_captions
+from equipoise.evaluation.encoding import Captions, Encoded, captions, has_captions
 from equipoise.evaluation.evaluator import EvalResult, Evaluator
 from equipoise.evaluation.folds import chance_in_folds, retrieval_in_folds
 from equipoise.evaluation.metrics import Metric, both_directions
@@ -64,40 +64,48 @@ class Retrieval(Evaluator):
 def rank(encoded: Encoded, per_image: int) -> EvalResult:
     """Retrieval of all images and `per_image` captions of each, 0 for all, with all truth the source has."""
     images, source = encoded.images, encoded.source
-    captions, points = encoded.captions(per_image)
+    ranked, points = encoded.captions(per_image)
     settings, similarity = encoded.settings, encoded.model.similarity
-    owners, copies = captions.image_of_text, counted_copies(source, captions, settings)
+    owners, copies = ranked.image_of_text, counted_copies(source, ranked, settings)
     several = len(owners) / max(len(images), 1)
     notes: dict[str, int | str] = {"captions_per_image": f"{several:.3g}", "folds": settings.folds}
     if settings.folds > 1:
         found = retrieval_in_folds(images, points, similarity, owners, settings.folds, settings.chunk, copies)
         return EvalResult(found, chance_in_folds(len(images), owners, settings.folds, copies), notes=notes)
-    truth = _truth(source, captions, settings)
+    truth = _truth(source, ranked, settings)
     metrics = retrieval(images, points, similarity, owners, truth, settings.chunk, copies)
     return EvalResult(metrics, retrieval_chance(len(images), owners, truth, copies), notes=notes)
 
 
-def _truth(source: Source, captions: Captions, settings: Evaluation) -> Relevance | None:
+def _truth(source: Source, ranked: Captions, settings: Evaluation) -> Relevance | None:
     """What is relevant to what: as the file of the settings says, or the source itself."""
     if settings.relevance:
-        return _read_truth(source, captions, settings)
-    return source.relevance(range(len(source)), captions.texts) if is_judged(source) else None
+        return _read_truth(source, ranked, settings)
+    return source.relevance(range(len(source)), ranked.texts) if is_judged(source) else None
 
 
-def _read_truth(source: Source, captions: Captions, settings: Evaluation) -> SparseRelevance:
+def _read_truth(source: Source, ranked: Captions, settings: Evaluation) -> SparseRelevance:
     file = Path(settings.relevance)
     ids = caption_ids(source, Path(settings.annotations) if settings.annotations else None)
     given = read_relevance(file)
-    texts = ids.of_texts(captions.image_of_text.tolist())
+    texts = ids.of_texts(ranked.image_of_text.tolist())
     joined = join(ids.images, texts, given.by_image, given.by_caption, str(file))
     if said := joined.sentence(str(file)):
         warnings.warn(f"{said}; they are left out", stacklevel=2)
     return joined.relevance
 
 
-def counted_copies(source: Source, captions: Captions, settings: Evaluation) -> Copies | None:
+def require_relevance(source: Source, settings: Evaluation) -> None:
+    """Raise UserError for a file of relevance that cannot be read, or that knows nothing of the source."""
+    if settings.relevance and has_captions(source):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # what is left out is told where it is measured
+            _read_truth(source, captions(source, settings.captions_of(is_judged(source))), settings)
+
+
+def counted_copies(source: Source, ranked: Captions, settings: Evaluation) -> Copies | None:
     """The copies that count as matches; says how many they are."""
-    copies = find_copies(source, captions)
+    copies = find_copies(source, ranked)
     if not copies:
         return None
     pictures, texts = copies.counted()

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
 
-from equipoise.config import Loaded, load_stored
-from equipoise.data import SourceConfig
+from equipoise.config import Loaded, Run, load_stored
 from equipoise.data.keep.readable import readable
 from equipoise.data.modalities import ModalFiles
+from equipoise.evaluation.retrieval import require_relevance
 from equipoise.finetuning.comparison import Comparison, DidNotHelp
 from equipoise.io.numbers import hand_over
 from equipoise.io.tables import make_table, print_tables
@@ -99,7 +99,7 @@ def _run_training(loaded: Loaded, folder: Path, command: str, resume: bool, rank
             require_better(ranks.on_main(lambda: read_comparison(folder)), folder)
             return 0
         start = start or ranks.on_each(lambda: start_of(loaded, folder))
-        ranks.on_each(lambda: _require_test(loaded.run.data))
+        ranks.on_each(lambda: _require_test(loaded.run))
         go_on = f"go on with: equipoise train --resume {folder}"
         baseline = on_all_pairs(loaded)
         try:
@@ -138,12 +138,13 @@ def _run_training(loaded: Loaded, folder: Path, command: str, resume: bool, rank
     return 0
 
 
-def _require_test(data: SourceConfig) -> None:
-    """Raise UserError for test samples of modalities that cannot be read: now, and not after the training."""
-    if isinstance(data, ModalFiles):
+def _require_test(run: Run) -> None:
+    """Raise UserError for test samples of modalities, or a file of their relevance, that cannot be read: now, and not
+    after the training."""
+    if isinstance(run.data, ModalFiles) or run.evaluation.relevance:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # what they warn of is told when they are read to be tested on
-            data.build("test")
+            require_relevance(run.data.build("test"), run.evaluation)
 
 
 def _trained(
