@@ -4,7 +4,8 @@ The small CLIP of `train_step.py` under DDP, float32, one thread a process, over
 for, which says little where processes share cores; the processor's seconds are a process's own, exchange among them,
 and say what adding processes costs each. Sent is what a process wrote to its sockets in a step, and beside it the
 formulas of `scale.py`: points for the loss, gradients of the weights. `--device cuda`: all processes on one GPU over
-NCCL, which is told that they are different hosts, so that its bytes pass through sockets there too.
+NCCL, which is told that they are different hosts, so that its bytes pass through sockets there too; they are counted on
+the machine's loopback, a process's share of it, so that nothing else may use that.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ import torch
 import torch.distributed as dist
 from caption_lengths import FLICKR8K_MEAN, drawn_lengths
 from clip_sizes import MODELS
-from ranks import MEBIBYTE, written
+from ranks import MEBIBYTE, over_loopback, written
 from scale import WAYS
 from train_step import BATCHES, Task, our_model, trimmed
 
@@ -49,13 +50,14 @@ def measure(options: argparse.Namespace, rank: int, world: int) -> Measured:
     lengths = drawn_lengths(BATCHES * options.per_rank, FLICKR8K_MEAN).view(BATCHES, -1)
     batches = [trimmed(b) for b in Task(sizes, lengths, options.device, "float32", 0, 0, 1).batches()]
     clocks: tuple[list[float], list[float]] = ([], [])
-    sent: list[int] = []
+    sent: list[float] = []
+    count, among = (over_loopback, world) if options.device == "cuda" else (written, 1)
     for number in range(options.steps + 2):
-        before = time.perf_counter(), time.process_time(), written()
+        before = time.perf_counter(), time.process_time(), count()
         step(batches[number % BATCHES], number + 1).loss.total.item()
         clocks[0].append(time.perf_counter() - before[0])
         clocks[1].append(time.process_time() - before[1])
-        sent.append(written() - before[2])
+        sent.append((count() - before[2]) / among)
     points = WAYS[options.exchange](world) * options.per_rank * world * sizes.dim * 4
     formula = points + 2 * (world - 1) / world * weights * 4 if world > 1 else 0
     return Measured(*(statistics.median(x[2:]) for x in (*clocks, sent)), formula)

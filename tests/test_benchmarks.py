@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import os
 import re
+import socket
 import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
 from shutil import copytree
+from threading import Thread
 
 import numpy as np
 import pytest
@@ -127,3 +129,15 @@ def test_a_benchmark_runs_in_its_smallest_form(name: str, features: Path, finish
     assert "FAILED" not in ran.stdout, ran.stdout
     assert "Traceback" not in ran.stderr, ran.stderr[-3000:]
     assert re.search(r"\d", ran.stdout), "it measured nothing"
+
+
+def test_what_processes_of_a_machine_send_each_other_is_counted() -> None:
+    from ranks import over_loopback
+
+    before, server = over_loopback(), socket.create_server(("127.0.0.1", 0))
+    with server, socket.create_connection(server.getsockname()) as one, server.accept()[0] as other:
+        sender = Thread(target=one.sendall, args=(bytes(2**20),))
+        sender.start()
+        assert sum(len(other.recv(2**16, socket.MSG_WAITALL)) for _ in range(16)) == 2**20
+        sender.join()
+    assert over_loopback() - before >= 2**20
