@@ -153,10 +153,17 @@ def _recorded(model: nn.Module, passes: Passes, batch: Batch, roles: Sequence[st
     except torch.OutOfMemoryError:
         raise
     except RuntimeError as error:
+        _free_chance()
         raise UserError(
             "training.cuda_graphs = true cannot record this model, which asks the processor on its way "
             f"({str(error).splitlines()[0]}); leave it out"
         ) from error
+
+
+def _free_chance() -> None:
+    """Let go of the generator: a recording that was broken off leaves it as if it went on, and later draws fail."""
+    generator = torch.cuda.default_generators[torch.cuda.current_device()]
+    generator.graphsafe_set_state(generator.clone_state())
 
 
 def _tensors(batch: Batch) -> dict[str, Tensor]:

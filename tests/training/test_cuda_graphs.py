@@ -141,3 +141,4 @@ def test_a_model_that_asks_the_processor_is_told(name, tmp_path):
     recipe, *settings = ASKING[name]
     with pytest.raises(UserError, match="cannot record this model, which asks the processor on its way"):
         train_run(load_run(recipe, [*SMALL, *settings, "training.cuda_graphs=true"]), tmp_path)
+    assert torch.randn(2, device=GPU).isfinite().all(), "the next run can draw"
