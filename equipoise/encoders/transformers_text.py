@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+import torch
 from torch import Tensor
 
 from equipoise.encoders.encoder import TextEncoder, mean_of_real, require_single
@@ -13,6 +14,7 @@ from equipoise.io.json_files import read_json, read_json_table
 from equipoise.types import Features, UserError
 
 POOLINGS = ("mean", "first")
+TOGETHER = 32  # texts of about one length that a processor encodes at once
 SENTENCE_MODULES = ("Transformer", "Pooling", "Normalize")  # of a sentence-transformers folder; the last is a space's
 
 
@@ -52,10 +54,21 @@ class TransformersText(Pretrained, TextEncoder):
             load_all(self.model, trained_weights(self.config.model), self.config.model)
 
     def forward(self, ids: Tensor, mask: Tensor, classes_only: bool = False) -> Features:
+        if classes_only and not ids.is_cuda and not torch.is_grad_enabled() and len(ids) > TOGETHER:
+            return self._by_length(ids, mask)
         x = self.model(input_ids=ids, attention_mask=mask.long()).last_hidden_state
         if self.pooling == "first":
             return Features(x[:, :1], x[:, 1:], mask[:, 1:])
         return Features(mean_of_real(x, mask), x, mask)
+
+    def _by_length(self, ids: Tensor, mask: Tensor) -> Features:
+        """Class features alone, of texts of about one length at a time: a processor spends as long on padding as on
+        words, and a batch is padded to its longest text."""
+        lengths = mask.sum(1)
+        parts = lengths.argsort(stable=True).split(TOGETHER)
+        widths = [int(lengths[rows].max()) for rows in parts]
+        found = [self(ids[rows, :width], mask[rows, :width]).classes for rows, width in zip(parts, widths, strict=True)]
+        return Features(torch.cat(found)[torch.cat(parts).argsort()])
 
 
 def sentence_pooling(folder: Path) -> str:

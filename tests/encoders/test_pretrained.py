@@ -106,6 +106,26 @@ def test_text_features_are_those_of_transformers(transformers, bert_folder, pool
     assert encoder.width == 16
 
 
+@pytest.mark.parametrize("pooling", ["mean", "first"])
+def test_a_processor_encodes_texts_of_about_one_length_together(transformers, bert_folder, pooling):
+    encoder = TransformersText.Config(str(bert_folder[0]), pooling=pooling).build(10, 12).eval()
+    torch.manual_seed(0)
+    lengths = torch.randint(2, 13, (100,))
+    ids, mask = torch.randint(0, 10, (100, 12)), torch.arange(12) < lengths[:, None]
+    widths = []
+    encoder.model.register_forward_pre_hook(
+        lambda _, args, given: widths.append(tuple(given["input_ids"].shape)), with_kwargs=True
+    )
+    with torch.no_grad():
+        found, whole = encoder(ids, mask, classes_only=True), encoder(ids, mask)
+    assert torch.allclose(found.classes, whole.classes, atol=1e-6)
+    *parts, last = widths
+    assert [texts for texts, _ in parts] == [32, 32, 32, 4]
+    assert [width for _, width in parts] == sorted(width for _, width in parts)
+    assert parts[0][1] < 12
+    assert last == (100, 12), "where tokens are read, all at once"
+
+
 def test_every_weight_of_a_text_encoder_gets_a_gradient(transformers, bert_folder):
     encoder = TransformersText.Config(str(bert_folder[0])).build(9, 12)
     ids, mask = CaptionTokenizer.load(bert_folder[0], 12)(["a red fish", "star"])

@@ -84,7 +84,8 @@ class TextSide:
 
     def _encode(self, texts: list[str] | Tensor, given: Tensor | None) -> Tensor:
         inputs, mask = self.encoder.prepare(texts, given, self.tokens)
-        return self.finish(self.encoder(inputs.to(_device(self.encoder)), mask.to(_device(self.encoder))))
+        device, classes_only = _device(self.encoder), self.finish is class_features
+        return self.finish(self.encoder(inputs.to(device), mask.to(device), classes_only=classes_only))
 
 
 def embed(
