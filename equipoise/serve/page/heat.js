@@ -3,14 +3,14 @@ import { make } from "/page/api.js";
 
 const heat = () => getComputedStyle(document.documentElement).getPropertyValue("--heat").trim();
 
-// Shares of places [S][S] as a small picture that the browser spreads out smoothly.
+// Shares of places [S][S] as a small picture that the browser spreads out smoothly; what lies below stays to be seen.
 export function drawHeat(canvas, places) {
   const side = places.length, most = Math.max(...places.flat(), 1e-12);
   canvas.width = canvas.height = side;
   const draw = canvas.getContext("2d"), pixels = draw.createImageData(side, side);
   const [red, green, blue] = heat().split(",").map(Number);
   places.flat().forEach((share, place) => {
-    pixels.data.set([red, green, blue, Math.round(225 * Math.sqrt(share / most))], 4 * place);
+    pixels.data.set([red, green, blue, Math.round((165 * share) / most)], 4 * place);
   });
   draw.putImageData(pixels, 0, 0);
 }
