@@ -31,7 +31,9 @@ from equipoise.data.batches import Batches
 from equipoise.data.encoded_image import encoded
 from equipoise.data.files import Shards
 from equipoise.data.files.image_source import Pictures
-from equipoise.data.files.prepare import Prepare, prepare
+from equipoise.data.files.prepare import Prepare
+from equipoise.data.files.prepare_parts import prepare_writer
+from equipoise.data.files.records import Records
 from equipoise.data.preprocess import Preprocess, crop_draws
 from equipoise.data.scenes import Scenes
 from equipoise.data.tokenizer import CaptionTokenizer
@@ -162,10 +164,18 @@ def feeding(files: Sequence[bytes], captions: Sequence[str], folder: Path) -> tu
     """The work for large and for small crops, of the pictures as they are and prepared."""
     tokens = CaptionTokenizer.train(captions, CaptionTokenizer.Config())
     whole = opened([write_shard(files, captions, folder / "a.tar")])
-    smaller = opened(prepare(whole.records, folder / "prepared", Prepare(PREPARED), lambda _: None))
+    smaller = opened(prepared(whole.records, folder / "prepared"))
     sources = {_described(source): source for source in (whole, smaller)}
     large, small = ({name: Parts(one, tokens, size) for name, one in sources.items()} for size in (LARGE, SMALL))
     return large, small
+
+
+def prepared(records: Records, folder: Path) -> list[Path]:
+    """The shards of `equipoise data prepare`, by this process."""
+    folder.mkdir()
+    writer = prepare_writer(records, folder, Prepare(PREPARED))
+    writer.write_missing("preparing")
+    return writer.files.paths()
 
 
 def _described(source: Pictures) -> str:
@@ -196,7 +206,7 @@ def print_preparing(files: Sequence[bytes], captions: Sequence[str], folder: Pat
     records = opened([write_shard(files, captions, folder / "one.tar")]).records
     many = write_shard([*files] * SHARDS, [*captions] * SHARDS, folder / "many.tar")
     fresh = (folder / f"fresh-{number}" for number in range(rounds))
-    work = [lambda: _decode_and_encode(files), lambda: prepare(records, next(fresh), Prepare(PREPARED), lambda _: None)]
+    work = [lambda: _decode_and_encode(files), lambda: prepared(records, next(fresh))]
     bound, alone = (COUNT / found for found in seconds(work, rounds))
     rates = {"decoding and encoding alone, seconds of a core": bound, "`data prepare`, seconds of a core": alone}
     for processes in (1, 2):

@@ -6,6 +6,8 @@ here can run, and why.
 
 from __future__ import annotations
 
+import ast
+import importlib
 import os
 import re
 import socket
@@ -141,3 +143,19 @@ def test_what_processes_of_a_machine_send_each_other_is_counted() -> None:
         assert sum(len(other.recv(2**16, socket.MSG_WAITALL)) for _ in range(16)) == 2**20
         sender.join()
     assert over_loopback() - before >= 2**20
+
+
+@pytest.mark.parametrize("name", programs())
+def test_a_benchmark_finds_what_it_takes_of_the_package(name: str) -> None:
+    """Their runs are slow tests, which few wait for; that a name has moved is seen here."""
+    tree = ast.parse((BENCHMARKS / f"{name}.py").read_text())
+    taken = [
+        (node.module or "", one.name)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom)
+        for one in node.names
+    ]
+    for module, what in taken:
+        if module.partition(".")[0] == "equipoise":
+            home = importlib.import_module(module)
+            assert hasattr(home, what) or find_spec(f"{module}.{what}"), f"{module} has no {what}"
