@@ -56,6 +56,7 @@ from equipoise.models.folder import BEST, CHECKPOINTS
 from equipoise.models.model import Model
 from equipoise.ops.tf32 import tf32_products
 from equipoise.training.distributed.ranks import Ranks
+from equipoise.types import UserError
 from equipoise.workflows import train_run
 from equipoise.workflows.audit.folds import training_pairs
 from equipoise.workflows.claims.right_pairs import right_captions, with_right_pairs
@@ -167,6 +168,16 @@ def _work(options: argparse.Namespace) -> Callable[..., str]:
     return partial(measure, relevance=options.relevance, judge=judge, tf32=options.tf32)
 
 
+def _require_relevance(options: argparse.Namespace) -> None:
+    """End with a sentence if the file of relevance cannot judge the test images: now, not after training."""
+    recipe, base = RECIPES[options.data]
+    try:
+        run = load_run(recipe, (*base, *options.set)).run
+        require_relevance(run.data.build("test"), replace(run.evaluation, relevance=options.relevance))
+    except UserError as error:
+        raise SystemExit(str(error)) from None
+
+
 def _tried(options: argparse.Namespace, rate: float) -> Path:
     return options.out / "tried" / f"{rate:g}"
 
@@ -246,9 +257,10 @@ def main() -> None:
     if options.write_indices:
         write_indices(options)
         return
-    recipe, base = RECIPES[options.data]
-    tested = load_run(recipe, (*base, *options.set)).run
-    require_relevance(tested.data.build("test"), replace(tested.evaluation, relevance=options.relevance))
+    if options.only_judge and not options.features:
+        parser.error("--only-judge is of rows that are judged on features; give --features")
+    if options.relevance and not options.report:
+        _require_relevance(options)
     about = (options.judge, options.noise, bool(options.features))
     known = chosen(rows(options.data, options.shares, options.level, *about), options.rows)
     if options.only_judge:

@@ -3,7 +3,7 @@
     attention   forward, and forward with backward, of qkv [N, L, 3, h, 64] in bf16: by what torch chooses, by cuDNN and
                 by the kernels of short samples; texts of 20 tokens on average besides, packed, causal
     products    T × k × n in bf16, of 8-bit floats with scales of rows or of the tensor, and a weight's gradient in bf16
-    convolutions  a ResNet-50 of transformers on 512 pictures of 128 pixels, forward with backward, by how these lie
+    convolutions  forward with backward of a ResNet-50 in bf16, 512 pictures of 128 pixels, channels first and last
     feeding     4,096 pictures as 8-bit pixels to the GPU: how long the processor is busy, and until they are there
 
 Medians of 20 by CUDA events.

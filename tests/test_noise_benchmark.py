@@ -74,3 +74,17 @@ def test_rows_of_the_same_judges_are_judged_once(tmp_path: Path) -> None:
     assert noise.seconds_of(folder(kept)) > 0
     noisy = [text for text in noise.with_seed(rows[kept], (), 1) if text.startswith("shuffle.")]
     assert len(noise.on_kept(load_run("features", [*features, *noisy]), folder(kept)).run.training_pairs())
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["--only-judge"], "--only-judge is of rows that are judged on features; give --features"),
+        (["--relevance", "none.csv", "--set", "data.test_size=4"], "none.csv cannot be read"),
+    ],
+)
+def test_mistakes_are_sentences(words: list[str], sentence: str, monkeypatch, tmp_path: Path, capsys) -> None:
+    monkeypatch.setattr("sys.argv", ["noise.py", "scenes", "--out", str(tmp_path), *words])
+    with pytest.raises(SystemExit) as ended:
+        noise.main()
+    assert sentence in f"{ended.value}{capsys.readouterr().err}"
