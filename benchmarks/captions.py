@@ -28,7 +28,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import torch
-from cells import RECALL, Row, add_options, numbers, run, table
+from cells import RECALL, Row, add_options, numbers, paired, run, table
 
 from equipoise.claims.interval import mean_interval
 from equipoise.config import load_run
@@ -98,9 +98,8 @@ def gains(found: Mapping[str, Sequence[Mapping[str, float]]], columns: Mapping[s
     lines = [f"| gain over {BASE} | " + " | ".join(columns) + " |", "|---|" + "---:|" * len(columns)]
     for name, results in found.items():
         share, _, what = name.rpartition(": ")
-        base = found.get(f"{share}: {BASE}" if share else BASE, ())
-        if what != BASE and results and len(results) == len(base):
-            pairs = list(zip(results, base, strict=True))
+        pairs = paired(results, found.get(f"{share}: {BASE}" if share else BASE, ()))
+        if what != BASE and pairs:
             cells = [_interval([100 * (own[key] - other[key]) for own, other in pairs]) for key in columns.values()]
             lines.append(f"| {name} | " + " | ".join(cells) + " |")
     return "\n".join(lines)

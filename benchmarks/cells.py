@@ -34,6 +34,8 @@ PRECISION = {
 }
 ZERO_SHOT = {"zero-shot": "zero_shot/acc1"}
 AS_THEY_ARE = {"t": 2, "count": 1, "as": 2}  # digits of what is no share; by the first part of a name
+SEED = "seed"  # of a cell, among what it found
+Found = Mapping[str, float]
 Judge = Callable[[Model, Run], dict[str, float]]
 Work = Callable[..., str]  # a row, a seed, further settings and a file to write what was found to; tells what it did
 
@@ -63,7 +65,8 @@ def on_validation(model: Model, run: Run) -> dict[str, float]:
 def run(
     rows: Sequence[Row], options: argparse.Namespace, judge: Judge = on_validation, work: Work | None = None
 ) -> dict[str, list[dict[str, float]]]:
-    """What every row reaches, by its name, one entry a seed that is done; `work` does something else than training."""
+    """What every row reaches, by its name, one entry a seed that is done, with its `SEED`; `work` does something else
+    than training."""
     work = work or partial(measure, judge=judge)
     rows = chosen(rows, options.rows)
     cells = [(row, seed) for seed, row in itertools.product(range(options.seeds), rows)]
@@ -75,10 +78,16 @@ def run(
         for number, (_, told) in enumerate(side_by_side(calls, options.jobs), start=1):
             print(f"{number} of {len(missing)}: {told}", flush=True)
     found: dict[str, list[dict[str, float]]] = {row.name: [] for row in rows}
-    for (row, _), file in zip(cells, files, strict=True):
+    for (row, seed), file in zip(cells, files, strict=True):
         if file.exists():
-            found[row.name].append(json.loads(file.read_text())["found"])
+            found[row.name].append({**json.loads(file.read_text())["found"], SEED: seed})
     return found
+
+
+def paired(results: Sequence[Found], others: Sequence[Found]) -> list[tuple[Found, Found]]:
+    """What two rows reach from the same seeds, those that both have."""
+    by_seed = {other[SEED]: other for other in others}
+    return [(result, by_seed[result[SEED]]) for result in results if result[SEED] in by_seed]
 
 
 def _outcome(work: Work, row: Row, seed: int, extra: Sequence[str], file: Path) -> str:
@@ -114,16 +123,18 @@ def measure(row: Row, seed: int, extra: Sequence[str], file: Path, judge: Judge 
     return f"{file.stem}, {seconds:.0f} s"
 
 
-def table(found: Mapping[str, Sequence[Mapping[str, float]]], columns: Mapping[str, str]) -> str:
-    """Markdown: the mean over seeds, the lowest and the highest in brackets; shares in percent."""
+def table(found: Mapping[str, Sequence[Found]], columns: Mapping[str, str]) -> str:
+    """Markdown: the mean over seeds, the lowest and the highest in brackets; shares in percent. Rows of fewer seeds
+    than others say so."""
     seeds = max(len(results) for results in found.values())
     lines = [f"| mean of {seeds} (lowest–highest) | " + " | ".join(columns) + " |", "|---|" + "---:|" * len(columns)]
     for name, results in found.items():
-        lines.append(f"| {name} | " + " | ".join(_cell(results, key) for key in columns.values()) + " |")
+        fewer = f" (mean of {len(results)})" if 0 < len(results) < seeds else ""
+        lines.append(f"| {name}{fewer} | " + " | ".join(_cell(results, key) for key in columns.values()) + " |")
     return "\n".join(lines)
 
 
-def _cell(results: Sequence[Mapping[str, float]], key: str) -> str:
+def _cell(results: Sequence[Found], key: str) -> str:
     digits = AS_THEY_ARE.get(key.partition("/")[0])
     factor, digits = (100, 1) if digits is None else (1, digits)
     values = [factor * result[key] for result in results if key in result]

@@ -147,7 +147,7 @@ def differences_table(found: Found) -> str:
 
 
 def _difference(found: Found, name: str, other: str) -> str:
-    pairs = list(zip(found[name], found.get(other, ()), strict=False))
+    pairs = cells.paired(found[name], found.get(other, ()))
     if name == other or not pairs:
         return "-"
     mean, low, high = mean_interval(

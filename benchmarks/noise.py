@@ -10,7 +10,8 @@
 For each share of wrong captions: a run on all pairs; runs by the ways of the field; runs on what judges keep that never
 saw what they judge (`--clean`); and the bound of every method that drops: a run on the captions that are truly right. A
 run without noise stands beside them. Rows of one seed share their start and their data; the last columns are
-differences to the noisy row per seed, with a bootstrap interval over seeds. `--draw FILE.png` draws R@1 against noise.
+differences to the noisy row per seed, with a bootstrap interval over seeds. `--against WAY` tells how far that way is
+ahead of every other, and how much each closes of the gap to the bound. `--draw FILE.png` draws R@1 against noise.
 `--features data.train=FILE ...` adds rows whose judges are heads on features of the same records (`equipoise embed`),
 ours and the field's; `--only-judge` asks these beforehand, for they need no GPU.
 `--judge MODEL` adds the rows of a given model, which must not have seen these pairs: CLIP-score filtering and OSA.
@@ -29,7 +30,7 @@ import argparse
 import itertools
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
@@ -42,9 +43,9 @@ import numpy as np
 import torch
 from cells import PRECISION, RECALL, ZERO_SHOT, Row, add_options, cell_name, chosen, numbers, run, table
 from noise_judged import judge_alone, judged, on_kept, seconds_of, with_seed
-from noise_rows import BOUND, CLEAN, NOISE, NOISY, ON_FEATURES, OURS, RECIPES, SHUFFLED, STOPPED, TOLD, rows
+from noise_report import MEAN_RECALL, against, draw, gains, ways
+from noise_rows import BOUND, NOISE, ON_FEATURES, RECIPES, SHUFFLED, STOPPED, TOLD, rows
 
-from equipoise.claims.interval import mean_interval
 from equipoise.config import Loaded, load_run
 from equipoise.data.caption_exchange import caption_counts
 from equipoise.data.caption_shuffle import shuffled
@@ -65,7 +66,6 @@ from equipoise.workflows.clean.training import FOLDER, with_clean_pairs
 from equipoise.workflows.load import load
 
 JUDGED = "judged"  # folder of what was judged on features, below that of the cells
-MEAN_RECALL = {"mean recall": "retrieval/mean_recall"}
 Judge = Callable[[Sequence[str]], Path]  # settings of a row that is judged on features to the folder of what is kept
 BY_FILE = {name: key.replace("matching/", "retrieval/") for name, key in PRECISION.items()}
 
@@ -190,48 +190,6 @@ def _take(trial: Path, cell: Path) -> None:
         write_text(cell, json.dumps({**about, "found": found}, indent=1) + "\n")
 
 
-def gains(found: Mapping[str, Sequence[Mapping[str, float]]], columns: Mapping[str, str]) -> str:
-    """Markdown: differences to the noisy row of the same share, paired by seed, with 95% bootstrap intervals."""
-    lines = ["| gain over all pairs | " + " | ".join(columns) + " |", "|---|" + "---:|" * len(columns)]
-    for name, results in found.items():
-        share, _, what = name.partition(": ")
-        base = found.get(f"{share}: {NOISY}", ())
-        if what and what != NOISY and results and len(results) == len(base):
-            pairs = list(zip(results, base, strict=True))
-            cells = [_gain(pairs, key) for key in columns.values()]
-            lines.append(f"| {name} | " + " | ".join(cells) + " |")
-    return "\n".join(lines)
-
-
-def _gain(pairs: Sequence[tuple[Mapping[str, float], Mapping[str, float]]], key: str) -> str:
-    """The mean difference of a number with its interval; cells of before may not have it."""
-    if any(key not in one for pair in pairs for one in pair):
-        return "-"
-    mean, low, high = mean_interval([100 * (own[key] - other[key]) for own, other in pairs])
-    return f"{mean:+.1f} ({low:+.1f} to {high:+.1f})"
-
-
-def draw(found: Mapping[str, Sequence[Mapping[str, float]]], path: Path) -> None:
-    """R@1 (mean of both ways and of seeds) against noise, a line a method; the bound dashed."""
-    from matplotlib import pyplot
-
-    lines: dict[str, list[tuple[float, float]]] = {}
-    for name, results in found.items():
-        share, _, what = name.partition(": ")
-        if results:
-            r1 = 100 * float(np.mean([[one[key] for key in RECALL.values()] for one in results]))
-            lines.setdefault(what or CLEAN, []).append((float(share.rstrip("%")) if what else 0.0, r1))
-    clean = lines.pop(CLEAN, [])
-    figure, axes = pyplot.subplots(figsize=(8, 5), layout="constrained")
-    for what, points in lines.items():
-        across, up = zip(*sorted([*clean, *points]), strict=True)
-        style = {NOISY: "k-", BOUND: "k--"}.get(what, "-" if what in OURS else ":")
-        axes.plot(across, up, style, marker="o", markersize=3, linewidth=2 if what in OURS else 1.2, label=what)
-    axes.set(xlabel="captions that are wrong (%)", ylabel="R@1 (%)", ylim=(0, None))
-    axes.legend(fontsize="small", frameon=False)
-    figure.savefig(path, dpi=120)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description="What wrong captions cost, and what cleaning gives back.")
     parser.add_argument("data", choices=RECIPES)
@@ -240,6 +198,7 @@ def main() -> None:
     parser.add_argument("--noise", choices=NOISE, default=SHUFFLED, help="what is wrong with them; others: of scenes")
     parser.add_argument("--write-indices", type=Path, metavar="FOLDER", help="write noise index files, train nothing")
     parser.add_argument("--relevance", default="", metavar="FILE", help="what is relevant among the test images: ECCV")
+    parser.add_argument("--against", metavar="WAY", help="also tell how far this way is ahead of every other")
     parser.add_argument("--draw", type=Path, metavar="FILE", help="a picture: R@1 against the share of wrong captions")
     parser.add_argument(
         "--features", nargs="+", default=[], metavar="KEY=VALUE", help="of `features`, of the same records: to judge by"
@@ -263,15 +222,19 @@ def main() -> None:
         _require_relevance(options)
     about = (options.judge, options.noise, bool(options.features))
     known = chosen(rows(options.data, options.shares, options.level, *about), options.rows)
+    if options.against and options.against not in (known_ways := ways([row.name for row in known])):
+        parser.error(f"there is no way {options.against}; there are: {'; '.join(known_ways)}")
     if options.only_judge:
         rows_to_judge = [row for row in known if ON_FEATURES in row.name]
         place = argparse.Namespace(**{**vars(options), "out": options.out / JUDGED, "rows": None})
         run(rows_to_judge, place, work=partial(judge_alone, options.features, options.out / JUDGED))
         return
     found = run(at_best_rates(known, options), options, work=_work(options))
-    of_scenes, of_files = {**PRECISION, **ZERO_SHOT}, {**MEAN_RECALL, **(BY_FILE if options.relevance else {})}
-    columns = {**RECALL, **(of_scenes if options.data == "scenes" else of_files)}
+    of_files = {"mean recall": MEAN_RECALL, **(BY_FILE if options.relevance else {})}
+    columns = {**RECALL, **({**PRECISION, **ZERO_SHOT} if options.data == "scenes" else of_files)}
     print(table(found, columns), gains(found, columns), sep="\n\n")
+    if options.against:
+        print("", against(found, options.against), sep="\n")
     if options.draw:
         draw(found, options.draw)
 

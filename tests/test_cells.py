@@ -51,8 +51,15 @@ def test_the_table_gives_means_and_ranges_in_percent():
         "| mean of 2 (lowest–highest) | R@1 | t |",
         "|---|---:|---:|",
         "| a | 20.0 (10.0–30.0) | 1.50 (1.00–2.00) |",
-        "| b | - | 3.00 (3.00–3.00) |",
+        "| b (mean of 1) | - | 3.00 (3.00–3.00) |",
     ]
+
+
+def test_rows_are_compared_by_seed_and_not_by_place():
+    ours = [{"seed": seed, "x": value} for seed, value in ((0, 0.1), (2, 0.3), (3, 0.4))]
+    theirs = [{"seed": seed, "x": value} for seed, value in ((1, 0.2), (2, 0.25), (3, 0.45))]
+    assert [(own["x"], other["x"]) for own, other in cells.paired(ours, theirs)] == [(0.3, 0.25), (0.4, 0.45)]
+    assert not cells.paired(ours, ())
 
 
 def test_rows_may_be_chosen_by_name(tmp_path):

@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 
 import noise
+import noise_report
 import numpy as np
 import pytest
 
@@ -14,6 +15,7 @@ from equipoise.data.caption_shuffle import Shuffle
 from equipoise.workflows.claims.right_pairs import right_captions
 
 SCENES = ("data.train_size=60", "data.validation_size=4", "data.test_size=4")
+RECALL = "retrieval/mean_recall"
 
 
 @pytest.mark.parametrize("kind", noise.NOISE)
@@ -80,6 +82,7 @@ def test_rows_of_the_same_judges_are_judged_once(tmp_path: Path) -> None:
     ("words", "sentence"),
     [
         (["--only-judge"], "--only-judge is of rows that are judged on features; give --features"),
+        (["--against", "nobody"], "there is no way nobody; there are: all pairs; "),
         (["--relevance", "none.csv", "--set", "data.test_size=4"], "none.csv cannot be read"),
     ],
 )
@@ -88,3 +91,32 @@ def test_mistakes_are_sentences(words: list[str], sentence: str, monkeypatch, tm
     with pytest.raises(SystemExit) as ended:
         noise.main()
     assert sentence in f"{ended.value}{capsys.readouterr().err}"
+
+
+def several(**by_seed: float) -> list[dict[str, float]]:
+    return [{"seed": int(seed.lstrip("s")), RECALL: value} for seed, value in by_seed.items()]
+
+
+def test_what_is_closed_of_the_gap_and_who_is_ahead_are_told_by_seed():
+    found = {
+        "no noise": several(s0=0.5),
+        "40%: all pairs": several(s0=0.1, s1=0.2, s2=0.1),
+        "40%: truly right pairs": several(s0=0.3, s1=0.4, s2=0.2),
+        "40%: kept": several(s0=0.2, s1=0.35, s2=0.15),
+        "40%: early stopping": [],
+        "40%: label smoothing": several(s1=0.26, s2=0.05),  # without the first seed
+    }
+    head, _, *lines = noise_report.against(found, "kept").splitlines()
+    assert head == "| mean recall, and *kept* | 40% | of the gap | is ahead by |"
+    told = {line.split(" | ")[0].strip("| "): line.strip(" |").split(" | ")[1:] for line in lines}
+    assert list(told) == ["all pairs", "truly right pairs", "kept", "label smoothing"]
+    assert told["all pairs"] == ["13.3", "", "+10.0 (+5.0 to +15.0)"]
+    assert told["truly right pairs"][2].startswith("-6.7")
+    assert told["kept"][:2] == ["23.3", "58% (50 to 75)"]
+    assert told["label smoothing"] == ["15.5", "-10% (-50 to 30)", "+9.5 (+9.0 to +10.0)"]
+
+
+def test_gains_are_of_the_seeds_that_both_rows_have():
+    found = {"40%: all pairs": several(s0=0.1, s1=0.2), "40%: kept": several(s1=0.5, s2=0.9)}
+    line = noise_report.gains(found, {"mean recall": RECALL}).splitlines()[-1]
+    assert line == "| 40%: kept | +30.0 (-inf to +inf) |"
