@@ -6,6 +6,7 @@
     python benchmarks/noise.py coco --out FOLDER --shares 0.2 0.4 --set data.root=SHARDS --set image.model=RESNET ... \
         --relevance eccv_image_to_caption.json                                 # mAP@R of test images by ECCV Caption
     python benchmarks/noise.py scenes --out FOLDER --noise wrong_attribute     # or near_duplicates, vague
+    python benchmarks/noise.py demo --out FOLDER ...                           # scenes as the demo's, on a processor
 
 For each share of wrong captions: a run on all pairs; runs by the ways of the field; runs on what judges keep that never
 saw what they judge (`--clean`); and the bound of every method that drops: a run on the captions that are truly right. A
@@ -44,7 +45,7 @@ import torch
 from cells import PRECISION, RECALL, ZERO_SHOT, Row, add_options, cell_name, chosen, numbers, run, table
 from noise_judged import judge_alone, judged, on_kept, seconds_of, with_seed
 from noise_report import MEAN_RECALL, against, draw, gains, ways
-from noise_rows import BOUND, NOISE, ON_FEATURES, RECIPES, SHUFFLED, STOPPED, TOLD, rows
+from noise_rows import BOUND, DRAWN, NOISE, ON_FEATURES, RECIPES, SHUFFLED, STOPPED, TOLD, rows
 
 from equipoise.config import Loaded, load_run
 from equipoise.data.caption_exchange import caption_counts
@@ -211,7 +212,7 @@ def main() -> None:
     )
     add_options(parser)
     options = parser.parse_args()
-    if options.noise != SHUFFLED and options.data != "scenes":
+    if options.noise != SHUFFLED and options.data not in DRAWN:
         parser.error(f"--noise {options.noise} is drawn with scenes; for {options.data} leave it out")
     if options.write_indices:
         write_indices(options)
@@ -231,7 +232,7 @@ def main() -> None:
         return
     found = run(at_best_rates(known, options), options, work=_work(options))
     of_files = {"mean recall": MEAN_RECALL, **(BY_FILE if options.relevance else {})}
-    columns = {**RECALL, **({**PRECISION, **ZERO_SHOT} if options.data == "scenes" else of_files)}
+    columns = {**RECALL, **({**PRECISION, **ZERO_SHOT} if options.data in DRAWN else of_files)}
     print(table(found, columns), gains(found, columns), sep="\n\n")
     if options.against:
         print("", against(found, options.against), sep="\n")

@@ -80,9 +80,12 @@ TOLD = "weighted, judges told what is right"
 RECIPES = {
     "scenes": ("clip-scenes-gpu", ("data.train_size=20000", "training.steps=1500", "training.evaluate_every=500",
                                    "temperature.speed=10", "data.test_size=1000", "data.validation_size=1000")),
+    "demo": ("demo-noisy", ("data.noise.shuffled=0", "data.captions=2", "clean.enabled=false", "clean.baseline=false",
+                            "training.evaluate_every=400")),
     "features": ("features", ()),
     "coco": ("coco-resnet50-mpnet", ()),
 }  # fmt: skip
+DRAWN = ("scenes", "demo")  # whose noise may be of other kinds than another's captions
 SHUFFLED = "shuffled"
 # what is wrong with a share of the pairs, or (vague) of all captions but the first of each; the last three: of scenes
 NOISE = {
