@@ -18,9 +18,10 @@ SCENES = ("data.train_size=60", "data.validation_size=4", "data.test_size=4")
 RECALL = "retrieval/mean_recall"
 
 
+@pytest.mark.parametrize("data", noise.DRAWN)
 @pytest.mark.parametrize("kind", noise.NOISE)
-def test_every_kind_of_noise_is_in_the_data_of_its_rows(kind: str) -> None:
-    row = next(row for row in noise.rows("scenes", [0.4], "image", noise=kind) if row.name == "40%: all pairs")
+def test_every_kind_of_noise_is_in_the_data_of_its_rows(kind: str, data: str) -> None:
+    row = next(row for row in noise.rows(data, [0.4], "image", noise=kind) if row.name == "40%: all pairs")
     source = load_run(row.recipe, [*row.settings, *SCENES]).run.training_pairs()
     pairs = [source.pair(index) for index in range(len(source))]
     wrong = 1 - right_captions(source).mean()

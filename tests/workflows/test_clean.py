@@ -525,7 +525,8 @@ def test_online_with_one_part_is_a_first_pass(noisy, tmp_path):
     parts = folds_of(source, 2, 0, size=64)
     judges = [load(step_folders(place / f"fold-{number}-of-2-seed-0")[-1]) for number in (1, 2)]
     says = [judge(points_of(one, subset(source, part)), one, 0, 0.2) for one, part in zip(judges, parts, strict=True)]
-    right = evidence_of(says, parts).right("auto")
+    counts = np.full(IMAGES, 2)
+    right = evidence_of(says, parts, parts, counts).right("auto")
     table = parquet.read_table(place / TABLE).to_pydict()
     assert table["p_right"] == pytest.approx(right.tolist(), abs=1e-6)
     assert table["weight"] == table["p_right"]

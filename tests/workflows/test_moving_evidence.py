@@ -58,3 +58,22 @@ def test_its_file_brings_it_back_and_the_older_one_goes(tmp_path):
     (tmp_path / "online-00000024.npz").write_bytes(b"nothing")
     with pytest.raises(UserError, match="online-00000024"):
         stored(tmp_path)
+
+
+def test_captions_nobody_was_asked_about_stay_as_they_were():
+    """In parts shorter than an epoch: the first tells of captions 0 to 2, the second of 2 to 4, and of 5 no one."""
+    nan = np.nan
+    first = averaged(said([1.0, 2, 3, nan, nan, nan], (0.4, 0.4)), None, 0.5)
+    second = averaged(said([nan, nan, 5.0, 6, 7, nan], (0.2, 0.2)), first, 0.5)
+    assert second.log_ratio[:5].tolist() == [1.0, 2.0, 4.0, 6.0, 7.0]
+    right = second.right("caption")
+    assert np.isnan(right).tolist() == [False] * 5 + [True]
+    assert right[0] == pytest.approx(1 / (1 + np.exp(-1.0) * 0.3 / 0.7), rel=1e-6)
+
+
+def test_a_judge_that_knows_nothing_now_says_nothing_of_new_captions():
+    nan = np.nan
+    first = averaged(said([1.0, 2, nan, 3, 4, nan], (0.4, 0.4)), None, 0.5)
+    second = averaged(said([9.0, nan, 9, 9, nan, 9], (0.2, 0.2), (False, False)), first, 0.5)
+    assert np.array_equal(second.log_ratio, first.log_ratio, equal_nan=True)
+    assert [reading.share for reading in second.readings] == [0.4, 0.4]

@@ -56,7 +56,7 @@ def caption_weights(right: np.ndarray, keep: np.ndarray, rule: str) -> np.ndarra
 def reason(right: float, keep: bool, rule: str, threshold: float, share: float) -> str:
     """Why a caption was kept or dropped, in a few words."""
     if math.isnan(right):
-        return "its judge knows nothing"
+        return "no judge knows anything of it"
     if rule == "weights":
         return "counts by P(right)"
     if rule == "threshold":

@@ -11,6 +11,7 @@ enabled = true               # the same as `equipoise train RECIPE --clean`
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, get_args
@@ -74,7 +75,7 @@ class Clean:
     share: float = 0.0  # of captions that the rule share drops; 0: as many as the judges read to be wrong
     rematch: bool = False  # whether images that lose all captions get those of another record that fit them
     online: bool = False  # whether judges train and judge beside the model, instead of before it
-    every: int = 1  # epochs of the model between two judgements, where they do
+    every: float = 1.0  # epochs of the model between two judgements, where they do; below 1, of what is drawn next
     momentum: float = 0.5  # what stays of the evidence so far at each
     baseline: bool = False  # whether the run is trained on all pairs too, so that its report says what cleaning bought
 
@@ -82,11 +83,13 @@ class Clean:
         _require_probability(self.threshold)
         if not 0 <= self.share < 1:
             raise UserError(f"share is {self.share}; give the part of captions to drop, from 0 to below 1")
-        for name, least in (("folds", 2), ("judges", 1), ("steps", 0), ("seed", 0), ("every", 1)):
+        for name, least in (("folds", 2), ("judges", 1), ("steps", 0), ("seed", 0)):
             if getattr(self, name) < least:
                 raise UserError(f"{name} must be at least {least}, not {getattr(self, name)}")
         if not 1 <= self.rounds <= MOST_ROUNDS:
             raise UserError(f"rounds must be from 1 to {MOST_ROUNDS}, not {self.rounds}")
+        if not 0 < self.every < math.inf:
+            raise UserError(f"every must be a number of epochs above 0, not {self.every}")
         if not 0 <= self.momentum < 1:
             raise UserError(f"momentum must be from 0 to below 1, not {self.momentum}")
         self._require_sense()

@@ -3,8 +3,9 @@
     aᵢ ← μ aᵢ + (1 - μ) log rᵢ,    π_k ← μ π_k + (1 - μ) π̂_k         (the first time they are log rᵢ and π̂_k)
 
 i a caption of fold k; log rᵢ and π̂_k what the judge of the fold says now (`audit/judge.py`). Where it knows nothing
-now, all of its fold stays as it was. `clean/online-STEP.npz` holds the average that pairs are weighed by up to that
-step of the model; the one before is removed once it is written. The interval of π is averaged as π is.
+now, all of its fold stays as it was, and so do captions that it was not asked about; aᵢ is nan until it was once.
+`clean/online-STEP.npz` holds the average that pairs are weighed by up to that step of the model; the one before is
+removed once it is written. The interval of π is averaged as π is.
 """
 
 from __future__ import annotations
@@ -27,16 +28,20 @@ NAME = re.compile(r"online-(\d{8})\.npz")
 FIELDS = ("log_ratio", "owners", "fold", "share", "interval", "auroc", "knows")
 
 
-def evidence_of(found: Sequence[Judgement], folds: Sequence[Sequence[int]]) -> Evidence:
-    """What the judges of all folds say now, in the order of the data."""
-    owners = np.concatenate([np.array(part)[one.image_of_text] for part, one in zip(folds, found, strict=True)])
-    order, sizes = np.argsort(owners, kind="stable"), [len(part) for part in folds]
-    fold = np.zeros(sum(sizes), dtype=np.int64)
+def evidence_of(
+    found: Sequence[Judgement], asked: Sequence[Sequence[int]], folds: Sequence[Sequence[int]], counts: np.ndarray
+) -> Evidence:
+    """What the judges of all folds say now of the records that they were asked about, in the order of the data;
+    `counts` [N] captions of each record."""
+    judged = np.concatenate([np.array(part)[one.image_of_text] for part, one in zip(asked, found, strict=True)])
+    owners, fold = np.repeat(np.arange(len(counts)), counts), np.zeros(len(counts), dtype=np.int64)
     for number, part in enumerate(folds):
         fold[list(part)] = number
-    ratios = torch.cat([one.log_ratio for one in found]).numpy()[order]
+    ratios = np.full(len(owners), np.nan)
+    said = torch.cat([one.log_ratio for one in found]).numpy()
+    ratios[np.isin(owners, judged)] = said[np.argsort(judged, kind="stable")]
     readings, aurocs, knowing = zip(*((one.reading, one.auroc, one.knows) for one in found), strict=True)
-    return Evidence(ratios, owners[order], fold, readings, aurocs, knowing, sizes)
+    return Evidence(ratios, owners, fold, readings, aurocs, knowing, [len(part) for part in folds])
 
 
 def averaged(new: Evidence, before: Evidence | None, momentum: float) -> Evidence:
@@ -48,10 +53,16 @@ def averaged(new: Evidence, before: Evidence | None, momentum: float) -> Evidenc
         if not knew:
             continue
         stays, rows = momentum if knows else 1.0, new.fold[new.owners] == number
-        ratios[rows] = stays * before.log_ratio[rows] + (1 - stays) * new.log_ratio[rows]
+        old, now = before.log_ratio[rows], new.log_ratio[rows]
+        ratios[rows] = np.where(np.isnan(now), old, _first(old, now if knows else old, stays))
         readings[number] = _between(before.readings[number], new.readings[number], stays)
         knowing[number] = True
     return replace(new, log_ratio=ratios, readings=readings, knowing=knowing)
+
+
+def _first(old: np.ndarray, new: np.ndarray, stays: float) -> np.ndarray:
+    """The average of two, which is the new one where there was none."""
+    return np.where(np.isnan(old), new, stays * old + (1 - stays) * new)
 
 
 def _between(before: NoiseEstimate, new: NoiseEstimate, stays: float) -> NoiseEstimate:

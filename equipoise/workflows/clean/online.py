@@ -1,13 +1,14 @@
 """Cleaning while a model is trained: `[clean] online = true`, without a pass of judges over the data before it.
 
 K judges, one per fold, each trained on the other folds alone, advance beside the model, which is trained on all pairs.
-After every part of the run (`every` epochs of the model) each judge gives its evidence on its own fold, which it never
+Before every part of the run (`every` epochs of the model) each judge gives its evidence on its own fold, which it never
 saw; the moving average of that (`moving_evidence.py`) weighs the pairs:
 
     wᵢ = P(right) = σ(aᵢ + log((1 - π_k) / π_k)),   with siblings as in `probability.py`
 
-Judges run ahead of the model by a part, so its first part has weights too. Pairs of which nothing is known yet count in
-full. Judges train on the pairs of their folds unweighted, so that what they read of π is that of a first round.
+Judges run ahead of the model by a part, so its first part has weights too. Parts shorter than an epoch judge the pairs
+alone that they draw, so that data which is seen once is judged once, as it comes. Pairs of which nothing is known count
+in full. Judges train on the pairs of their folds unweighted, so that what they read of π is that of a first round.
 
 Each judge and the model is a run of its own that stops after its part and goes on, and every part depends on stored
 numbers alone: a run that is stopped anywhere goes on to the same bits.
@@ -16,24 +17,28 @@ numbers alone: a run that is stopped anywhere goes on to the same bits.
 from __future__ import annotations
 
 import signal
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
 from equipoise.config import Loaded, Run
+from equipoise.data.caption_exchange import caption_counts
 from equipoise.data.caption_shuffle import Shuffle
 from equipoise.data.keep.file import TABLE, require_pyarrow
 from equipoise.data.keep.rules import caption_weights
 from equipoise.data.keep.settings import WEIGHTS, Clean, Keep
 from equipoise.data.keep.source import KeptSource
 from equipoise.data.remap import subset
+from equipoise.data.sampling import EpochSampler
 from equipoise.data.source import Source
 from equipoise.io.atomic import clear_leftovers
 from equipoise.models.folder import step_folders, step_number
 from equipoise.models.model import Model
 from equipoise.training.distributed.ranks import Ranks
 from equipoise.training.loop import TrainResult
+from equipoise.training.settings import Training
 from equipoise.types import UserError
 from equipoise.workflows.audit.folds import HeldOutData, folds_of, require_same_fold, training_pairs
 from equipoise.workflows.audit.judge import Judgement, judge, points_of
@@ -47,6 +52,7 @@ from equipoise.workflows.start_model import Start
 from equipoise.workflows.train_model import train_run
 
 SHUFFLED = 0.2  # of a judge's check on itself
+LEAST = 32  # pairs of each fold in a part: a judge tells right from wrong by comparing pairs
 
 
 def train_online(
@@ -99,14 +105,13 @@ class JudgedPairs:
     def __init__(self, loaded: Loaded, place: Path):
         self.loaded, self.place, self.settings = loaded, place, loaded.run.clean
         self.judging, self.source = judging_run(loaded), training_pairs(loaded.run)
+        self.counts = caption_counts(self.source)
+        self.ends = part_ends(self.settings, loaded.run.training, len(self.source))
         self.folds = folds_of(self.source, self.settings.folds, self.settings.seed, loaded.run.preprocess.size)
 
     def parts(self, done: int) -> list[int]:
         """The steps that parts of the run end with, from the first that is not done; the last one at least."""
-        training = self.loaded.run.training
-        each = self.settings.every * max(1, len(self.source) // training.batch_size)
-        ends = [*range(each, training.steps, each), training.steps]
-        return [end for end in ends if end > done] or ends[-1:]
+        return [end for end in self.ends if end > done] or self.ends[-1:]
 
     def judged(self, until: int, before: tuple[int, Evidence] | None) -> tuple[int, Evidence]:
         """The evidence that the part up to step `until` of the model is weighed by, for that step."""
@@ -114,7 +119,9 @@ class JudgedPairs:
             return before
         own_steps, steps = self.judging.run.training.steps, self.loaded.run.training.steps
         as_far = -(-own_steps * until // steps)
-        found = evidence_of([self._judgement(number, as_far) for number in range(len(self.folds))], self.folds)
+        asked = self._asked(until)
+        told = [self._judgement(number, as_far, part) for number, part in enumerate(asked)]
+        found = evidence_of(told, asked, self.folds, self.counts)
         evidence = averaged(found, before[1] if before else None, self.settings.momentum)
         store(self.place, until, evidence)
         return until, evidence
@@ -123,7 +130,7 @@ class JudgedPairs:
         """The run on all pairs, by their weights."""
         right = evidence.right(self.settings.per)
         weights = caption_weights(right, np.ones(len(right), dtype=bool), WEIGHTS)
-        data = WeighedData(self.loaded.run, np.bincount(evidence.owners, minlength=len(evidence.fold)), weights)
+        data = WeighedData(self.loaded.run, self.counts, weights)
         run = replace(self.loaded.run, data=data, shuffle=Shuffle(), clean=Clean())  # type: ignore[arg-type]
         return Loaded(run, self.loaded.table)
 
@@ -135,8 +142,22 @@ class JudgedPairs:
         cleaned = Cleaned(evidence, right, keep, len(self.source), truth)
         write_table(cleaned, evidence, [], self.source, self.loaded, self.place)
 
-    def _judgement(self, number: int, until: int) -> Judgement:
-        """What a judge says of its fold after step `until` of its own."""
+    def _asked(self, until: int) -> list[tuple[int, ...]]:
+        """The records of each fold that are judged for the part up to step `until`."""
+        if self.settings.every >= 1:
+            return self.folds
+        since = max((end for end in self.ends if end < until), default=0)
+        drawn = self._drawn(since, until)
+        return [tuple(sorted(drawn.intersection(part))) for part in self.folds]
+
+    def _drawn(self, since: int, until: int) -> set[int]:
+        """The records that the model's batches after step `since`, up to step `until`, are made of."""
+        records = np.flatnonzero(self.counts)  # in the order of `KeptSource`
+        order = EpochSampler(len(records), self.loaded.run.training.batch_size, self.loaded.run.seed)
+        return {int(records[index]) for position in range(since, until) for index in order.batch(position)}
+
+    def _judgement(self, number: int, until: int, asked: Sequence[int]) -> Judgement:
+        """What a judge says of records of its fold after step `until` of its own."""
         part, seed = self.folds[number], self.settings.seed
         place = self.place / f"fold-{number + 1}-of-{len(self.folds)}-seed-{seed}"
         require_same_fold(place, part)
@@ -148,7 +169,21 @@ class JudgedPairs:
             if outcome.signal:
                 raise KeyboardInterrupt
         model = load(step_folders(place)[-1], run.training.torch_device())
-        return judge(points_of(model, subset(self.source, part)), model, seed, SHUFFLED)
+        return judge(points_of(model, subset(self.source, asked)), model, seed, SHUFFLED)
+
+
+def part_ends(settings: Clean, training: Training, records: int) -> list[int]:
+    """The steps that the parts of a run end with."""
+    each = round(settings.every * max(1, records // training.batch_size))
+    if settings.every >= 1:
+        return [*range(each, training.steps, each), training.steps]
+    if each * training.batch_size < LEAST * settings.folds:
+        least = LEAST * settings.folds / records
+        raise UserError(
+            f"clean.every = {settings.every:g} leaves {each * training.batch_size} of {records} pairs between two "
+            f"judgements, too few for {settings.folds} judges to compare; set it to {least:.2g} or more"
+        )
+    return [*range(each, training.steps - each // 2, each), training.steps]  # a short rest belongs to the part before
 
 
 def _steps_done(folder: Path) -> int:

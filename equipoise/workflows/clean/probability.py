@@ -94,11 +94,12 @@ class Evidence:
     def _by_judge(
         self, values: np.ndarray, per: str, of: Callable[[int, np.ndarray, np.ndarray], np.ndarray]
     ) -> np.ndarray:
-        """What `of` makes of the captions of each fold whose judge knows something: its number, values and records."""
+        """What `of` makes of the captions of each fold whose judge knows something: its number, values and records;
+        nan of those that no judge was asked about."""
         ratios = self._image_mean(values) if per == "image" else values
         found = np.full(len(ratios), np.nan)
         for judge in (number for number, knows in enumerate(self.knowing) if knows):
-            rows = self.fold[self.owners] == judge
+            rows = (self.fold[self.owners] == judge) & ~np.isnan(ratios)
             found[rows] = of(judge, ratios[rows], self.owners[rows])
         return found.astype(np.float32)
 
