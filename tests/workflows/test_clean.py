@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from noisy_features import IMAGES, WIDTH, noisy_features, words
 from PIL import Image
 from pyarrow import parquet
 
@@ -37,37 +38,10 @@ from equipoise.workflows.clean import run as clean_run
 from equipoise.workflows.clean.moving_evidence import evidence_of
 from equipoise.workflows.load import load
 
-IMAGES, WIDTH = 200, 16
-
-
-def words(settings: dict[str, object]) -> list[str]:
-    return [word for key, value in settings.items() for word in ("--set", f"{key}={json.dumps(value)}")]
-
 
 @pytest.fixture(scope="module")
 def noisy(tmp_path_factory) -> list[str]:
-    """The words for 200 images of two texts each, of which 40% have the texts of others; a judge takes a second."""
-    file = tmp_path_factory.mktemp("features") / "f.npz"
-    rng = np.random.default_rng(0)
-    shared = rng.normal(size=(IMAGES, 1, WIDTH))
-    texts = shared + rng.normal(size=(IMAGES, 2, WIDTH)) / 4
-    images = (shared[:, 0] + rng.normal(size=(IMAGES, WIDTH)) / 4) @ rng.normal(size=(WIDTH, WIDTH))
-    np.savez(file, image=images.astype(np.float32), text=texts.astype(np.float32))
-    return words(
-        {
-            **dict.fromkeys(("data.train", "data.validation", "data.test"), str(file)),
-            **dict.fromkeys(("image.width", "text.width", "space.dim"), WIDTH),
-            **dict.fromkeys(("image.dropout", "text.dropout"), 0.0),
-            "shuffle.share": 0.4,
-            "training.steps": 125,
-            "training.batch_size": 40,
-            "training.warmup_steps": 5,
-            "training.learning_rate": 0.02,
-            "training.evaluate_every": 25,
-            "training.checkpoint_every": 10,
-            "training.log_every": 25,
-        }
-    )
+    return noisy_features(tmp_path_factory.mktemp("features"))
 
 
 @pytest.fixture(scope="module")
@@ -160,6 +134,13 @@ def test_the_same_again_writes_the_same_bytes(cleaned, noisy, tmp_path, capsys):
 def test_other_settings_of_the_judges_are_refused(cleaned, noisy, capsys):
     assert main(["clean", "features", *noisy, "--set", "seed=7", "--out", str(cleaned)]) == 2
     assert "seed is 0 there and 7 here" in capsys.readouterr().err
+
+
+def test_judges_are_not_called_longer_trained_than_they_are(cleaned, noisy, capsys):
+    before = (cleaned / NOTE).read_bytes()
+    assert main(["clean", "features", *noisy, "--set", "clean.steps=80", "--out", str(cleaned)]) == 2
+    assert "train for 50 steps, and 80 are asked for; choose another --out" in capsys.readouterr().err
+    assert (cleaned / NOTE).read_bytes() == before
 
 
 def matched_anew(cleaned: Path, noisy: list[str], folder: Path) -> np.ndarray:

@@ -103,7 +103,7 @@ def audit_data(
     watched = WatchedSource(source) if watching and not has_features(source) else None
     source = watched or source
     with locked_run(folder):
-        _require_same(folder, loaded)
+        _require_same(folder, loaded, has_judges=model is None)
         if model is None:
             parts = folds_of(source, settings.folds, settings.seed, loaded.run.preprocess.size)
             panel = judges(loaded, parts, folder, settings.seed, members=settings.judges)
@@ -196,8 +196,15 @@ def _gathered_scores(parts: list[Tensor | None], order: Tensor) -> np.ndarray | 
     return torch.cat(known, dim=1)[:, order].numpy() if known else None
 
 
-def _require_same(folder: Path, loaded: Loaded) -> None:
-    """Raises UserError where the folder holds another audit; the same one may be resumed."""
+def _require_same(folder: Path, loaded: Loaded, has_judges: bool) -> None:
+    """Raises UserError where the folder holds another audit; the same one may be resumed. Judges that were trained
+    would not be trained further, so they cannot become longer as a run may."""
     if (folder / CONFIG).is_file():
-        require_same(folder, load_stored(folder / CONFIG).table, loaded.table)
+        stored = load_stored(folder / CONFIG).table
+        require_same(folder, stored, loaded.table)
+        before, now = (table["training"]["steps"] for table in (stored, loaded.table))
+        if has_judges and before != now:
+            raise UserError(
+                f"the judges in {folder} train for {before} steps, and {now} are asked for; choose another --out"
+            )
     write_text(folder / CONFIG, dump(loaded.table))
