@@ -33,9 +33,11 @@ from equipoise.models.folder import step_folders
 from equipoise.reports.curate_page import PAGE
 from equipoise.workflows.audit.folds import folds_of
 from equipoise.workflows.audit.judge import judge, points_of
+from equipoise.workflows.audit.stopwatch import COST, KINDS, seconds_spent
 from equipoise.workflows.clean import rematch
 from equipoise.workflows.clean import run as clean_run
 from equipoise.workflows.clean.moving_evidence import evidence_of
+from equipoise.workflows.clean.summary import cleaning_section
 from equipoise.workflows.load import load
 
 
@@ -120,6 +122,24 @@ def test_another_rule_needs_no_new_judges(cleaned, noisy, tmp_path, capsys):
     note, table = note_of(folder), parquet.read_table(folder / TABLE).to_pydict()
     assert note["captions"] - note["kept"]["captions"] == round(note["noise"] * note["captions"])
     assert table["p_right"][::2] == table["p_right"][1::2]
+
+
+def test_what_it_cost_is_beside_the_keep_file_and_not_in_it(cleaned, noisy, tmp_path):
+    folder = shutil.copytree(cleaned, tmp_path / "again")
+    assert "judging" not in note_of(folder)
+    (folder / COST).write_text(json.dumps({"reading": 0, "training": 500, "judging": 700, "finished": False}))
+    assert main(["clean", "features", *noisy, "--out", str(folder)]) == 0
+    assert seconds_spent(folder)["judging"] > 700  # it was interrupted before
+    (folder / COST).write_text(json.dumps({"reading": 0, "training": 500, "judging": 700, "finished": True}))
+    assert main(["clean", "features", *noisy, "--out", str(folder)]) == 0
+    assert 0 < seconds_spent(folder)["judging"] < 700
+    assert (folder / NOTE).read_bytes() == (cleaned / NOTE).read_bytes()
+    section = cleaning_section(Keep(str(folder)), 7.0)
+    of_judges = re.search(r"(\d+) s of training judges, \d+ s of judging, 7 s", section["rows"]["cost"])
+    assert of_judges  # whose steps were not made again, and count all the same
+    (folder / COST).unlink()
+    section = cleaning_section(Keep(str(folder)), 7.0)
+    assert section["rows"]["cost"].startswith(f"{of_judges[1]} s of training judges (how long they judged was not")
 
 
 def test_the_same_again_writes_the_same_bytes(cleaned, noisy, tmp_path, capsys):
@@ -263,10 +283,18 @@ def test_a_recipe_of_judges_that_will_not_do(noisy, tmp_path, capsys, length, mo
 def test_one_command_cleans_and_trains_and_reports(noisy, tmp_path, capsys):
     folder = tmp_path / "run"
     assert main(["train", "features", *noisy, "--clean", "--out", str(folder)]) == 0
-    assert "look wrong" in capsys.readouterr().out
+    out, page = capsys.readouterr().out, folder / "clean" / PAGE
+    assert "look wrong" in out
+    assert f"open {page}; then train anew with --set keep.folder={folder / 'clean'}" in out
+    assert "equipoise serve" not in out  # of features, which have no pictures
     report = (folder / "report.html").read_text()
     assert "Which pairs it was trained on" in report
-    assert "s of training judges" in report
+    assert f'<a href="clean/{PAGE}">{page}</a>; then' in report
+    spent = seconds_spent(folder / "clean")
+    told = re.search(r"(\d+) s of looking for copies, (\d+) s of training judges, (\d+) s of judging, \d+ s", report)
+    assert told
+    assert [int(seconds) for seconds in told.groups()] == [round(spent[kind]) for kind in KINDS]
+    assert min(spent.values()) > 0
     assert main(["train", "--resume", str(folder)]) == 0
     assert "is finished" in capsys.readouterr().out
 
@@ -414,7 +442,9 @@ def test_killed_while_it_judges_a_run_goes_on_to_the_same_bytes(noisy, tmp_path)
     starts = [["train", "features", *noisy, "--clean", "--out", str(folder)] for folder in folders]
     assert started(starts[0]).wait() == 0
     killed_once(starts[1], folders[1] / "clean/fold-2-of-2-seed-0/checkpoints")
+    before = seconds_spent(folders[1] / "clean")
     killed_once(goes_on(folders[1]), folders[1] / "checkpoints")
+    assert all(spent > before[kind] > 0 for kind, spent in seconds_spent(folders[1] / "clean").items())
     assert started(goes_on(folders[1])).wait() == 0
     for name in (f"clean/{TABLE}", f"clean/{NOTE}", "model.safetensors"):
         assert (folders[0] / name).read_bytes() == (folders[1] / name).read_bytes(), name
@@ -514,7 +544,8 @@ def test_online_with_one_part_is_a_first_pass(noisy, tmp_path):
     assert main(["train", "features", *noisy, *after]) == 0
     models = [(tmp_path / name / "model.safetensors").read_bytes() for name in ("online", "after")]
     assert models[0] == models[1]
-    assert "s of training judges" in (tmp_path / "online" / "report.html").read_text()
+    assert re.search(r"s of training judges, \d+ s of judging", (tmp_path / "online" / "report.html").read_text())
+    assert min(seconds_spent(place).values()) > 0
 
 
 @pytest.mark.slow

@@ -18,6 +18,7 @@ from equipoise.io.atomic import clear_leftovers
 from equipoise.workflows.audit.folds import HeldOutData, judges, training_pairs
 from equipoise.workflows.audit.judge import judge_together, score_of
 from equipoise.workflows.audit.run import Look
+from equipoise.workflows.audit.stopwatch import TRAINING, Stopwatch
 from equipoise.workflows.clean.probability import Evidence
 
 ROUND = "round-{}"
@@ -54,6 +55,7 @@ def further_round(
     keeps: Sequence[np.ndarray],
     look: Look | None,
     number: int,
+    clock: Stopwatch,
 ) -> Evidence:
     """The evidence of the judges of round `number` on all captions; the judge `j` of each fold learns from `keeps[j]`
     [M]."""
@@ -67,7 +69,7 @@ def further_round(
     panel = judges(loaded, parts, place, settings.seed, held_out, settings.judges)
     judged = []
     for part, members in zip(parts, panel, strict=True):
-        seen = judge_together(subset(source, part), members, settings.seed, 0.2, score)
+        seen = judge_together(subset(source, part), clock.each(TRAINING, members), settings.seed, 0.2, score)
         judged.append(seen.judgement)
         if look:
             look(part, seen.points, seen.model, seen.judgement)
