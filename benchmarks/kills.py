@@ -72,7 +72,7 @@ COMMANDS = {
     "eval": "eval {here}/model --out {out}",
 }
 # Drawn or written by the clock, or by which process wrote them; what they show is compared in the other files.
-NOT_COMPARED = re.compile(r"(^|/)(report\.html|tensorboard/.*|\.lock|.*\.png)$")
+NOT_COMPARED = re.compile(r"(^|/)(report\.html|cost\.json|tensorboard/.*|\.lock|.*\.png)$")
 MOST_IN_A_ROW = 5
 # training.json holds seconds, and so its digest follows the clock too; figures.json tells them in a sentence
 BY_THE_CLOCK = re.compile(r'"(seconds|pairs_per_second|training\.json)": [^,}\n]*| in \d+ s \([\d,]+ pairs/s\)')

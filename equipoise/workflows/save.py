@@ -37,6 +37,7 @@ from equipoise.training.distributed.ranks import Ranks
 from equipoise.training.distributed.sharded_encoding import sharded_encoding
 from equipoise.training.loop import TrainResult
 from equipoise.workflows.clean.baseline import bought, on_all
+from equipoise.workflows.clean.by_hand import by_hand
 from equipoise.workflows.clean.summary import cleaning_section
 from equipoise.workflows.finetune_select import SelectedWeights, write_comparison
 
@@ -77,7 +78,7 @@ class RunArtifacts:
         clear_leftovers(folder / "results")  # of a kill at this very place; the run's folder is ours alone
         write_findings(folder, run, run.name, findings)
         write_figures(folder, findings, self._facts(), on_all(folder))
-        shapes = findings.get("zero_shot")
+        shapes, decide = findings.get("zero_shot"), by_hand(run.keep, folder, self.model)
         write_report(
             folder,
             title=run.name,
@@ -94,7 +95,7 @@ class RunArtifacts:
             clamp=self.model.temperature.max_scale,
             course=course.sentence(self.outcome.epoch) if course else "",
             comparison=self.comparison,
-            cleaning=cleaning_section(run.keep, self.outcome.seconds, bought(folder, self.metrics)),
+            cleaning=cleaning_section(run.keep, self.outcome.seconds, bought(folder, self.metrics), decide),
         )
 
     @property

@@ -28,6 +28,7 @@ from equipoise.training.loop import TrainResult
 from equipoise.training.memory import explaining_memory
 from equipoise.types import UserError
 from equipoise.workflows.clean.baseline import BASELINE, HEADER, bought, on_all_pairs
+from equipoise.workflows.clean.by_hand import by_hand
 from equipoise.workflows.clean.online import train_online
 from equipoise.workflows.clean.training import with_clean_pairs
 from equipoise.workflows.finetune_select import read_comparison, select_weights
@@ -133,6 +134,8 @@ def _run_training(loaded: Loaded, folder: Path, command: str, resume: bool, rank
             print_tables(make_table(HEADER, rows, title="what cleaning bought"))
             hand_over({"bought": {name: {"all pairs": before, "kept": after} for name, before, after in rows}})
     ranks.print(f"\nThe report is {folder / REPORT}; the model is {folder}")
+    if decide := by_hand(loaded.run.keep, folder, model):
+        ranks.print(decide.sentence)
     hand_over({"folder": str(folder)})
     require_better(comparison, folder)
     return 0

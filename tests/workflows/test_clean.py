@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from noisy_features import IMAGES, WIDTH, noisy_features, words
 from PIL import Image
 from pyarrow import parquet
 
@@ -32,42 +33,17 @@ from equipoise.models.folder import step_folders
 from equipoise.reports.curate_page import PAGE
 from equipoise.workflows.audit.folds import folds_of
 from equipoise.workflows.audit.judge import judge, points_of
+from equipoise.workflows.audit.stopwatch import COST, KINDS, seconds_spent
 from equipoise.workflows.clean import rematch
 from equipoise.workflows.clean import run as clean_run
 from equipoise.workflows.clean.moving_evidence import evidence_of
+from equipoise.workflows.clean.summary import cleaning_section
 from equipoise.workflows.load import load
-
-IMAGES, WIDTH = 200, 16
-
-
-def words(settings: dict[str, object]) -> list[str]:
-    return [word for key, value in settings.items() for word in ("--set", f"{key}={json.dumps(value)}")]
 
 
 @pytest.fixture(scope="module")
 def noisy(tmp_path_factory) -> list[str]:
-    """The words for 200 images of two texts each, of which 40% have the texts of others; a judge takes a second."""
-    file = tmp_path_factory.mktemp("features") / "f.npz"
-    rng = np.random.default_rng(0)
-    shared = rng.normal(size=(IMAGES, 1, WIDTH))
-    texts = shared + rng.normal(size=(IMAGES, 2, WIDTH)) / 4
-    images = (shared[:, 0] + rng.normal(size=(IMAGES, WIDTH)) / 4) @ rng.normal(size=(WIDTH, WIDTH))
-    np.savez(file, image=images.astype(np.float32), text=texts.astype(np.float32))
-    return words(
-        {
-            **dict.fromkeys(("data.train", "data.validation", "data.test"), str(file)),
-            **dict.fromkeys(("image.width", "text.width", "space.dim"), WIDTH),
-            **dict.fromkeys(("image.dropout", "text.dropout"), 0.0),
-            "shuffle.share": 0.4,
-            "training.steps": 125,
-            "training.batch_size": 40,
-            "training.warmup_steps": 5,
-            "training.learning_rate": 0.02,
-            "training.evaluate_every": 25,
-            "training.checkpoint_every": 10,
-            "training.log_every": 25,
-        }
-    )
+    return noisy_features(tmp_path_factory.mktemp("features"))
 
 
 @pytest.fixture(scope="module")
@@ -148,6 +124,24 @@ def test_another_rule_needs_no_new_judges(cleaned, noisy, tmp_path, capsys):
     assert table["p_right"][::2] == table["p_right"][1::2]
 
 
+def test_what_it_cost_is_beside_the_keep_file_and_not_in_it(cleaned, noisy, tmp_path):
+    folder = shutil.copytree(cleaned, tmp_path / "again")
+    assert "judging" not in note_of(folder)
+    (folder / COST).write_text(json.dumps({"reading": 0, "training": 500, "judging": 700, "finished": False}))
+    assert main(["clean", "features", *noisy, "--out", str(folder)]) == 0
+    assert seconds_spent(folder)["judging"] > 700  # it was interrupted before
+    (folder / COST).write_text(json.dumps({"reading": 0, "training": 500, "judging": 700, "finished": True}))
+    assert main(["clean", "features", *noisy, "--out", str(folder)]) == 0
+    assert 0 < seconds_spent(folder)["judging"] < 700
+    assert (folder / NOTE).read_bytes() == (cleaned / NOTE).read_bytes()
+    section = cleaning_section(Keep(str(folder)), 7.0)
+    of_judges = re.search(r"(\d+) s of training judges, \d+ s of judging, 7 s", section["rows"]["cost"])
+    assert of_judges  # whose steps were not made again, and count all the same
+    (folder / COST).unlink()
+    section = cleaning_section(Keep(str(folder)), 7.0)
+    assert section["rows"]["cost"].startswith(f"{of_judges[1]} s of training judges (how long they judged was not")
+
+
 def test_the_same_again_writes_the_same_bytes(cleaned, noisy, tmp_path, capsys):
     folder = tmp_path / "again"
     shutil.copytree(cleaned, folder)
@@ -160,6 +154,13 @@ def test_the_same_again_writes_the_same_bytes(cleaned, noisy, tmp_path, capsys):
 def test_other_settings_of_the_judges_are_refused(cleaned, noisy, capsys):
     assert main(["clean", "features", *noisy, "--set", "seed=7", "--out", str(cleaned)]) == 2
     assert "seed is 0 there and 7 here" in capsys.readouterr().err
+
+
+def test_judges_are_not_called_longer_trained_than_they_are(cleaned, noisy, capsys):
+    before = (cleaned / NOTE).read_bytes()
+    assert main(["clean", "features", *noisy, "--set", "clean.steps=80", "--out", str(cleaned)]) == 2
+    assert "train for 50 steps, and 80 are asked for; choose another --out" in capsys.readouterr().err
+    assert (cleaned / NOTE).read_bytes() == before
 
 
 def matched_anew(cleaned: Path, noisy: list[str], folder: Path) -> np.ndarray:
@@ -282,10 +283,18 @@ def test_a_recipe_of_judges_that_will_not_do(noisy, tmp_path, capsys, length, mo
 def test_one_command_cleans_and_trains_and_reports(noisy, tmp_path, capsys):
     folder = tmp_path / "run"
     assert main(["train", "features", *noisy, "--clean", "--out", str(folder)]) == 0
-    assert "look wrong" in capsys.readouterr().out
+    out, page = capsys.readouterr().out, folder / "clean" / PAGE
+    assert "look wrong" in out
+    assert f"open {page}; then train anew with --set keep.folder={folder / 'clean'}" in out
+    assert "equipoise serve" not in out  # of features, which have no pictures
     report = (folder / "report.html").read_text()
     assert "Which pairs it was trained on" in report
-    assert "s of training judges" in report
+    assert f'<a href="clean/{PAGE}">{page}</a>; then' in report
+    spent = seconds_spent(folder / "clean")
+    told = re.search(r"(\d+) s of looking for copies, (\d+) s of training judges, (\d+) s of judging, \d+ s", report)
+    assert told
+    assert [int(seconds) for seconds in told.groups()] == [round(spent[kind]) for kind in KINDS]
+    assert min(spent.values()) > 0
     assert main(["train", "--resume", str(folder)]) == 0
     assert "is finished" in capsys.readouterr().out
 
@@ -433,7 +442,9 @@ def test_killed_while_it_judges_a_run_goes_on_to_the_same_bytes(noisy, tmp_path)
     starts = [["train", "features", *noisy, "--clean", "--out", str(folder)] for folder in folders]
     assert started(starts[0]).wait() == 0
     killed_once(starts[1], folders[1] / "clean/fold-2-of-2-seed-0/checkpoints")
+    before = seconds_spent(folders[1] / "clean")
     killed_once(goes_on(folders[1]), folders[1] / "checkpoints")
+    assert all(spent > before[kind] > 0 for kind, spent in seconds_spent(folders[1] / "clean").items())
     assert started(goes_on(folders[1])).wait() == 0
     for name in (f"clean/{TABLE}", f"clean/{NOTE}", "model.safetensors"):
         assert (folders[0] / name).read_bytes() == (folders[1] / name).read_bytes(), name
@@ -534,7 +545,8 @@ def test_online_with_one_part_is_a_first_pass(noisy, tmp_path):
     assert main(["train", "features", *noisy, *after]) == 0
     models = [(tmp_path / name / "model.safetensors").read_bytes() for name in ("online", "after")]
     assert models[0] == models[1]
-    assert "s of training judges" in (tmp_path / "online" / "report.html").read_text()
+    assert re.search(r"s of training judges, \d+ s of judging", (tmp_path / "online" / "report.html").read_text())
+    assert min(seconds_spent(place).values()) > 0
 
 
 @pytest.mark.slow

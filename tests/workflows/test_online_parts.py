@@ -23,6 +23,7 @@ from equipoise.data.remap import subset
 from equipoise.training.settings import Training
 from equipoise.types import UserError
 from equipoise.workflows.audit.judge import judge, points_of
+from equipoise.workflows.audit.stopwatch import Stopwatch
 from equipoise.workflows.clean.moving_evidence import evidence_of
 from equipoise.workflows.clean.online import JudgedPairs, part_ends
 from equipoise.workflows.load import load
@@ -61,7 +62,7 @@ def settings(tmp_path_factory) -> list[str]:
 
 def test_what_is_judged_is_what_the_model_draws_next(settings, tmp_path):
     loaded = load_run("features", settings)
-    pairs = JudgedPairs(loaded, tmp_path)
+    pairs = JudgedPairs(loaded, tmp_path, Stopwatch(None))
     assert pairs.ends == [5, 8]
     source = loaded.run.training_pairs()
     batches = Batches(source, None, loaded.run.preprocess, batch_size=24, seed=loaded.run.seed)  # type: ignore[arg-type]
@@ -108,7 +109,7 @@ def test_parts_of_an_epoch_judge_what_they_draw_and_no_more(settings, tmp_path, 
 
 def test_weights_reach_the_batches_of_their_part(settings, tmp_path):
     loaded = load_run("features", settings)
-    pairs = JudgedPairs(loaded, tmp_path)
+    pairs = JudgedPairs(loaded, tmp_path, Stopwatch(None))
     evidence = evidence_of([undecided(part) for part in pairs._asked(5)], pairs._asked(5), pairs.folds, pairs.counts)
     source = pairs.weighed(evidence).run.data.build("train")
     batches = Batches(source, None, loaded.run.preprocess, batch_size=24, seed=loaded.run.seed)  # type: ignore[arg-type]

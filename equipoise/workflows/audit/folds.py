@@ -67,6 +67,10 @@ class HeldOutData:
         left_out = set(self.fold)
         return subset(whole, [index for index in range(len(whole)) if index not in left_out])
 
+    def selection(self) -> str:
+        """A digest of the captions that were chosen of the other folds; empty where none were, but all are taken."""
+        return ""
+
 
 def folds(samples: int, count: int, seed: int) -> list[tuple[int, ...]]:
     """The numbers of all samples in `count` parts, drawn at random."""
@@ -115,7 +119,7 @@ def _named(place: Path, member: int) -> Path:
 
 
 def _trained(loaded: Loaded, data: HeldOutData, part: tuple[int, ...], place: Path, member: int) -> Model:
-    require_same_fold(place, part)
+    require_same_fold(place, part, data.selection())
     seed = loaded.run.seed + 1000 * member
     every = _look_every(loaded.run.training)
     training = replace(loaded.run.training, evaluate_every=every)
@@ -137,17 +141,27 @@ def _look_every(training: Training) -> int:
     return min(training.evaluate_every or training.steps, max(1, training.steps // LOOKS))
 
 
-def require_same_fold(folder: Path, part: tuple[int, ...]) -> None:
-    """A judge of other folds saw other pairs, so the numbers of the records it must not see are kept beside it."""
-    digest = hashlib.sha256(" ".join(map(str, part)).encode()).hexdigest()
+def require_same_fold(folder: Path, part: tuple[int, ...], selection: str = "") -> None:
+    """A judge of other folds saw other pairs, so the numbers of the records it must not see are kept beside it.
+
+    Beside one that learns from captions that were chosen is their digest, too: where others are chosen by now, or
+    nothing is noted, it is removed, for it would judge by what no longer holds.
+    """
+    now = {"records": len(part), "digest": hashlib.sha256(" ".join(map(str, part)).encode()).hexdigest()}
+    now |= {"selection": selection} if selection else {}
     note = folder / FOLD
     if not note.is_file() and not step_folders(folder):
-        write_text(note, json.dumps({"records": len(part), "digest": digest}) + "\n")
-    elif not note.is_file() or _note(folder).get("digest") != digest:
+        write_text(note, json.dumps(now) + "\n")
+    before = _note(folder) if note.is_file() else {}
+    if before.get("digest") != now["digest"]:
         raise UserError(
             f"the judge in {folder} was trained for another fold of the data, or before folds were noted; choose "
             "another --out"
         )
+    if before.get("selection") != now.get("selection"):
+        print(f"Other captions are kept than the judge in {folder} learned from; it is trained anew", flush=True)
+        remove_folder(folder)
+        write_text(note, json.dumps(now) + "\n")
 
 
 def _is_trained(folder: Path) -> bool:

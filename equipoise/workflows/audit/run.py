@@ -27,6 +27,7 @@ from equipoise.workflows.audit.folds import folds_of, judges, training_pairs
 from equipoise.workflows.audit.judge import Judgement, PointsOf, judge_together, points_of, pool_of, score_of
 from equipoise.workflows.audit.report import Verdict, write_verdict
 from equipoise.workflows.audit.shared_points import Judged, SharedPoints
+from equipoise.workflows.audit.stopwatch import JUDGING, READING, TRAINING, Stopwatch
 from equipoise.workflows.engines import Engine
 from equipoise.workflows.load import load
 from equipoise.workflows.subject import find_run
@@ -92,6 +93,7 @@ def audit_data(
     model: Model | None = None,
     look: Look | None = None,
     points_of: PointsOf = points_of,
+    clock: Stopwatch | None = None,
 ) -> Verdict:
     """Judge all training pairs of a recipe and write what was found to `folder`.
 
@@ -101,27 +103,30 @@ def audit_data(
     source: Source = training_pairs(loaded.run)
     watching = settings.copies or model is None  # copies are reported, and kept in one fold
     watched = WatchedSource(source) if watching and not has_features(source) else None
-    source = watched or source
+    source, clock = watched or source, clock or Stopwatch(None)
     with locked_run(folder):
-        _require_same(folder, loaded)
-        if model is None:
-            parts = folds_of(source, settings.folds, settings.seed, loaded.run.preprocess.size)
-            panel = judges(loaded, parts, folder, settings.seed, members=settings.judges)
-        else:
-            parts, panel = [tuple(range(len(source)))], iter([iter([model])])
-        judged: list[tuple[tuple[int, ...], Judgement]] = []
-        first: Model | None = None
-        score = score_of(settings.evidence, settings.seed, loaded.run.training.learning_rate)
-        for part, members in zip(parts, panel, strict=True):
-            seen = judge_together(subset(source, part), members, settings.seed, settings.shuffled, score, points_of)
-            first = first or seen.model
-            judged.append((part, seen.judgement))
-            if look:
-                look(part, seen.points, seen.model, seen.judgement)
-        assert first is not None
-        copies = watched.copies() if watched and settings.copies else None
-        verdict = _verdict(source, judged, settings, first, copies, points_of)
-        write_verdict(verdict, source, folder)
+        _require_same(folder, loaded, has_judges=model is None)
+        with clock.on(JUDGING):
+            if model is None:
+                with clock.on(READING):
+                    parts = folds_of(source, settings.folds, settings.seed, loaded.run.preprocess.size)
+                panel = judges(loaded, parts, folder, settings.seed, members=settings.judges)
+            else:
+                parts, panel = [tuple(range(len(source)))], iter([iter([model])])
+            judged: list[tuple[tuple[int, ...], Judgement]] = []
+            first: Model | None = None
+            score = score_of(settings.evidence, settings.seed, loaded.run.training.learning_rate)
+            for part, members in zip(parts, panel, strict=True):
+                trained = clock.each(TRAINING, members)
+                seen = judge_together(subset(source, part), trained, settings.seed, settings.shuffled, score, points_of)
+                first = first or seen.model
+                judged.append((part, seen.judgement))
+                if look:
+                    look(part, seen.points, seen.model, seen.judgement)
+            assert first is not None
+            copies = watched.copies() if watched and settings.copies else None
+            verdict = _verdict(source, judged, settings, first, copies, points_of)
+            write_verdict(verdict, source, folder)
     return verdict
 
 
@@ -196,8 +201,15 @@ def _gathered_scores(parts: list[Tensor | None], order: Tensor) -> np.ndarray | 
     return torch.cat(known, dim=1)[:, order].numpy() if known else None
 
 
-def _require_same(folder: Path, loaded: Loaded) -> None:
-    """Raises UserError where the folder holds another audit; the same one may be resumed."""
+def _require_same(folder: Path, loaded: Loaded, has_judges: bool) -> None:
+    """Raises UserError where the folder holds another audit; the same one may be resumed. Judges that were trained
+    would not be trained further, so they cannot become longer as a run may."""
     if (folder / CONFIG).is_file():
-        require_same(folder, load_stored(folder / CONFIG).table, loaded.table)
+        stored = load_stored(folder / CONFIG).table
+        require_same(folder, stored, loaded.table)
+        before, now = (table["training"]["steps"] for table in (stored, loaded.table))
+        if has_judges and before != now:
+            raise UserError(
+                f"the judges in {folder} train for {before} steps, and {now} are asked for; choose another --out"
+            )
     write_text(folder / CONFIG, dump(loaded.table))

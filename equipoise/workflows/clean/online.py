@@ -42,6 +42,7 @@ from equipoise.training.settings import Training
 from equipoise.types import UserError
 from equipoise.workflows.audit.folds import HeldOutData, folds_of, require_same_fold, training_pairs
 from equipoise.workflows.audit.judge import Judgement, judge, points_of
+from equipoise.workflows.audit.stopwatch import JUDGING, READING, TRAINING, Stopwatch
 from equipoise.workflows.clean.moving_evidence import averaged, evidence_of, store, stored
 from equipoise.workflows.clean.probability import Evidence
 from equipoise.workflows.clean.run import Cleaned, judging_run, write_table
@@ -68,20 +69,23 @@ def train_online(
         )
     require_pyarrow(place / TABLE)
     clear_leftovers(place)  # of a kill
-    pairs, done = JudgedPairs(loaded, place), _steps_done(folder)
+    clock, done = Stopwatch(place), _steps_done(folder)
+    pairs = JudgedPairs(loaded, place, clock)
     known = stored(place)
     if done and not known:
         raise UserError(f"{place} has lost its online-*.npz, without which the run cannot go on; start it anew")
     for until in pairs.parts(done):
         try:
-            known = pairs.judged(until, known)
+            with clock.on(JUDGING):
+                known = pairs.judged(until, known)
         except KeyboardInterrupt:
             return loaded, None, TrainResult([], _steps_done(folder), 0.0, 0, signal.SIGINT)
         model, outcome = train_run(pairs.weighed(known[1]), folder, ranks, start, until)
         if outcome.signal:
             break
     if known and not outcome.signal:
-        pairs.write(known[1])
+        with clock.on(JUDGING):
+            pairs.write(known[1])
     return Loaded(replace(loaded.run, clean=Clean(), keep=Keep(str(place))), loaded.table), model, outcome
 
 
@@ -102,12 +106,13 @@ class WeighedData:
 class JudgedPairs:
     """The training pairs of one run, and the judges of its folds, which lie in `place`."""
 
-    def __init__(self, loaded: Loaded, place: Path):
-        self.loaded, self.place, self.settings = loaded, place, loaded.run.clean
+    def __init__(self, loaded: Loaded, place: Path, clock: Stopwatch):
+        self.loaded, self.place, self.clock, self.settings = loaded, place, clock, loaded.run.clean
         self.judging, self.source = judging_run(loaded), training_pairs(loaded.run)
-        self.counts = caption_counts(self.source)
         self.ends = part_ends(self.settings, loaded.run.training, len(self.source))
-        self.folds = folds_of(self.source, self.settings.folds, self.settings.seed, loaded.run.preprocess.size)
+        with clock.on(READING):
+            self.counts = caption_counts(self.source)
+            self.folds = folds_of(self.source, self.settings.folds, self.settings.seed, loaded.run.preprocess.size)
 
     def parts(self, done: int) -> list[int]:
         """The steps that parts of the run end with, from the first that is not done; the last one at least."""
@@ -165,7 +170,8 @@ class JudgedPairs:
         training, data = replace(whole.training, evaluate_every=0), HeldOutData(whole, part)
         run = replace(whole, data=data, shuffle=Shuffle(), keep=Keep(), training=training)  # type: ignore[arg-type]
         if _steps_done(place) < until:
-            _, outcome = train_run(Loaded(run, self.judging.table), place, until=until)
+            with self.clock.on(TRAINING):
+                _, outcome = train_run(Loaded(run, self.judging.table), place, until=until)
             if outcome.signal:
                 raise KeyboardInterrupt
         model = load(step_folders(place)[-1], run.training.torch_device())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,9 +14,11 @@ from equipoise.config import Loaded, Run
 from equipoise.data.keep.source import KeptSource
 from equipoise.data.remap import subset
 from equipoise.data.source import Source
+from equipoise.io.atomic import clear_leftovers
 from equipoise.workflows.audit.folds import HeldOutData, judges, training_pairs
 from equipoise.workflows.audit.judge import judge_together, score_of
 from equipoise.workflows.audit.run import Look
+from equipoise.workflows.audit.stopwatch import TRAINING, Stopwatch
 from equipoise.workflows.clean.probability import Evidence
 
 ROUND = "round-{}"
@@ -32,8 +35,15 @@ class KeptHeldOutData(HeldOutData):
         if split != "train":
             return super().build(split)
         whole = training_pairs(self.run)
-        elsewhere = ~np.isin(self.owners, self.fold) | self.run.clean.seen
-        return KeptSource(whole, np.bincount(self.owners, minlength=len(whole)), self.keep & elsewhere)
+        return KeptSource(whole, np.bincount(self.owners, minlength=len(whole)), self._chosen)
+
+    def selection(self) -> str:
+        return hashlib.sha256(np.packbits(self._chosen).tobytes()).hexdigest()
+
+    @property
+    def _chosen(self) -> np.ndarray:
+        """Bool [M]: the captions to learn from."""
+        return self.keep & (~np.isin(self.owners, self.fold) | self.run.clean.seen)
 
 
 def further_round(
@@ -45,6 +55,7 @@ def further_round(
     keeps: Sequence[np.ndarray],
     look: Look | None,
     number: int,
+    clock: Stopwatch,
 ) -> Evidence:
     """The evidence of the judges of round `number` on all captions; the judge `j` of each fold learns from `keeps[j]`
     [M]."""
@@ -52,12 +63,13 @@ def further_round(
     def held_out(run: Run, part: tuple[int, ...], member: int) -> KeptHeldOutData:
         return KeptHeldOutData(run, part, first.owners, keeps[member])
 
-    settings = loaded.run.clean
+    settings, place = loaded.run.clean, folder / ROUND.format(number)
+    clear_leftovers(place)  # of a judge whose removal was interrupted
     score = score_of(settings.evidence, settings.seed, loaded.run.training.learning_rate)
-    panel = judges(loaded, parts, folder / ROUND.format(number), settings.seed, held_out, settings.judges)
+    panel = judges(loaded, parts, place, settings.seed, held_out, settings.judges)
     judged = []
     for part, members in zip(parts, panel, strict=True):
-        seen = judge_together(subset(source, part), members, settings.seed, 0.2, score)
+        seen = judge_together(subset(source, part), clock.each(TRAINING, members), settings.seed, 0.2, score)
         judged.append(seen.judgement)
         if look:
             look(part, seen.points, seen.model, seen.judgement)

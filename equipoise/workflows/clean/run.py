@@ -28,6 +28,7 @@ from equipoise.types import UserError
 from equipoise.workflows.audit import Audit, audit_data, scoring_by
 from equipoise.workflows.audit.folds import training_pairs
 from equipoise.workflows.audit.judge import PointsOf, points_of
+from equipoise.workflows.audit.stopwatch import JUDGING, Stopwatch
 from equipoise.workflows.clean.page import write_curators_page
 from equipoise.workflows.clean.probability import Evidence
 from equipoise.workflows.clean.proposals import Proposals
@@ -140,17 +141,18 @@ def clean_data(
     rounds = settings.rounds if model is None else 1
     proposals, rematching = Proposals(show, settings.per), Rematching()
     look = looking(proposals.look, rematching.look if settings.rematch else None)
-    verdict = audit_data(judging, audit, folder, model, look if rounds == 1 else None, points)
+    clock = Stopwatch(folder, anew=True)
+    verdict = audit_data(judging, audit, folder, model, look if rounds == 1 else None, points, clock)
     source = training_pairs(loaded.run)
     samples = len(source)
     parts = verdict.parts
     first = evidence = Evidence.of(verdict)
-    with locked_run(folder):
+    with locked_run(folder), clock.on(JUDGING):
         first.require_knowledge()
         for number in range(2, rounds + 1):
             chosen = _chosen(evidence, settings, first)
             last = look if number == rounds else None
-            evidence = further_round(judging, source, parts, folder, first, chosen, last, number)
+            evidence = further_round(judging, source, parts, folder, first, chosen, last, number, clock)
             evidence.require_knowledge()
         right = _right(evidence, settings, prior=first)
         keep = kept_captions(right, settings.rule, settings.threshold, settings.share or first.share)
@@ -163,10 +165,11 @@ def clean_data(
         (folder / PAGE).unlink(missing_ok=True)  # it would be on other probabilities
         kinds = verdict.kinds(evidence.right(settings.per, prior=first))
         table = write_table(cleaned, evidence, kinds, source, loaded, folder)
-        if not show:
-            return cleaned
-        page = write_curators_page(folder, table, source, proposals, verdict.copies, evidence)
-    return replace(cleaned, page=page)
+        if show:
+            page = write_curators_page(folder, table, source, proposals, verdict.copies, evidence)
+            cleaned = replace(cleaned, page=page)
+        clock.finish()
+    return cleaned
 
 
 def _right(evidence: Evidence, settings: Clean, prior: Evidence | None = None) -> np.ndarray:

@@ -11,6 +11,8 @@ from equipoise.data.keep.decisions import DECISIONS, read_decisions
 from equipoise.data.keep.file import read_keep, read_note
 from equipoise.data.keep.settings import Keep
 from equipoise.training.logging.metrics import METRICS_FILE
+from equipoise.workflows.audit.stopwatch import JUDGING, READING, TRAINING, seconds_spent
+from equipoise.workflows.clean.by_hand import ByHand
 
 TRUTH = {
     "wrong": "captions that are wrong, as the data knows",
@@ -22,9 +24,13 @@ TRUTH = {
 
 
 def cleaning_section(
-    keep: Keep, training_seconds: float, bought: Sequence[tuple[str, str, str]] = ()
+    keep: Keep,
+    training_seconds: float,
+    bought: Sequence[tuple[str, str, str]] = (),
+    decide: ByHand | None = None,
 ) -> dict[str, Any] | None:
-    """The sentence and the rows of a run's report on its keep file, and what it bought; None where it has none."""
+    """The sentence and the rows of a run's report on its keep file, and what it bought, with the ways to `decide`
+    by hand; None where it has none."""
     if not keep.folder:
         return None
     folder = Path(keep.folder)
@@ -34,15 +40,22 @@ def cleaning_section(
         "decided by": _rule(keep, note.get("rule", {})),
         **_by_hand(folder),
         "judges' AUROC, pairs against shuffled ones": ", ".join(aurocs) or "not known",
-        "cost": f"{judging_seconds(folder):.0f} s of training judges, {training_seconds:.0f} s of training the model",
+        "cost": f"{_judging_cost(folder)}, {training_seconds:.0f} s of training the model",
         **{TRUTH[name]: f"{value:.3f}" for name, value in note.get("truth", {}).items() if name in TRUTH},
     }
-    return {"sentence": note.get("finding", ""), "rows": rows, "bought": bought}
+    return {"sentence": note.get("finding", ""), "rows": rows, "bought": bought, "decide": decide}
 
 
-def judging_seconds(folder: Path) -> float:
-    """Seconds that the judges of a folder were trained, over all interruptions."""
-    return sum(_last_seconds(path) for path in sorted(folder.rglob(f"fold-*/{METRICS_FILE}")))
+def _judging_cost(folder: Path) -> str:
+    """What judging took, over all interruptions; of judges at least the seconds that their steps took."""
+    spent = seconds_spent(folder)
+    steps = sum(_last_seconds(path) for path in sorted(folder.rglob(f"fold-*/{METRICS_FILE}")))
+    training = f"{max(steps, spent.get(TRAINING, 0.0)):.0f} s of training judges"
+    if not spent:  # of before it was noted
+        return f"{training} (how long they judged was not noted)"
+    return (
+        f"{spent.get(READING, 0.0):.0f} s of looking for copies, {training}, {spent.get(JUDGING, 0.0):.0f} s of judging"
+    )
 
 
 def _by_hand(folder: Path) -> dict[str, str]:
