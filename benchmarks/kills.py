@@ -15,6 +15,7 @@ several ranks, workers and aimed kills: `benchmarks/kill.py`.
 from __future__ import annotations
 
 import argparse
+import io
 import os
 import re
 import shutil
@@ -29,8 +30,10 @@ from random import Random
 import numpy as np
 import torch
 from nano import NANO
+from PIL import Image
 
 from equipoise.cli import main as equipoise
+from equipoise.data.shard_writer import write_shard
 from equipoise.io.atomic import LEFTOVER
 
 TRAINED = f"""{NANO}[data]
@@ -56,14 +59,26 @@ JUDGED = {
     "training.log_every": 5,
 }  # fmt: skip
 SETTINGS = " ".join(f"--set {key}={value}" for key, value in JUDGED.items())
+COLOURS = ("red", "green", "blue", "yellow", "white", "black", "purple", "cyan")
+PICTURED = {  # judges of pictures of one colour each that learn to tell them apart in two seconds
+    **dict.fromkeys(("image.width", "text.width", "space.dim"), 32),
+    **dict.fromkeys(("image.layers", "text.layers"), 1),
+    "tokens.vocabulary": 600, "preprocess.size": 32, "training.batch_size": 40, "training.warmup_steps": 5,
+    "training.learning_rate": 0.003, "training.evaluate_every": 50, "clean.steps": 100,
+}  # fmt: skip
+OF_PICTURES = " ".join(f"--set {key}={value}" for key, value in PICTURED.items())
+ONLINE = "--set clean.online=true --set clean.rule=weights --set clean.every=5 "
 TUNING = " ".join(f"--set training.{name}" for name in ("steps=6", "batch_size=8", "checkpoint_every=1", "device=cpu"))
 COMMANDS = {
     "train": "train {here}/r.toml --resume --out {out}",
     "train --clean": "train features --clean --resume --out {out} " + SETTINGS,
+    "train --clean, online": "train features --clean --resume --out {out} " + ONLINE + SETTINGS,
     "finetune": "finetune {here}/model {here}/r.toml --resume --out {out} " + TUNING,
     "embed": "embed {here}/model {here}/r.toml --per-shard 4 --batch-size 4 --out {out}",
     "audit": "audit features --out {out} " + SETTINGS,
     "clean": "clean features --out {out} " + SETTINGS,
+    "clean, two rounds": "clean features --out {out} --set clean.rounds=2 " + SETTINGS,
+    "clean --shards": "clean {here}/photos --out {out}/cleaned --shards {out}/shards " + OF_PICTURES,
     "regions": "regions {here}/shards/00000.tar --per-file 4 --out {out}",
     "data prepare": "data prepare {here}/shards/00000.tar {out} --size 16 --per-shard 4",
     "scenes write": "scenes write {out} --per-shard 4 --size 24 --set data.train_size=32",
@@ -87,11 +102,11 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="equipoise-kills-") as scratch:
         here = Path(scratch)
         make_inputs(here)
-        print(f"{'command':<15}{'seconds':>8}{'kills':>7}{'ends':>6}  files that differ")
+        print(f"{'command':<22}{'seconds':>8}{'kills':>7}{'ends':>6}  files that differ")
         for name in names:
             seconds, kills, ends, different = tried(name, here, each, random)
             wrong |= bool(different)
-            print(f"{name:<15}{seconds:>8.1f}{kills:>7}{ends:>6}  {', '.join(sorted(different)) or 'none'}", flush=True)
+            print(f"{name:<22}{seconds:>8.1f}{kills:>7}{ends:>6}  {', '.join(sorted(different)) or 'none'}", flush=True)
     return 1 if wrong else 0
 
 
@@ -175,12 +190,15 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 def make_inputs(here: Path) -> None:
-    """A recipe, a model, shards and features; in another process, for threads of a gradient do not survive a fork."""
+    """A recipe, a model, shards, features and pictures of colours; what trains in another process, for threads of a
+    gradient do not survive a fork."""
     (here / "r.toml").write_text(TRAINED)
     rng = np.random.default_rng(0)
     shared = rng.normal(size=(IMAGES, WIDTH))
     images, texts = (shared + rng.normal(size=shared.shape) / 4 for _ in range(2))
     np.savez(here / "f.npz", image=images.astype(np.float32), text=texts.astype(np.float32))
+    (here / "photos").mkdir()
+    write_shard(here / "photos" / "0.tar", [_coloured(number, rng) for number in range(4 * IMAGES)])
     for words in (
         ["train", str(here / "r.toml"), "--out", str(here / "model")],
         ["scenes", "write", str(here / "shards"), "--size", "24", "--set", "data.train_size=16"],
@@ -188,6 +206,15 @@ def make_inputs(here: Path) -> None:
         made = subprocess.run([sys.executable, "-m", "equipoise", *words], capture_output=True, text=True, check=False)
         if made.returncode:
             sys.exit(f"{' '.join(words)}: {made.stderr[-2000:]}")
+
+
+def _coloured(number: int, rng: np.random.Generator) -> dict[str, object]:
+    """A picture of one colour with its name; every fifth has another's."""
+    pixels = np.asarray(Image.new("RGB", (32, 32), COLOURS[number % len(COLOURS)])) + rng.integers(-20, 20, (32, 32, 3))
+    buffer = io.BytesIO()
+    Image.fromarray(pixels.clip(0, 255).astype(np.uint8)).save(buffer, "PNG")
+    said = COLOURS[(number + 3 * (number % 5 == 0)) % len(COLOURS)]
+    return {"__key__": f"{number:04d}", "png": buffer.getvalue(), "txt": f"something {said}".encode()}
 
 
 def _options() -> argparse.Namespace:

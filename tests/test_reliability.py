@@ -11,7 +11,17 @@ import pytest
 from soak import verdict
 
 ROOT = Path(__file__).parents[1]
-COMMANDS = ["embed", "index", "regions", "data prepare", "scenes write", "clean", "claims run", "finetune"]
+COMMANDS = [
+    "embed",
+    "index",
+    "regions",
+    "data prepare",
+    "scenes write",
+    "clean",
+    "clean, two rounds",
+    "claims run",
+    "finetune",
+]
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
 
 
