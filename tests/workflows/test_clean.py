@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from judged_features import WIDTH, features_file, noisy_words, words
 from PIL import Image
 from pyarrow import parquet
 
@@ -31,43 +32,20 @@ from equipoise.data.shard_writer import write_shard
 from equipoise.models.folder import step_folders
 from equipoise.reports.curate_page import PAGE
 from equipoise.workflows.audit.folds import folds_of
-from equipoise.workflows.audit.judge import judge, points_of
+from equipoise.workflows.audit.judge import judge
+from equipoise.workflows.audit.points import points_of
 from equipoise.workflows.clean import rematch
 from equipoise.workflows.clean import run as clean_run
 from equipoise.workflows.clean.moving_evidence import evidence_of
 from equipoise.workflows.load import load
 
-IMAGES, WIDTH = 200, 16
-
-
-def words(settings: dict[str, object]) -> list[str]:
-    return [word for key, value in settings.items() for word in ("--set", f"{key}={json.dumps(value)}")]
+IMAGES = 200
 
 
 @pytest.fixture(scope="module")
 def noisy(tmp_path_factory) -> list[str]:
     """The words for 200 images of two texts each, of which 40% have the texts of others; a judge takes a second."""
-    file = tmp_path_factory.mktemp("features") / "f.npz"
-    rng = np.random.default_rng(0)
-    shared = rng.normal(size=(IMAGES, 1, WIDTH))
-    texts = shared + rng.normal(size=(IMAGES, 2, WIDTH)) / 4
-    images = (shared[:, 0] + rng.normal(size=(IMAGES, WIDTH)) / 4) @ rng.normal(size=(WIDTH, WIDTH))
-    np.savez(file, image=images.astype(np.float32), text=texts.astype(np.float32))
-    return words(
-        {
-            **dict.fromkeys(("data.train", "data.validation", "data.test"), str(file)),
-            **dict.fromkeys(("image.width", "text.width", "space.dim"), WIDTH),
-            **dict.fromkeys(("image.dropout", "text.dropout"), 0.0),
-            "shuffle.share": 0.4,
-            "training.steps": 125,
-            "training.batch_size": 40,
-            "training.warmup_steps": 5,
-            "training.learning_rate": 0.02,
-            "training.evaluate_every": 25,
-            "training.checkpoint_every": 10,
-            "training.log_every": 25,
-        }
-    )
+    return noisy_words(features_file(tmp_path_factory.mktemp("features") / "f.npz", IMAGES))
 
 
 @pytest.fixture(scope="module")

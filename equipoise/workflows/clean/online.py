@@ -27,7 +27,6 @@ from equipoise.data.keep.file import TABLE, require_pyarrow
 from equipoise.data.keep.rules import caption_weights
 from equipoise.data.keep.settings import WEIGHTS, Clean, Keep
 from equipoise.data.keep.source import KeptSource
-from equipoise.data.remap import subset
 from equipoise.data.source import Source
 from equipoise.io.atomic import clear_leftovers
 from equipoise.models.folder import step_folders, step_number
@@ -36,7 +35,8 @@ from equipoise.training.distributed.ranks import Ranks
 from equipoise.training.loop import TrainResult
 from equipoise.types import UserError
 from equipoise.workflows.audit.folds import HeldOutData, folds_of, require_same_fold, training_pairs
-from equipoise.workflows.audit.judge import Judgement, judge, points_of
+from equipoise.workflows.audit.judge import Judgement, judge
+from equipoise.workflows.audit.points import Judge, points_here
 from equipoise.workflows.clean.moving_evidence import averaged, evidence_of, store, stored
 from equipoise.workflows.clean.probability import Evidence
 from equipoise.workflows.clean.run import Cleaned, judging_run, write_table
@@ -148,7 +148,7 @@ class JudgedPairs:
             if outcome.signal:
                 raise KeyboardInterrupt
         model = load(step_folders(place)[-1], run.training.torch_device())
-        return judge(points_of(model, subset(self.source, part)), model, seed, SHUFFLED)
+        return judge(points_here(Judge(model), self.source, part), model, seed, SHUFFLED)
 
 
 def _steps_done(folder: Path) -> int:
