@@ -24,6 +24,9 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--per-shard", type=int, default=10_000, help="images per file")
     parser.add_argument("--batch-size", type=int, default=256, help="images encoded at once")
     parser.add_argument("--half", action="store_true", help="write float16")
+    parser.add_argument(
+        "--format", choices=("safetensors", "parquet"), default="safetensors", help="of files (default: safetensors)"
+    )
     add_engine(parser)
 
 
@@ -33,5 +36,5 @@ def run(options: argparse.Namespace) -> None:
     from equipoise.workflows.embed.write import Embedding
 
     request = EmbedRequest(options.model, options.text, options.weights, options.pretrained, options.before_projection)
-    settings = Embedding(options.per_shard, options.batch_size, options.half)
+    settings = Embedding(options.per_shard, options.batch_size, options.half, options.format)
     embed_data(request, options.data, options.set, options.split, options.out, settings, engine_of(options))

@@ -43,11 +43,17 @@ class Captions:
 
     def points(self, model: Model) -> Tensor:
         """[M, d]; a text that occurs several times is encoded once."""
+        distinct, places = self.distinct()
+        points = distinct._encode_all(model)
+        return points if self.features is not None else points[places.to(points.device)]
+
+    def distinct(self) -> tuple[Captions, Tensor]:
+        """Every text once, and which of them each text is [M]; features are taken to differ."""
         if self.features is not None:
-            return self._encode_all(model)
+            return self, torch.arange(len(self.image_of_text))
         place = {text: number for number, text in enumerate(dict.fromkeys(self.texts))}
-        distinct = Captions(list(place), torch.arange(len(place)))._encode_all(model)
-        return distinct[torch.tensor([place[text] for text in self.texts], device=distinct.device)]
+        places = torch.tensor([place[text] for text in self.texts], dtype=torch.long)
+        return Captions(list(place), torch.arange(len(place))), places
 
     def _encode_all(self, model: Model) -> Tensor:
         return _encode_shown(model, "texts", len(self.image_of_text), TEXTS_AT_ONCE, partial(self.encode, model))

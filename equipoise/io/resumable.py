@@ -28,7 +28,7 @@ from equipoise.io.results_folder import Folder, Place, folder_of
 from equipoise.types import UserError
 
 Fill = Callable[[Path, Iterator[range]], None]  # writes a file from batches of records
-NUMBERED = re.compile(r"\d{5,}\.(safetensors|tar)")
+NUMBERED = re.compile(r"\d{5,}\.(safetensors|parquet|tar)")
 
 
 @dataclass(frozen=True)

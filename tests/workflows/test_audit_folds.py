@@ -110,7 +110,7 @@ def test_judges_judge_where_they_were_trained(tmp_path):
     small = ["data.train_size=24", "training.steps=2", "training.batch_size=8", "training.evaluate_every=1"]
     loaded = load_run("demo", small)
     panel = judges(loaded, folds(24, 2, seed=0), tmp_path, seed=0)
-    assert {next(one.parameters()).device.type for members in panel for one in members} == {"cuda"}
+    assert {next(one.model.parameters()).device.type for members in panel for one in members} == {"cuda"}
 
 
 def test_a_trained_judge_keeps_its_best_step_alone(tmp_path):
@@ -118,7 +118,7 @@ def test_a_trained_judge_keeps_its_best_step_alone(tmp_path):
     loaded, parts = load_run("demo", [*small, "training.evaluate_every=1"]), folds(24, 2, seed=0)
 
     def weights() -> list[torch.Tensor]:
-        return [next(one.parameters()) for members in judges(loaded, parts, tmp_path, seed=0) for one in members]
+        return [next(one.model.parameters()) for members in judges(loaded, parts, tmp_path, seed=0) for one in members]
 
     trained = weights()
     assert [sorted(path.name for path in place.glob("checkpoints/*")) for place in tmp_path.glob("fold-*")] == [

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from noisy_features import IMAGES, WIDTH, noisy_features, words
+from judged_features import IMAGES, WIDTH, noisy_features, words
 from PIL import Image
 from pyarrow import parquet
 
@@ -32,7 +32,8 @@ from equipoise.data.shard_writer import write_shard
 from equipoise.models.folder import step_folders
 from equipoise.reports.curate_page import PAGE
 from equipoise.workflows.audit.folds import folds_of
-from equipoise.workflows.audit.judge import judge, points_of
+from equipoise.workflows.audit.judge import judge
+from equipoise.workflows.audit.points import points_of
 from equipoise.workflows.audit.stopwatch import COST, KINDS, seconds_spent
 from equipoise.workflows.clean import rematch
 from equipoise.workflows.clean import run as clean_run

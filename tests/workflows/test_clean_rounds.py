@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
-from noisy_features import noisy_features, words
+from judged_features import noisy_features, words
 
 from equipoise.cli import main
 from equipoise.data.keep.file import NOTE, TABLE

@@ -25,7 +25,7 @@ from equipoise.types import UserError
 from equipoise.workflows import build_model, load
 from equipoise.workflows.embed.encoders import EmbedRequest
 from equipoise.workflows.embed.run import embed_data
-from equipoise.workflows.embed.write import Embedding, ImageSide, TextSide, embed
+from equipoise.workflows.embed.write import Embedding, ImageSide, TextSide, count_written, embed
 from equipoise.workflows.probe import labelled_features
 from equipoise.workflows.subject import find_source
 
@@ -157,10 +157,67 @@ def test_half_precision(model_path, tmp_path):
     ).stat().st_size
 
 
-def write_tar(path: Path, pictures: dict[str, bytes]) -> Path:
+def test_parquet_holds_what_safetensors_hold(model_path, tmp_path):
+    """Values, keys and captions, bit for bit; images of one to three texts."""
+    from pyarrow import parquet
+
+    buffer = io.BytesIO()
+    Image.new("RGB", (20, 16), (90, 0, 0)).save(buffer, "PNG")
+    tar = write_tar(tmp_path / "a.tar", {f"k{n:02d}": buffer.getvalue() for n in range(11)}, "a cat\na dog\nsome fish")
+    recipe = ["data.name=shards", f"data.train={tar}", f"data.validation={tar}", *SMALL[3:]]
+    for half in (False, True):
+        names = [tmp_path / f"{kind}-{half}" for kind in ("safetensors", "parquet")]
+        for folder in names:
+            made = Embedding(4, 3, half, folder.name.split("-")[0])
+            embed_data(EmbedRequest(str(model_path)), "clip-scenes", recipe, "train", folder, made)
+        one, two = map(read, names)
+        assert [one.pair(index) for index in range(11)] == [two.pair(index) for index in range(11)]
+        assert torch.equal(one.image_features(range(11))[0], two.image_features(range(11))[0])
+        assert all(torch.equal(a, b) for a, b in zip(texts_of(one), texts_of(two), strict=True))
+        table = parquet.read_table(names[1] / "00000.parquet")
+        assert table["text_count"].to_pylist() == [1, 2, 3, 1]
+        assert [len(texts) for texts in table["captions"].to_pylist()] == [1, 2, 3, 1]
+        assert table["keys"].to_pylist() == [one.pair(index).key for index in range(4)]
+
+
+def texts_of(source: FeatureFiles) -> tuple[torch.Tensor, torch.Tensor]:
+    values, _, owners = source.text_features(range(len(source)))
+    return values, owners
+
+
+def test_parquet_goes_on_and_is_not_mixed_with_safetensors(model_path, tmp_path):
+    paths = embedded(model_path, tmp_path / "a", Embedding(8, 3, format="parquet"))
+    assert [path.name for path in paths] == ["00000.parquet", "00001.parquet", "00002.parquet"]
+    before = {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in paths}
+    paths[1].unlink()
+    embedded(model_path, tmp_path / "a", Embedding(8, 3, format="parquet"))
+    assert [path.read_bytes() for path in paths] == [content for content, _ in before.values()]
+    assert [path.stat().st_mtime_ns == before[path][1] for path in paths] == [True, False, True]
+    embedded(model_path, tmp_path / "b")
+    for folder, kind in ((tmp_path / "a", "safetensors"), (tmp_path / "b", "parquet")):
+        with pytest.raises(UserError, match=r"other settings \(format; see .*; choose another folder"):
+            embedded(model_path, folder, Embedding(8, 3, format=kind))
+    with pytest.raises(UserError, match="--format is csv"):
+        Embedding(format="csv")
+
+
+@pytest.mark.slow
+def test_two_processes_write_the_parquet_of_one(model_path, tmp_path):
+    words = [word for setting in SMALL for word in ("--set", setting)]
+    command = ["embed", str(model_path), "clip-scenes", *words, "--per-shard", "8", "--format", "parquet", "--out"]
+    assert main([*command, str(tmp_path / "one")]) == 0
+    assert main([*command, str(tmp_path / "two"), "--processes", "2"]) == 0
+    one, two = ({path.name: path.read_bytes() for path in (tmp_path / name).iterdir()} for name in ("one", "two"))
+    assert one == two
+    assert len([name for name in one if name.endswith(".parquet")]) == 3
+
+
+def write_tar(path: Path, pictures: dict[str, bytes], captions: str = "") -> Path:
+    """Pictures with a caption each, or one, two, three, one, ... of the lines given."""
     with tarfile.open(path, "w") as tar:
-        for key, content in pictures.items():
-            for name, data in ((f"{key}.png", content), (f"{key}.txt", f"a picture of {key}".encode())):
+        for number, (key, content) in enumerate(pictures.items()):
+            lines = "\n".join(captions.splitlines()[: 1 + number % 3]) or f"a picture of {key}"
+            for name, data in ((f"{key}.png", content), (f"{key}.txt", lines.encode())):
                 member = tarfile.TarInfo(name)
                 member.size = len(data)
                 tar.addfile(member, io.BytesIO(data))
@@ -180,6 +237,10 @@ def test_a_picture_that_cannot_be_read_is_left_out(model_path, tmp_path):
         embed_data(EmbedRequest(str(model_path)), "clip-scenes", recipe, "train", tmp_path / "out", SETTINGS)
     source = read(tmp_path / "out")
     assert [source.pair(index).key for index in range(len(source))] == ["k0", "k1", "k2", "k3", "k5", "k6"]
+    made = Embedding(format="parquet")
+    with pytest.warns(UserWarning, match="left out"):
+        files = embed_data(EmbedRequest(str(model_path)), "clip-scenes", recipe, "train", tmp_path / "table", made)
+    assert count_written(files) == len(read(tmp_path / "table")) == 6
 
 
 @pytest.mark.slow

@@ -203,25 +203,18 @@ def test_points_of_parts_judge_as_those_of_one_process(tmp_path, monkeypatch, ca
     from test_index_workflow import model_in
 
     from equipoise.evaluation import encoding
-    from equipoise.workflows.audit import judge, run, shared_points
+    from equipoise.workflows.audit import points, points_job
+    from equipoise.workflows.audit.shared_points import SCORES
 
     pytest.importorskip("webdataset")
     data, model = damaged_shard(tmp_path / "a.tar", 20), model_in(tmp_path / "model", 0)
-    for place, name, size in ((judge, "BATCH", 4), (shared_points, "BATCH", 4), (shared_points, "BATCHES", 2)):
+    for place, name, size in ((points, "BATCH", 4), (points_job, "BATCH", 4), (points_job, "BATCHES", 2)):
         monkeypatch.setattr(place, name, size)
-    for place in (encoding, shared_points):
+    for place in (encoding, points_job):
         monkeypatch.setattr(place, "TEXTS_AT_ONCE", 8)
     one = scored(capsys, "audit", data, model, tmp_path / "one")
-    made = []
-
-    def in_parts(engine, data, recipe, overrides, model, folder):
-        judged = shared_points.Judged(data, recipe, tuple(overrides), model)
-        made.append(shared_points.SharedPoints(judged, Engine(), folder))
-        return made[-1]
-
-    monkeypatch.setattr(run, "scoring_by", in_parts)
+    (tmp_path / "two" / f"{SCORES}left").mkdir(parents=True)  # of several processes, so that this one writes files too
     two = scored(capsys, "audit", data, model, tmp_path / "two")
-    assert made[0]._found is not None
     assert one.keys() == two.keys()
     assert [name for name in one if one[name] != two[name]] == []
     assert b"copy" in one["neighbours.csv"]
@@ -238,9 +231,3 @@ def test_two_processes_judge_as_one_does(tmp_path, capsys, command):
     two = scored(capsys, command, data, model, tmp_path / "two", "--processes", "2")
     assert one.keys() == two.keys()
     assert [name for name in one if one[name] != two[name]] == []
-
-
-def test_judges_that_are_trained_score_here(tmp_path, capsys):
-    for command in ("audit", "clean"):
-        assert main([command, "demo", "--out", str(tmp_path / "out"), "--engine", "ray"]) == 2
-        assert "--model" in capsys.readouterr().err

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from judged_features import WIDTH, features_file
 from pyarrow import parquet
 
 from equipoise.analysis.noise import NoiseEstimate
@@ -22,24 +23,20 @@ from equipoise.data.keep.weights import PAIR_WEIGHT
 from equipoise.data.remap import subset
 from equipoise.training.settings import Training
 from equipoise.types import UserError
-from equipoise.workflows.audit.judge import judge, points_of
+from equipoise.workflows.audit.judge import judge
+from equipoise.workflows.audit.points import points_of
 from equipoise.workflows.audit.stopwatch import Stopwatch
 from equipoise.workflows.clean.moving_evidence import evidence_of
 from equipoise.workflows.clean.online import JudgedPairs, part_ends
 from equipoise.workflows.load import load
 
-IMAGES, WIDTH = 240, 16
+IMAGES = 240
 
 
 @pytest.fixture(scope="module")
 def settings(tmp_path_factory) -> list[str]:
     """240 images of two texts each, of which 40% have the texts of others; ten batches an epoch."""
-    file = tmp_path_factory.mktemp("features") / "f.npz"
-    rng = np.random.default_rng(0)
-    shared = rng.normal(size=(IMAGES, 1, WIDTH))
-    texts = shared + rng.normal(size=(IMAGES, 2, WIDTH)) / 4
-    images = (shared[:, 0] + rng.normal(size=(IMAGES, WIDTH)) / 4) @ rng.normal(size=(WIDTH, WIDTH))
-    np.savez(file, image=images.astype(np.float32), text=texts.astype(np.float32))
+    file = features_file(tmp_path_factory.mktemp("features") / "f.npz", IMAGES)
     values = {
         **dict.fromkeys(("data.train", "data.validation", "data.test"), str(file)),
         **dict.fromkeys(("image.width", "text.width", "space.dim"), WIDTH),

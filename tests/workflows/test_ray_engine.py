@@ -143,6 +143,19 @@ def test_the_bytes_of_one_process(model, tmp_path, command):
     assert [name for name in one if one[name] != two[name]] == []
 
 
+def test_judges_of_their_own_by_ray(tmp_path):
+    """They are trained here, and score there: pictures audited, features cleaned in two rounds."""
+    from judged_features import features_file, noisy_words
+    from test_shared_judges import judged, pictures
+
+    rounds = noisy_words(features_file(tmp_path / "f.npz", 200), **{"clean.rounds": 2, "clean.steps": 30})
+    for command, data in (("audit", pictures(tmp_path)), ("clean", ["features", *rounds])):
+        one = judged(command, *data, out=tmp_path / f"{command}-one")
+        two = judged(command, *data, "--engine", "ray", "--processes", "2", out=tmp_path / f"{command}-two")
+        assert one.keys() == two.keys()
+        assert [name for name in one if one[name] != two[name]] == []
+
+
 def test_a_mistake_in_an_actor_is_its_sentence(tmp_path):
     job = SlowJob(tmp_path / "out", tmp_path, bad=2, max_bad=0.0)
     job.folder.mkdir()

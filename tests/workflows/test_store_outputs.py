@@ -43,6 +43,7 @@ def data(tmp_path_factory) -> Path:
 def command(name: str, model: Path, data: Path, out: object) -> list[str]:
     words = {
         "embed": ["embed", str(model), str(data), "--per-shard", "2", "--out"],
+        "parquet": ["embed", str(model), str(data), "--per-shard", "2", "--format", "parquet", "--out"],
         "regions": ["regions", str(data), "--per-file", "4", "--out"],
         "prepare": ["data", "prepare", str(data), "--size", "16", "--per-shard", "2"],
     }
@@ -53,7 +54,7 @@ def times(folder: Path) -> dict[str, int]:
     return {path.name: path.stat().st_mtime_ns for path in folder.iterdir()}
 
 
-@pytest.mark.parametrize("name", ["embed", "regions", "prepare"])
+@pytest.mark.parametrize("name", ["embed", "parquet", "regions", "prepare"])
 def test_the_bytes_of_a_disk_and_nothing_twice(name, model, data, tmp_path, capsys):
     if name == "prepare":
         data = damaged_shard(tmp_path / "damaged.tar", 9)  # left_out.json too

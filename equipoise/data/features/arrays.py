@@ -3,6 +3,7 @@
     .npz           arrays as numpy.savez writes them; words as arrays of text
     .safetensors   tensors, mapped into memory and not read; words in a .json of the same name beside it
     .parquet       columns: lists of numbers become arrays, lists of lists one axis more; words as text columns
+                   (`parquet_file.py`)
 
 Nothing is unpickled: an npz that holds Python objects raises UserError.
 """
@@ -13,17 +14,15 @@ import zipfile
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from equipoise.data.features.parquet_file import column_names, read_columns
 from equipoise.io.json_files import read_json
 from equipoise.types import UserError
-
-if TYPE_CHECKING:
-    import pyarrow
 
 Found = TypeVar("Found")
 PICKLES = (".pkl", ".pickle")
@@ -136,65 +135,8 @@ def _safetensors_names(path: Path) -> list[str]:
         raise ValueError(error) from error
 
 
-def _parquet_names(path: Path) -> list[str]:
-    _require_pyarrow(path)
-    from pyarrow import parquet
-
-    return list(parquet.read_schema(path).names)
-
-
-def _require_pyarrow(path: Path) -> None:
-    try:
-        import pyarrow  # noqa: F401
-    except ImportError as error:
-        raise UserError(f"{path}: Parquet needs pyarrow; pip install 'equipoise[parquet]'") from error
-
-
 def _read_parquet(path: Path, wanted: set[str]) -> Arrays:
-    _require_pyarrow(path)
-    import pyarrow as arrow
-    from pyarrow import parquet
-
-    names = [name for name in parquet.read_schema(path).names if name in wanted]
-    table = parquet.read_table(path, columns=names)
-    tensors, words = {}, {}
-    for name in names:
-        column = table.column(name).combine_chunks()
-        if arrow.types.is_string(_leaf(column.type)) or arrow.types.is_large_string(_leaf(column.type)):
-            words[name] = column.to_pylist()
-        else:
-            tensors[name] = torch.from_numpy(_numbers(column, f"{path}: column {name!r}"))
-    return Arrays(path, tensors, words)
-
-
-def _numbers(column: pyarrow.Array, where: str) -> np.ndarray:
-    """Nested lists of numbers, all of one length at each depth, as one array."""
-    shape = []
-    while hasattr(column, "flatten") and hasattr(column.type, "value_type"):
-        if column.null_count:
-            raise UserError(f"{where} has {column.null_count} missing rows; fill them or leave them out")
-        inner, rows = column.flatten(), len(column)
-        length = len(inner) // max(1, rows)
-        if rows and any(size.as_py() != length for size in _lengths(column).unique()):
-            raise UserError(f"{where} has rows of different lengths; pad them and say their lengths in a column")
-        shape.append(rows)
-        column = inner
-    if column.null_count:
-        raise UserError(f"{where} has {column.null_count} missing values; fill them or leave the rows out")
-    sizes = [*(outer // max(1, before) for before, outer in zip([1, *shape], [*shape, len(column)], strict=False))]
-    return np.array(column.to_numpy(zero_copy_only=False)).reshape(sizes)
-
-
-def _lengths(column: pyarrow.Array) -> pyarrow.Array:
-    from pyarrow import compute
-
-    return compute.list_value_length(column)
-
-
-def _leaf(kind: Any) -> Any:
-    while hasattr(kind, "value_type"):
-        kind = kind.value_type
-    return kind
+    return Arrays(path, *read_columns(path, wanted))
 
 
 def _first_line(error: Exception) -> str:
@@ -209,5 +151,5 @@ READERS: dict[str, Callable[[Path, set[str]], Arrays]] = {
 NAMES: dict[str, Callable[[Path], list[str]]] = {
     ".npz": _npz_names,
     ".safetensors": _safetensors_names,
-    ".parquet": _parquet_names,
+    ".parquet": column_names,
 }

@@ -26,10 +26,10 @@ from equipoise.evaluation.evaluate import CHOOSING
 from equipoise.io.atomic import remove_folder, write_text
 from equipoise.io.json_files import read_json_table
 from equipoise.models.folder import BEST, CHECKPOINTS, step_folders
-from equipoise.models.model import Model
 from equipoise.training.settings import Training
 from equipoise.types import UserError
 from equipoise.workflows.audit.copies import held_together, read_pictures
+from equipoise.workflows.audit.points import Judge
 from equipoise.workflows.load import load
 from equipoise.workflows.train_model import train_run
 
@@ -100,7 +100,7 @@ def judges(
     seed: int,
     held_out: Callable[[Run, tuple[int, ...], int], HeldOutData] = lambda run, part, _: HeldOutData(run, part),
     members: int = 1,
-) -> Iterator[Iterator[Model]]:
+) -> Iterator[Iterator[Judge]]:
     """Train `members` models per fold without that fold; yield each at its best step. No finished one is trained again.
 
     They differ in the seed of their training, and in the data that `held_out` makes of run, fold and their number.
@@ -118,7 +118,7 @@ def _named(place: Path, member: int) -> Path:
     return place.with_name(f"{place.name}-judge-{member + 1}") if member else place
 
 
-def _trained(loaded: Loaded, data: HeldOutData, part: tuple[int, ...], place: Path, member: int) -> Model:
+def _trained(loaded: Loaded, data: HeldOutData, part: tuple[int, ...], place: Path, member: int) -> Judge:
     require_same_fold(place, part, data.selection())
     seed = loaded.run.seed + 1000 * member
     every = _look_every(loaded.run.training)
@@ -132,7 +132,8 @@ def _trained(loaded: Loaded, data: HeldOutData, part: tuple[int, ...], place: Pa
             raise KeyboardInterrupt
         _note_trained(place)
     _forget_states(place)
-    return load(place / CHECKPOINTS / BEST, run.training.torch_device())
+    best = place / CHECKPOINTS / BEST
+    return Judge(load(best, run.training.torch_device()), best)
 
 
 def _look_every(training: Training) -> int:

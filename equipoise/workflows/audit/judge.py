@@ -25,14 +25,13 @@ from equipoise.analysis.noise import (
     sums_over,
 )
 from equipoise.analysis.noise_kinds import fit_elsewhere
+from equipoise.data.remap import subset
 from equipoise.data.source import Source
-from equipoise.evaluation.encoding import captions, encode_images
 from equipoise.models.model import Model
+from equipoise.workflows.audit.points import Judge, PointsOf, points_here
 
-BATCH = 256
 LEAST_SKILL = 0.03  # AUROC above chance, below which a judge counts as knowing nothing
 
-PointsOf = Callable[[Model, Source], Pairs]
 Score = Callable[[Model, Source, Pairs], Tensor]  # [M] evidence on each text by a way of the field
 
 
@@ -58,11 +57,6 @@ class Judgement:
         """log r of each of these images with each of these texts, whoever they belong to [images, texts]."""
         block = self.reading.scale * similarity(points.images[images], points.texts[texts]).double()
         return block - (self.by_image[images, None] + self.by_text[texts]) / 2
-
-
-def points_of(model: Model, source: Source) -> Pairs:
-    texts = captions(source, 0)
-    return Pairs(encode_images(model, source, BATCH).cpu(), texts.points(model).cpu(), texts.image_of_text)
 
 
 def judge(points: Pairs, model: Model, seed: int, shuffled: float) -> Judgement:
@@ -97,18 +91,20 @@ class JudgedTogether:
 
     judgement: Judgement
     points: Pairs
-    model: Model
+    judge: Judge
 
 
 def judge_together(
     source: Source,
-    members: Iterable[Model],
+    part: Sequence[int],
+    members: Iterable[Judge],
     seed: int,
     shuffled: float,
     score: Score | None = None,
-    points_of: PointsOf = points_of,
+    points_of: PointsOf = points_here,
 ) -> JudgedTogether:
-    """One judgement by several models: the mean of what those of them say that know something.
+    """One judgement by several models on the records `part` of a source: the mean of what those of them say that know
+    something.
 
     What is said of strangers (`Judgement.fit`) is said by one of them.
     """
@@ -116,9 +112,9 @@ def judge_together(
     scores: list[Tensor] = []
     shown: JudgedTogether | None = None
     for member in members:
-        points = points_of(member, source)
-        found.append(judge(points, member, seed, shuffled))
-        scores += [score(member, source, points)] if score else []
+        points = points_of(member, source, part)
+        found.append(judge(points, member.model, seed, shuffled))
+        scores += [score(member.model, subset(source, part), points)] if score else []
         if shown is None or (found[-1].knows and not shown.judgement.knows):
             shown = JudgedTogether(found[-1], points, member)
     assert shown is not None

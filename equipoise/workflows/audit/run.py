@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,7 +17,6 @@ from equipoise.analysis.noise import Pairs, sums_over
 from equipoise.config import Loaded, dump, load_stored
 from equipoise.data.copies.find import Copy
 from equipoise.data.copies.watch import WatchedSource
-from equipoise.data.remap import subset
 from equipoise.data.source import Source, has_features
 from equipoise.io.atomic import write_text
 from equipoise.models.folder import CONFIG
@@ -24,9 +24,11 @@ from equipoise.models.model import Model
 from equipoise.training.checkpoint.run_folder import locked_run, require_same
 from equipoise.types import UserError
 from equipoise.workflows.audit.folds import folds_of, judges, training_pairs
-from equipoise.workflows.audit.judge import Judgement, PointsOf, judge_together, points_of, pool_of, score_of
+from equipoise.workflows.audit.judge import Judgement, judge_together, pool_of, score_of
+from equipoise.workflows.audit.points import Judge, PointsOf, points_here
+from equipoise.workflows.audit.points_job import JudgedData
 from equipoise.workflows.audit.report import Verdict, write_verdict
-from equipoise.workflows.audit.shared_points import Judged, SharedPoints
+from equipoise.workflows.audit.shared_points import SharedPoints, has_scores
 from equipoise.workflows.audit.stopwatch import JUDGING, READING, TRAINING, Stopwatch
 from equipoise.workflows.engines import Engine
 from equipoise.workflows.load import load
@@ -63,27 +65,27 @@ def run_audit(
     """Audit DATA, with judges of `recipe` where it is files, or with the model at a path; returns the exit status."""
     loaded = find_run(data, recipe, overrides, trains=model is None)
     try:
-        shared = scoring_by(engine, data, recipe, overrides, model, folder)
         judge = load(model, loaded.run.training.torch_device()) if model else None
-        audit_data(loaded, settings, folder, judge, points_of=shared)
+        with scoring_by(engine, JudgedData(data, recipe, tuple(overrides)), model, folder) as points_of:
+            audit_data(loaded, settings, folder, judge, points_of=points_of)
     except KeyboardInterrupt:
         print("Stopped; the same command goes on where it was")
         return 128 + signal.SIGINT
     return 0
 
 
-def scoring_by(
-    engine: Engine, data: str, recipe: str, overrides: Sequence[str], model: Path | None, folder: Path
-) -> PointsOf:
-    """How points are computed: here, or by the engine that was asked for."""
-    if engine.is_this_process:
-        return points_of
-    if model is None:
-        raise UserError(
-            "--engine and --processes share the scoring by a model that is given; give --model, or leave them out: "
-            "judges are trained, and score, in this process"
-        )
-    return SharedPoints(Judged(data, recipe, tuple(overrides), model), engine, folder)
+@contextmanager
+def scoring_by(engine: Engine, data: JudgedData, model: Path | None, folder: Path) -> Iterator[PointsOf]:
+    """How points are computed: here, or by the engine that was asked for, which was there before judges are trained.
+
+    What several processes left behind in `folder` this one goes on with.
+    """
+    if engine.is_this_process and not has_scores(folder):
+        yield points_here
+        return
+    engine.require()
+    with SharedPoints(data, engine, folder, model).kept_until_done() as points_of:
+        yield points_of
 
 
 def audit_data(
@@ -92,7 +94,7 @@ def audit_data(
     folder: Path,
     model: Model | None = None,
     look: Look | None = None,
-    points_of: PointsOf = points_of,
+    points_of: PointsOf = points_here,
     clock: Stopwatch | None = None,
 ) -> Verdict:
     """Judge all training pairs of a recipe and write what was found to `folder`.
@@ -112,17 +114,17 @@ def audit_data(
                     parts = folds_of(source, settings.folds, settings.seed, loaded.run.preprocess.size)
                 panel = judges(loaded, parts, folder, settings.seed, members=settings.judges)
             else:
-                parts, panel = [tuple(range(len(source)))], iter([iter([model])])
+                parts, panel = [tuple(range(len(source)))], iter([iter([Judge(model)])])
             judged: list[tuple[tuple[int, ...], Judgement]] = []
-            first: Model | None = None
+            first: Judge | None = None
             score = score_of(settings.evidence, settings.seed, loaded.run.training.learning_rate)
             for part, members in zip(parts, panel, strict=True):
                 trained = clock.each(TRAINING, members)
-                seen = judge_together(subset(source, part), trained, settings.seed, settings.shuffled, score, points_of)
-                first = first or seen.model
+                seen = judge_together(source, part, trained, settings.seed, settings.shuffled, score, points_of)
+                first = first or seen.judge
                 judged.append((part, seen.judgement))
                 if look:
-                    look(part, seen.points, seen.model, seen.judgement)
+                    look(part, seen.points, seen.judge.model, seen.judgement)
             assert first is not None
             copies = watched.copies() if watched and settings.copies else None
             verdict = _verdict(source, judged, settings, first, copies, points_of)
@@ -134,7 +136,7 @@ def _verdict(
     source: Source,
     judged: list[tuple[tuple[int, ...], Judgement]],
     settings: Audit,
-    member: Model,
+    member: Judge,
     copies: list[Copy] | None,
     points_of: PointsOf,
 ) -> Verdict:
@@ -163,7 +165,7 @@ def _verdict(
 
 
 def _strangers(
-    source: Source, model: Model, scale: float, settings: Audit, copies: list[Copy] | None, points_of: PointsOf
+    source: Source, judge: Judge, scale: float, settings: Audit, copies: list[Copy] | None, points_of: PointsOf
 ) -> tuple[list[list[float]], list[list[float]]]:
     """Images that are alike, and images with texts of others that fit better than their own, by one judge.
 
@@ -171,12 +173,12 @@ def _strangers(
     """
     if not settings.neighbours or len(source) < 2:
         return [], []
-    points, similarity = points_of(model, source), model.space.similarity
+    points, similarity = points_of(judge, source, range(len(source))), judge.model.space.similarity
     if copies is None:
         alike = closest_images(points.images, similarity, settings.neighbours)
     else:
         alike = [[copy.similarity, copy.first, copy.second] for copy in copies[: settings.neighbours]]
-    return alike, _fitting(points, model, scale, settings)
+    return alike, _fitting(points, judge.model, scale, settings)
 
 
 def _fitting(points: Pairs, model: Model, scale: float, settings: Audit) -> list[list[float]]:

@@ -30,7 +30,6 @@ from equipoise.data.keep.file import TABLE, require_pyarrow
 from equipoise.data.keep.rules import caption_weights
 from equipoise.data.keep.settings import WEIGHTS, Clean, Keep
 from equipoise.data.keep.source import KeptSource
-from equipoise.data.remap import subset
 from equipoise.data.sampling import EpochSampler
 from equipoise.data.source import Source
 from equipoise.io.atomic import clear_leftovers
@@ -41,7 +40,8 @@ from equipoise.training.loop import TrainResult
 from equipoise.training.settings import Training
 from equipoise.types import UserError
 from equipoise.workflows.audit.folds import HeldOutData, folds_of, require_same_fold, training_pairs
-from equipoise.workflows.audit.judge import Judgement, judge, points_of
+from equipoise.workflows.audit.judge import Judgement, judge
+from equipoise.workflows.audit.points import Judge, points_here
 from equipoise.workflows.audit.stopwatch import JUDGING, READING, TRAINING, Stopwatch
 from equipoise.workflows.clean.moving_evidence import averaged, evidence_of, store, stored
 from equipoise.workflows.clean.probability import Evidence
@@ -175,7 +175,7 @@ class JudgedPairs:
             if outcome.signal:
                 raise KeyboardInterrupt
         model = load(step_folders(place)[-1], run.training.torch_device())
-        return judge(points_of(model, subset(self.source, asked)), model, seed, SHUFFLED)
+        return judge(points_here(Judge(model), self.source, asked), model, seed, SHUFFLED)
 
 
 def part_ends(settings: Clean, training: Training, records: int) -> list[int]:

@@ -12,11 +12,11 @@ import torch
 
 from equipoise.config import Loaded, Run
 from equipoise.data.keep.source import KeptSource
-from equipoise.data.remap import subset
 from equipoise.data.source import Source
 from equipoise.io.atomic import clear_leftovers
 from equipoise.workflows.audit.folds import HeldOutData, judges, training_pairs
 from equipoise.workflows.audit.judge import judge_together, score_of
+from equipoise.workflows.audit.points import PointsOf, points_here
 from equipoise.workflows.audit.run import Look
 from equipoise.workflows.audit.stopwatch import TRAINING, Stopwatch
 from equipoise.workflows.clean.probability import Evidence
@@ -56,6 +56,7 @@ def further_round(
     look: Look | None,
     number: int,
     clock: Stopwatch,
+    points_of: PointsOf = points_here,
 ) -> Evidence:
     """The evidence of the judges of round `number` on all captions; the judge `j` of each fold learns from `keeps[j]`
     [M]."""
@@ -69,10 +70,11 @@ def further_round(
     panel = judges(loaded, parts, place, settings.seed, held_out, settings.judges)
     judged = []
     for part, members in zip(parts, panel, strict=True):
-        seen = judge_together(subset(source, part), clock.each(TRAINING, members), settings.seed, 0.2, score)
+        trained = clock.each(TRAINING, members)
+        seen = judge_together(source, part, trained, settings.seed, 0.2, score, points_of)
         judged.append(seen.judgement)
         if look:
-            look(part, seen.points, seen.model, seen.judgement)
+            look(part, seen.points, seen.judge.model, seen.judgement)
     owners = np.concatenate([np.array(part)[one.image_of_text] for part, one in zip(parts, judged, strict=True)])
     order = np.argsort(owners, kind="stable")
     ratios = torch.cat([one.log_ratio for one in judged]).numpy()[order]

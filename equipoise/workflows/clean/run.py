@@ -27,7 +27,8 @@ from equipoise.training.checkpoint.run_folder import locked_run
 from equipoise.types import UserError
 from equipoise.workflows.audit import Audit, audit_data, scoring_by
 from equipoise.workflows.audit.folds import training_pairs
-from equipoise.workflows.audit.judge import PointsOf, points_of
+from equipoise.workflows.audit.points import PointsOf, points_here
+from equipoise.workflows.audit.points_job import JudgedData
 from equipoise.workflows.audit.stopwatch import JUDGING, Stopwatch
 from equipoise.workflows.clean.page import write_curators_page
 from equipoise.workflows.clean.probability import Evidence
@@ -96,8 +97,9 @@ def run_clean(
         require_shards(loaded.run, shards)
     try:
         judge = load(model, loaded.run.training.torch_device()) if model else None
-        shared = scoring_by(engine, data, recipe, overrides, model, folder)
-        cleaned = clean_data(loaded, folder, judge, show, shared)
+        given = model or (Path(loaded.run.clean.model) if loaded.run.clean.model else None)
+        with scoring_by(engine, JudgedData(data, recipe, tuple(overrides)), given, folder) as points:
+            cleaned = clean_data(loaded, folder, judge, show, points)
         written = write_kept_pairs(loaded.run, folder, shards) if shards else ""
     except KeyboardInterrupt:
         print("Stopped; the same command goes on where it was")
@@ -113,7 +115,7 @@ def run_clean(
 
 
 def clean_data(
-    loaded: Loaded, folder: Path, model: Model | None = None, show: int = SHOW, points: PointsOf = points_of
+    loaded: Loaded, folder: Path, model: Model | None = None, show: int = SHOW, points: PointsOf = points_here
 ) -> Cleaned:
     """Judge every caption of a recipe's training pairs and write the keep file to `folder`, and a page that shows the
     `show` most suspicious ones.
@@ -152,7 +154,7 @@ def clean_data(
         for number in range(2, rounds + 1):
             chosen = _chosen(evidence, settings, first)
             last = look if number == rounds else None
-            evidence = further_round(judging, source, parts, folder, first, chosen, last, number, clock)
+            evidence = further_round(judging, source, parts, folder, first, chosen, last, number, clock, points)
             evidence.require_knowledge()
         right = _right(evidence, settings, prior=first)
         keep = kept_captions(right, settings.rule, settings.threshold, settings.share or first.share)

@@ -19,7 +19,7 @@ from equipoise.models.modal_model import ModalModel
 from equipoise.types import UserError
 from equipoise.workflows.embed.encoders import EmbedRequest, digest_of, sides_of
 from equipoise.workflows.embed.modalities import modal_part_writer
-from equipoise.workflows.embed.write import Embedding, claim_folder, count_written, part_writer
+from equipoise.workflows.embed.write import SAFETENSORS, Embedding, claim_folder, count_written, part_writer
 from equipoise.workflows.engines import Engine, write_parts
 from equipoise.workflows.load import load
 from equipoise.workflows.subject import find_source
@@ -81,6 +81,8 @@ class EmbedJob:
         request = self.request
         if request.text or request.before_projection:
             raise UserError("--text and --before-projection belong to images and texts; leave them out for modalities")
+        if self.settings.format != SAFETENSORS:
+            raise UserError("points of named modalities are written as safetensors alone; leave --format out")
         model = load(request.model, "auto")
         require_compatible(model, source)
         assert isinstance(model, ModalModel)

@@ -2,6 +2,7 @@
 
     00000.safetensors    image [n, w], text [m, w], image_of_text [m]: the row of each text's image in this file
     00000.json           keys [n], captions [m], label [n] where there are labels
+    00000.parquet        or all of that in a table of n rows (`data/features/parquet_file.py`)
     embedding.json       what made them
 
 The source `features` reads such a folder back. A run that was stopped goes on where it left off (`io/resumable.py`).
@@ -19,6 +20,7 @@ import torch
 from torch import Tensor
 
 from equipoise.data.bad_records import BadRecord, BadRecordCount
+from equipoise.data.features.parquet_file import require_pyarrow, write_columns
 from equipoise.data.part_writer import PartWriter
 from equipoise.data.preprocess import Preprocess
 from equipoise.data.source import Pair, Source, can_crop, has_features
@@ -30,6 +32,7 @@ from equipoise.readouts.readout import class_features
 from equipoise.types import Features, UserError
 
 NOTE = "embedding.json"
+SAFETENSORS, PARQUET = FORMATS = ("safetensors", "parquet")
 Finish = Callable[[Features], Tensor]  # what an encoder read to what is written
 
 
@@ -38,8 +41,13 @@ class Embedding:
     per_shard: int = 10_000  # images in a file
     batch_size: int = 256
     half: bool = False  # float16 instead of float32
+    format: str = SAFETENSORS
 
     def __post_init__(self) -> None:
+        if self.format not in FORMATS:
+            raise UserError(f"--format is {self.format}; choose one of {', '.join(FORMATS)}")
+        if self.format == PARQUET:
+            require_pyarrow("--format parquet")
         for name in ("per_shard", "batch_size"):
             if getattr(self, name) < 1:
                 raise UserError(f"{name} must be at least 1, not {getattr(self, name)}")
@@ -105,7 +113,9 @@ def embed(
 
 def claim_folder(source: Source, folder: Place, note: Mapping[str, Any], settings: Embedding) -> None:
     """Raise UserError if the folder holds features of other data, models or settings."""
-    claim(folder, {**note, "records": len(source), "per_shard": settings.per_shard, "half": settings.half}, NOTE)
+    other = {} if settings.format == SAFETENSORS else {"format": settings.format}  # older notes do not say it
+    made = {"records": len(source), "per_shard": settings.per_shard, "half": settings.half, **other}
+    claim(folder, {**note, **made}, NOTE)
 
 
 def part_writer(
@@ -122,13 +132,14 @@ def part_writer(
             shard.add(source, *encode_readable(images, source, batch, bad), texts)
         shard.write(path, torch.float16 if settings.half else torch.float32)
 
-    files = NumberedFiles(folder, len(source), settings.per_shard)
+    files = NumberedFiles(folder, len(source), settings.per_shard, f".{settings.format}")
     return PartWriter(files, fill, settings.batch_size, bad)
 
 
 def count_written(files: NumberedFiles) -> int:
     """Records in these files: pictures that could not be read are in none."""
-    return sum(len(words["keys"]) for words in files.words("embed the data again"))
+    every = files.words("embed the data again")
+    return sum(words["records"] if files.ending == f".{PARQUET}" else len(words["keys"]) for words in every)
 
 
 class _Shard:
@@ -164,7 +175,8 @@ class _Shard:
             words["captions"] = captions
         if self.pairs and all(pair.label is not None for pair in self.pairs):
             words["label"] = [pair.label for pair in self.pairs]
-        write_arrays(path, {**tensors, "image_of_text": torch.tensor(self.owners, dtype=torch.long)}, words)
+        write = write_columns if path.suffix == f".{PARQUET}" else write_arrays
+        write(path, {**tensors, "image_of_text": torch.tensor(self.owners, dtype=torch.long)}, words)
 
 
 def encode_readable(

@@ -30,6 +30,13 @@ class Engine:
         """Whether all work is done here, without further processes."""
         return self.name == "local" and self.processes in (None, 1)
 
+    def require(self) -> None:
+        """Raise UserError where the engine is not installed, before anything is done that takes time."""
+        if self.name == "ray":
+            from equipoise.workflows.engines.ray_data import import_ray
+
+            import_ray()
+
 
 def write_parts(engine: Engine, writer: PartWriter, job: Job, doing: str) -> None:
     """Write the files that are not there yet. `writer` is what `job` opens, opened here."""

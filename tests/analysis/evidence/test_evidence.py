@@ -19,7 +19,7 @@ from equipoise.analysis.gaussian_mixture import lower_posterior
 from equipoise.config import load_run
 from equipoise.data.tokenizer import NoTokenizer
 from equipoise.spaces import Sphere
-from equipoise.workflows.audit.judge import points_of
+from equipoise.workflows.audit.points import points_of
 from equipoise.workflows.load import build_model
 
 IMAGES, TEXTS, WIDTH, RATE = 100, 2, 6, 0.05

@@ -348,3 +348,25 @@ def test_ragged_and_missing_rows_of_parquet(tmp_path, column):
     parquet.write_table(arrow.table({"image": column, "text": [[1.0], [2.0]]}), tmp_path / "x.parquet")
     with pytest.raises(UserError, match=r"x\.parquet: column 'image' has (rows of different lengths|1 missing)"):
         build(tmp_path / "x.parquet")
+
+
+def test_texts_of_parquet_are_counted(tmp_path):
+    """As many as each image has, read like arrays with image_of_text; other counts are a sentence."""
+    arrow = pytest.importorskip("pyarrow", reason="pyarrow is not installed: Parquet is NOT tested")
+    from pyarrow import parquet
+
+    columns = {"image": [[1.0, 0.0], [0.0, 1.0]], "text": [[[1.0], [2.0]], [[3.0]]], "captions": [["a", "b"], ["c"]]}
+    path = tmp_path / "x.parquet"
+    parquet.write_table(arrow.table({**columns, "text_count": [2, 1]}), path)
+    source = build(path)
+    values, _, owners = source.text_features([1, 0])
+    assert values.tolist() == [[3.0], [1.0], [2.0]]
+    assert owners.tolist() == [0, 1, 1]
+    assert source.pair(0).captions == ("a", "b")
+    for counts in ([1, 2], [2, 2]):
+        parquet.write_table(arrow.table({**columns, "text_count": counts}), path)
+        with pytest.raises(UserError, match=r"'(text|captions)' must be lists of as many texts as 'text_count' says"):
+            build(path)
+    parquet.write_table(arrow.table(columns), path)
+    with pytest.raises(UserError, match=r"different lengths.*'text_count'"):
+        build(path)
