@@ -107,6 +107,7 @@ def _run_training(loaded: Loaded, folder: Path, command: str, resume: bool, rank
             loaded = with_clean_pairs(loaded, folder, ranks)
         except KeyboardInterrupt:
             ranks.print(f"Stopped while pairs were judged; {go_on}")
+            ranks.barrier()  # as below
             return 128 + signal.SIGINT
         if baseline:
             ranks.print("Training on all pairs, to compare with")

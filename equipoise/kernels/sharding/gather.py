@@ -9,7 +9,8 @@ gradient on every rank and needs none.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -20,10 +21,22 @@ from torch.nn import functional as F
 from equipoise.data.source import MODALITY, MODALITY_MASK, PIXELS
 from equipoise.types import Batch
 
+_alone: list[bool] = []  # of the process, for the threads that compute gradients must know it as well
+
+
+@contextmanager
+def alone() -> Iterator[None]:
+    """Compute as the only rank while in it, whatever group there is: the others take no part."""
+    _alone.append(True)
+    try:
+        yield
+    finally:
+        _alone.pop()
+
 
 def is_distributed() -> bool:
-    """Whether there is more than one rank."""
-    return dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1
+    """Whether there is more than one rank, and this one does not work alone."""
+    return not _alone and dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1
 
 
 def own_rank() -> int:

@@ -10,8 +10,8 @@ from equipoise.data.keep.file import NOTE
 from equipoise.data.keep.settings import Clean, Keep
 from equipoise.io.atomic import write_text
 from equipoise.models.folder import CONFIG
+from equipoise.training.distributed.at_length import on_main_at_length
 from equipoise.training.distributed.ranks import Ranks
-from equipoise.types import UserError
 from equipoise.workflows.clean.run import clean_data
 
 FOLDER = "clean"
@@ -21,7 +21,8 @@ def with_clean_pairs(loaded: Loaded, folder: Path, ranks: Ranks) -> Loaded:
     """The run on what cleaning keeps of its pairs, which is done where it has not been; the run itself without [clean]
     and where pairs are judged while it trains (`online.py`).
 
-    Its settings stay as they were asked for, and are stored first, so that the run can be resumed while it judges.
+    Its settings stay as they were asked for, and are stored first, so that the run can be resumed while it judges. Of
+    several processes the first judges, and all train on what it keeps.
     """
     if not loaded.run.clean.enabled:
         return loaded
@@ -29,11 +30,11 @@ def with_clean_pairs(loaded: Loaded, folder: Path, ranks: Ranks) -> Loaded:
         ranks.on_main(lambda: write_text(folder / CONFIG, dump(loaded.table)))
         return loaded
     place = folder / FOLDER
-    if not (place / NOTE).is_file():
-        if ranks.world > 1:
-            raise UserError(
-                "clean judges pairs in one process; run `equipoise clean` first, and train with its folder: keep.folder"
-            )
-        write_text(folder / CONFIG, dump(loaded.table))
-        print(clean_data(loaded, place).sentence, flush=True)
+
+    def clean() -> None:
+        if not (place / NOTE).is_file():
+            write_text(folder / CONFIG, dump(loaded.table))
+            print(clean_data(loaded, place).sentence, flush=True)
+
+    on_main_at_length(ranks, clean, loaded.run.training.rank_timeout)
     return Loaded(replace(loaded.run, clean=Clean(), keep=Keep(str(place))), loaded.table)
