@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
-from noisy_features import noisy_features, words
+from judged_features import noisy_features, words
 from started_once import ROOT
 
 from equipoise.data.keep.file import NOTE, TABLE
