@@ -29,7 +29,7 @@ from equipoise.data.copies.signature import Signatures
 from equipoise.data.copies.watch import WatchedSource
 from equipoise.data.digest import source_digest
 from equipoise.data.part_writer import PartWriter
-from equipoise.data.source import Source, has_features
+from equipoise.data.source import Source, has_features, inner_source
 from equipoise.data.unreadable_pictures import BlankPictures
 from equipoise.evaluation.encoding import TEXTS_AT_ONCE, captions, encode_image_subset
 from equipoise.io.folder_lock import only_writer
@@ -155,18 +155,11 @@ class SharedPoints:
         """The points in a file; the source is told of the pictures what it would have seen itself."""
         tensors = read_tensors(path)
         words = read_json_table(path.with_suffix(".json"), "remove this folder")
-        watched = _inner(source, WatchedSource)
-        blank = _inner(source, BlankPictures)
+        watched = inner_source(source, WatchedSource)
+        blank = inner_source(source, BlankPictures)
         for number, place, reason in words.get("faults", ()):
             if blank is not None:
                 blank.note(number, Fault(place, reason))
         if watched is not None and "numbers" in tensors:
             watched.add(tensors["numbers"].tolist(), _unpacked(tensors))
         return tensors["points"]
-
-
-def _inner(source: Any, kind: type) -> Any:
-    """The source of that kind that this one is made of; None where there is none."""
-    while source is not None and not isinstance(source, kind):
-        source = vars(source).get("source")
-    return source
