@@ -58,7 +58,8 @@ def made(tmp_path_factory) -> Path:
     order = rng.permutation(RECORDS)
     shared = rng.normal(size=(RECORDS, 1, WIDTH))
     texts = (shared + rng.normal(size=(RECORDS, 2, WIDTH)) / 6)[order].astype(np.float32)
-    images = (shared[:, 0] @ rng.normal(size=(WIDTH, WIDTH)))[order].astype(np.float32)
+    turned, _ = np.linalg.qr(rng.normal(size=(WIDTH, WIDTH)))  # no two features are near by chance
+    images = (shared[:, 0] @ turned)[order].astype(np.float32)
     arrays = {"image": images, "text": texts}
     captions, keys = np.array([words_of(n) for n in order]), np.array([f"p{n:03d}.png" for n in order])
     np.savez(folder / "f.npz", **arrays, keys=keys, captions=captions)
