@@ -48,6 +48,17 @@ def add_set(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_pictures(parser: argparse.ArgumentParser) -> None:
+    """--pictures DATA, for commands that show records which may be features."""
+    parser.add_argument(
+        "--pictures",
+        default="",
+        metavar="DATA",
+        help="what features were made of, to show it and to find copies in it, such as 'photos/{00000..00099}.tar' "
+        "beside recipe:features --set data.train=features/photos; shards, a table, a folder, or a recipe",
+    )
+
+
 def add_split(
     parser: argparse.ArgumentParser,
     default: str | None,

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 import argparse
 
-from equipoise.cli.arguments import JUDGES, add_data, add_engine, add_out, add_recipe, add_seed, add_set, engine_of
+from equipoise.cli.arguments import (
+    JUDGES,
+    add_data,
+    add_engine,
+    add_out,
+    add_pictures,
+    add_recipe,
+    add_seed,
+    add_set,
+    engine_of,
+)
 from equipoise.cli.paths import local_path
 
 EXAMPLE = "'photos/{00000..00099}.tar' --out audits/photos"
@@ -20,6 +30,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--folds", type=int, default=2, help="judges to train, each on the pairs it does not judge")
     parser.add_argument("--neighbours", type=int, default=200, help="closest strangers to list, of each kind")
     add_seed(parser, "of the folds")
+    add_pictures(parser)
     add_out(parser, "the folder; the same again goes on with it", required=True)
     add_engine(parser)
 
@@ -29,6 +40,5 @@ def run(options: argparse.Namespace) -> int:
 
     neighbours = options.neighbours
     settings = Audit(folds=options.folds, neighbours=neighbours, seed=options.seed, copies=neighbours > 0)
-    return run_audit(
-        options.data, options.recipe, options.set, options.model, settings, options.out, engine_of(options)
-    )
+    chosen = (options.model, settings, options.out, engine_of(options), options.pictures)
+    return run_audit(options.data, options.recipe, options.set, *chosen)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from equipoise.cli.arguments import JUDGES, add_data, add_engine, add_out, add_recipe, add_set, engine_of
+from equipoise.cli.arguments import JUDGES, add_data, add_engine, add_out, add_pictures, add_recipe, add_set, engine_of
 from equipoise.cli.paths import local_path
 
 EXAMPLE = "'photos/{00000..00099}.tar' --out cleaned/photos"
@@ -30,6 +30,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         metavar="FOLDER",
         help="write what is kept as shards too, images as they are; by decisions.json in --out where it is there",
     )
+    add_pictures(parser)
     add_out(parser, "the folder; the same again goes on with it", required=True)
     add_engine(parser)
 
@@ -37,5 +38,5 @@ def add(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     from equipoise.workflows.clean import run_clean
 
-    chosen = (options.model, options.out, options.show, options.shards, engine_of(options))
+    chosen = (options.model, options.out, options.show, options.shards, engine_of(options), options.pictures)
     return run_clean(options.data, options.recipe, options.set, *chosen)

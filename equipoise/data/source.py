@@ -12,6 +12,7 @@ device requested. A source may offer more, one protocol per thing:
     ModalSource      any number of named modalities              `has_modalities`
     DigestSource     a digest of each image's file               `has_digests`
     ClassCaptions    captions that only name a class             `names_classes`
+    pictures         pictures to look at beside features         `has_pictures`
 
 Each is recognised by its function, never by its class: the members of a protocol that a source does not offer are
 missing, or None.
@@ -21,7 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeGuard
+from typing import Any, Protocol, TypeGuard, TypeVar
 
 import numpy as np
 import torch
@@ -52,6 +53,9 @@ CLASS_PROMPTS, CLASS_PROMPTS_MASK, CLASSES = "class_prompts", "class_prompts_mas
 MODALITY, MODALITY_MASK, HAS_MODALITY = "modality/", "modality_mask/", "has_modality/"
 CLASS, VALUE = "class", "value"
 HAS = "has_"  # before such a name: bool [N], False where a sample has none of it
+
+
+Kind = TypeVar("Kind")
 
 
 @dataclass(frozen=True)
@@ -220,6 +224,11 @@ def has_features(source: Source) -> TypeGuard[FeatureSource]:
     return _offers(source, "image_features")
 
 
+def has_pictures(source: Source) -> bool:
+    """Whether there is something to look at: pictures, or pictures beside features (`features/pictured.py`)."""
+    return not has_features(source) or _offers(source, "pictures")
+
+
 def has_modalities(source: Source) -> TypeGuard[ModalSource]:
     return _offers(source, "modalities")
 
@@ -230,6 +239,13 @@ def has_digests(source: Source) -> TypeGuard[DigestSource]:
 
 def names_classes(source: Source) -> TypeGuard[ClassCaptions]:
     return bool(getattr(source, "names_classes", False))
+
+
+def inner_source(source: Any, kind: type[Kind]) -> Kind | None:
+    """The source of that kind that this one is made of; None where there is none."""
+    while source is not None and not isinstance(source, kind):
+        source = vars(source).get("source")
+    return source
 
 
 def _offers(source: Source, member: str) -> bool:

@@ -8,7 +8,7 @@ import io
 import numpy as np
 from PIL import Image
 
-from equipoise.data.source import Source, can_crop, has_features
+from equipoise.data.source import Source, can_crop, has_pictures
 from equipoise.types import UserError
 
 SIDE, QUALITY = 176, 82
@@ -22,10 +22,10 @@ def thumbnail(source: Source, index: int) -> str:
 
 def thumbnail_jpeg(source: Source, index: int) -> bytes:
     """The same as the bytes of a JPEG."""
-    if has_features(source):
+    if not has_pictures(source):
         return b""
     try:
-        picture = _whole(source, index)
+        picture = _whole(getattr(source, "pictures", source), index)
     except UserError:  # a broken record is met, and counted, in training
         return b""
     buffer = io.BytesIO()

@@ -45,10 +45,14 @@ def readable_pictures(source: Source) -> Source:
 
 
 class BlankPictures:
-    """`source`, whatever it offers; `unreadable` are the numbers of the pictures that were asked for and are grey."""
+    """`source`, whatever it offers; `unreadable` are the numbers of the pictures that were asked for and are grey.
 
-    def __init__(self, source: Source):
+    `use` says in the warning what is done with them.
+    """
+
+    def __init__(self, source: Source, use: str = "judged"):
         self.source: Any = source
+        self.use = use
         self._faults: dict[int, Fault] = {}
         self.picture_digest = self._digest if has_digests(source) else None
 
@@ -99,7 +103,7 @@ class BlankPictures:
             return
         if not self._faults:
             warnings.warn(
-                f"{fault}; it is judged as a grey picture, and so is every further one that cannot be read",
+                f"{fault}; it is {self.use} as a grey picture, and so is every further one that cannot be read",
                 stacklevel=4,
             )
         self._faults[index] = fault

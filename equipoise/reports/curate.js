@@ -61,7 +61,7 @@ function decide(number, verb) {
   const same = (decisions.get(pair.row) || {}).decision === verb;
   change([[pair.row, same ? null : one]]);
   say(`${pair.key}, caption ${pair.caption}: ${same ? "not decided" : WORDS[verb]}.`);
-  show(same ? number : Math.min(number + 1, cases.length - 1));
+  show(same ? number : beside(number, 1));
 }
 function undo() {
   const last = history.pop();
@@ -77,9 +77,10 @@ const WORDS = { keep: "kept", drop: "dropped", swap: "swapped" };
 function say(words) { at("said").textContent = words; }
 function show(number, focus = true) {
   if (!cases.length) return paint();
+  if (cases[number].hidden) filter(""); // what was undone may be of another kind
   cases[current].classList.remove("current");
   cases[current].tabIndex = -1;
-  current = Math.max(0, Math.min(number, cases.length - 1));
+  current = number;
   cases[current].classList.add("current");
   cases[current].tabIndex = 0;
   if (focus) {
@@ -87,6 +88,16 @@ function show(number, focus = true) {
     cases[current].scrollIntoView({ block: "center" });
   }
   paint();
+}
+function beside(number, by) {
+  let place = number + by;
+  while (cases[place] && cases[place].hidden) place += by;
+  return cases[place] ? place : number;
+}
+function filter(kind) {
+  for (const item of cases) item.hidden = kind !== "" && item.dataset.kind !== kind;
+  for (const button of document.querySelectorAll("[data-filter]")) button.setAttribute("aria-pressed", button.dataset.filter === kind);
+  if (cases.length && cases[current].hidden) show(cases.findIndex((item) => !item.hidden), false);
 }
 function paint() {
   cases.forEach((item, number) => {
@@ -170,8 +181,8 @@ handle.addEventListener("keydown", (event) => {
 // buttons and keys
 const KEYS = {
   k: () => decide(current, "keep"), d: () => decide(current, "drop"), s: () => decide(current, "swap"),
-  j: () => show(current + 1), n: () => show(current + 1), arrowright: () => show(current + 1),
-  p: () => show(current - 1), arrowleft: () => show(current - 1), u: undo,
+  j: () => show(beside(current, 1)), n: () => show(beside(current, 1)), arrowright: () => show(beside(current, 1)),
+  p: () => show(beside(current, -1)), arrowleft: () => show(beside(current, -1)), u: undo,
 };
 document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
@@ -191,8 +202,12 @@ document.addEventListener("click", (event) => {
   const button = event.target.closest("[data-copy]");
   if (button) dropCopy(Number(button.closest("[data-twin]").dataset.twin), Number(button.dataset.copy));
 });
-at("previous").addEventListener("click", () => show(current - 1));
-at("next").addEventListener("click", () => show(current + 1));
+document.addEventListener("click", (event) => {
+  const button = event.target.closest("[data-filter]");
+  if (button) filter(button.dataset.filter);
+});
+at("previous").addEventListener("click", () => show(beside(current, -1)));
+at("next").addEventListener("click", () => show(beside(current, 1)));
 at("undo").addEventListener("click", undo);
 at("save").addEventListener("click", save);
 at("reset").addEventListener("click", () => move(home));

@@ -20,6 +20,11 @@ from equipoise.reports.page import page, part
 PAGE = "curate.html"
 ESCAPED = {ord(sign): f"\\u{ord(sign):04x}" for sign in "<>&\u2028\u2029"}
 WIDTH, HEIGHT = 720, 150  # of the histogram
+MEANINGS = {
+    "another": "it looks like the caption of another picture",
+    "detail": "it nearly fits",
+    "vague": "it fits many pictures alike",
+}  # of the kinds of noise (docs/audit.md)
 
 
 def write_page(
@@ -33,15 +38,24 @@ def write_page(
     """Write the page and return its path."""
     from markupsafe import Markup
 
-    script = part("curate.js")
+    script, kinds = part("curate.js"), _kinds(pairs)
     saved = {"kind": KIND, "version": DECISIONS_VERSION, "file": DECISIONS}
     content = page(
-        "curate.html", **facts, pairs=pairs, shown=copies, strangers=strangers, bars=_bars(state["bars"]), width=WIDTH,
-        height=HEIGHT, decisions=DECISIONS, state=Markup(safe_json({**saved, **state})), script=Markup(script),
-        script_hash=base64.b64encode(sha256(script.encode()).digest()).decode("ascii"),
+        "curate.html", **facts, pairs=pairs, shown=copies, strangers=strangers, kinds=kinds, bars=_bars(state["bars"]),
+        width=WIDTH, height=HEIGHT, decisions=DECISIONS, state=Markup(safe_json({**saved, **state})),
+        script=Markup(script), script_hash=base64.b64encode(sha256(script.encode()).digest()).decode("ascii"),
     )  # fmt: skip
     write_text(folder / PAGE, content)
     return folder / PAGE
+
+
+def _kinds(pairs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """What may seem wrong with a caption, and with how many of those shown it does; none where nobody asked."""
+    counts = [sum(pair["kind"] == kind for pair in pairs) for kind in MEANINGS]
+    named = zip(MEANINGS.items(), counts, strict=True)
+    return (
+        [{"name": name, "meaning": meaning, "count": count} for (name, meaning), count in named] if any(counts) else []
+    )
 
 
 def safe_json(value: Any) -> str:

@@ -30,6 +30,7 @@ class Suspect:
     text: str
     others: tuple[str, ...]  # further captions of the same picture
     right: float  # P(right)
+    kind: str  # what seems wrong with it; empty where nothing does
     kept: bool  # by the rule
     decision: str | None  # of a person
     instead: str | None  # the caption that takes its place, where it was swapped
@@ -94,6 +95,7 @@ class Suspects:
             text=words(pair, number),
             others=tuple(words(pair, place) for place in range(count) if place != number),
             right=float(self.table.right[row]),
+            kind=self.table.kinds[row] if self.table.kinds else "",
             kept=bool(self.table.keep[row]),
             decision=decision_on(decisions, row),
             instead=None if other is None else self.text(other),

@@ -32,7 +32,8 @@ def keep_folder(run: Path, folder: Path) -> Path:
     right = np.random.default_rng(0).random(len(keys)).astype(np.float32)
     fingerprints = np.concatenate([texts for _, texts in named])
     keep = right >= 0.5
-    table = KeepTable(keys, numbers, fingerprints, right, keep, keep.astype(np.float32), [""] * len(keys))
+    kinds = ["" if one else "another" for one in keep]
+    table = KeepTable(keys, numbers, fingerprints, right, keep, keep.astype(np.float32), [""] * len(keys), kinds)
     note = {"finding": "Some captions look wrong.", "noise": 0.5, "rule": {"rule": "threshold", "threshold": 0.5}}
     write_keep(folder, table, {**note, "recipe": loaded.table})
     return folder

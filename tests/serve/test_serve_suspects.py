@@ -31,7 +31,7 @@ def test_the_least_likely_captions_come_first_with_their_pictures(finished_run, 
         first = answer["suspects"][0]
         assert first["name"] == table.keys[rows[0]]
         assert first["right"] == pytest.approx(float(table.right[rows[0]]))
-        assert (first["kept"], first["decision"]) == (False, None)
+        assert (first["kept"], first["decision"], first["kind"]) == (False, None, "another")
         assert client.get(f"/api/suspects/{rows[0]}/thumbnail").headers["content-type"] == "image/jpeg"
         assert client.get("/api/suspects?start=-1").status_code == 422
         assert client.get("/api/suspects/999999/thumbnail").status_code == 404

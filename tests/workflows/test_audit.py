@@ -104,6 +104,7 @@ def test_features_without_captions(tmp_path, capsys):
     rng = np.random.default_rng(0)
     shared = rng.normal(size=(60, 6))
     arrays = {"image": shared + rng.normal(size=(60, 6)) / 4, "text": shared + rng.normal(size=(60, 6)) / 4}
+    arrays["image"][50] = arrays["image"][7]
     np.savez(tmp_path / "f.npz", **arrays)
     settings = {
         "data.train": f'"{tmp_path / "f.npz"}"',
@@ -118,6 +119,9 @@ def test_features_without_captions(tmp_path, capsys):
     changes = [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
     assert main(["audit", "features", *changes, "--out", str(tmp_path / "a")]) == 0
     assert rows(tmp_path / "a" / "pairs.csv")[0]["caption"] == "text 0"
+    found = rows(tmp_path / "a" / "neighbours.csv")
+    assert (found[0]["kind"], found[0]["key"], found[0]["other_key"]) == ("copy", "f-7", "f-50")
+    assert {row["kind"] for row in found} == {"copy", "near copy", "alike", "fits"}
     assert not list((tmp_path / "a").glob("*.png"))
 
 

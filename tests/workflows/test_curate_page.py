@@ -16,6 +16,7 @@ import torch
 from headless_browser import browser, found_browser
 
 from equipoise.analysis.noise import NoiseEstimate, Pairs
+from equipoise.analysis.noise_kinds import KINDS
 from equipoise.cli import main
 from equipoise.data.copies.find import Copy
 from equipoise.data.copies.watch import WatchedSource
@@ -25,13 +26,14 @@ from equipoise.data.keep.records import records
 from equipoise.data.keep.rules import kept_captions
 from equipoise.data.keep.settings import Keep
 from equipoise.data.source import Pair
-from equipoise.reports.curate_page import PAGE, safe_json
+from equipoise.reports.curate_page import MEANINGS, PAGE, safe_json
 from equipoise.workflows.audit.judge import judge
 from equipoise.workflows.clean.page import _suspicious_rows, write_curators_page
 from equipoise.workflows.clean.probability import Evidence
 from equipoise.workflows.clean.proposals import FalseNegative, Proposal, Proposals
 
 SHOW = 6
+SUSPECTED = ["another", "detail", "another", "", "detail", "another"]
 EVIL = "</script><script>document.title = 'broken'</script><img src=x onerror=\"document.title='broken'\">&amp;\u2028"
 
 
@@ -53,8 +55,10 @@ def evil(scenes) -> ChangedSource:
     return source
 
 
-def made(source: Any, folder: Path, rule: str = "threshold", show: int = SHOW, before: Any = None) -> KeepTable:
-    """The page on a keep file in which caption 0 is the least likely, then caption 1, ..."""
+def made(
+    source: Any, folder: Path, rule: str = "threshold", show: int = SHOW, before: Any = None, kinds: Any = ()
+) -> KeepTable:
+    """The page on a keep file in which caption 0 is the least likely, then caption 1, ...; `kinds` of the first."""
     named = list(records(source))
     owners = np.repeat(np.arange(len(named)), [len(texts) for _, texts in named])
     right = np.linspace(0.001, 0.999, len(owners), dtype=np.float32)
@@ -69,6 +73,7 @@ def made(source: Any, folder: Path, rule: str = "threshold", show: int = SHOW, b
         keep,
         keep.astype(np.float32),
         reasons,
+        [*kinds, *[""] * (len(owners) - len(kinds))] if kinds else (),
     )
     write_keep(folder, table, {"noise": 0.5, "finding": "Found.", "rule": {"rule": rule, "threshold": 0.5}})
     if before is not None:
@@ -199,6 +204,30 @@ def test_the_best_caption_is_that_of_a_loop_over_all(model):
     assert all(one.place[0] != one.record for one in proposals.false_negatives)
 
 
+def test_kinds_are_shown_and_counted(scenes, tmp_path):
+    made(scenes, tmp_path, kinds=SUSPECTED)
+    text = (tmp_path / PAGE).read_text()
+    assert re.findall(r'data-number="\d+" data-kind="(\w*)"', text) == SUSPECTED
+    assert re.findall(r'<span class="kind">(\w+)</span>', text) == [kind for kind in SUSPECTED if kind]
+    buttons = re.findall(r'data-filter="(\w*)"[^>]*?( disabled)?>([^<]+)</button>', text)
+    assert buttons == [
+        ("", "", "All 6"),
+        ("another", "", "another 3"),
+        ("detail", "", "detail 2"),
+        ("vague", " disabled", "vague 0"),
+    ]
+    assert list(read_keep(tmp_path)[0].kinds[:SHOW]) == SUSPECTED
+
+
+def test_without_kinds_there_is_nothing_to_choose(scenes, tmp_path):
+    made(scenes, tmp_path)
+    assert "data-filter" not in (tmp_path / PAGE).read_text().partition("<script")[0]
+
+
+def test_every_kind_of_noise_is_explained():
+    assert tuple(MEANINGS) == KINDS
+
+
 def test_a_number_of_captions_that_no_browser_bears_is_refused(tmp_path, capsys):
     assert main(["clean", "demo", "--show", "-1", "--out", str(tmp_path / "a")]) == 2
     assert "--show is -1" in capsys.readouterr().err
@@ -243,6 +272,27 @@ def test_keys_decide_and_what_is_saved_is_taken(page, scenes, tmp_path):
     (tmp_path / "kept" / DECISIONS).write_text(json.dumps(content))
     assert read_decisions(tmp_path / "kept", table).keep == {0: True, 1: False, 2: True, 4: False}
     Keep(str(tmp_path / "kept")).applied_to(scenes)
+
+
+@pytest.mark.slow
+def test_a_kind_alone_is_shown_and_decided_on(page, scenes, tmp_path):
+    made(scenes, tmp_path / "kept", kinds=SUSPECTED)
+    page.open(tmp_path / "kept" / PAGE)
+    shown = "[...document.querySelectorAll('.case')].filter((e) => e.offsetParent).map((e) => e.dataset.number).join()"
+    current = "document.querySelector('.case.current').dataset.number"
+    page.press("ArrowRight", "ArrowRight")
+    page.value("document.querySelector('[data-filter=detail]').click()")
+    assert (page.value(shown), page.value(current)) == ("1,4", "1")
+    page.press("d", "d")
+    assert page.value(current) == "4"
+    page.press("ArrowRight", "j", "ArrowLeft")
+    assert page.value(current) == "1"
+    page.value("document.querySelector('[data-filter=another]').click()")
+    assert page.value(shown) == "0,2,5"
+    page.press("u")  # what is taken back is of another kind, so all are shown again
+    assert (page.value(shown), page.value(current)) == ("0,1,2,3,4,5", "4")
+    assert page.value("document.querySelector('[data-filter=\"\"]').getAttribute('aria-pressed')") == "true"
+    assert {one["row"]: one["decision"] for one in saved(page, tmp_path)["decisions"]} == {1: "drop"}
 
 
 @pytest.mark.slow

@@ -1,4 +1,5 @@
-"""A source that remembers what its pictures look like while others read them, so that nothing is read twice."""
+"""A source that knows its copies: of pictures by what they look like, remembered while others read them so that nothing
+is read twice, and of features by what they are."""
 
 from __future__ import annotations
 
@@ -9,20 +10,22 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from equipoise.data.copies.features import feature_copies
 from equipoise.data.copies.find import Copy, find_copies
 from equipoise.data.copies.signature import Signatures
-from equipoise.data.source import Pair, Source
+from equipoise.data.source import Pair, Source, has_features
 
 
 class WatchedSource:
-    """`source`, whatever it offers; `copies` names the pictures that were read and are copies of one another."""
+    """`source`, whatever it offers; `copies` names the pictures that were read and are copies of one another, and the
+    records whose features are."""
 
     def __init__(self, source: Source):
         self.source: Any = source
         self._numbers: list[int] = []
         self._parts: list[Signatures] = []
         self._seen: set[int] = set()
-        self._found: tuple[int, list[Copy]] = (0, [])  # after so many pictures
+        self._found: tuple[int, list[Copy]] = (-1, [])  # after so many pictures
 
     def __len__(self) -> int:
         return len(self.source)
@@ -58,10 +61,19 @@ class WatchedSource:
             self._seen |= set(self._numbers[-len(new) :])
 
     def copies(self) -> list[Copy]:
-        """Copies among the pictures read so far, by their numbers in the source."""
+        """Copies among the pictures read so far, and among features, by their numbers in the source: exact ones first,
+        then the most alike."""
         if len(self._numbers) != self._found[0]:
-            self._found = (len(self._numbers), self._compared())
+            seen = self._compared() if self._numbers else []
+            self._found = (len(self._numbers), self._with_features(seen))
         return self._found[1]
+
+    def _with_features(self, seen: list[Copy]) -> list[Copy]:
+        if not has_features(self.source):
+            return seen
+        known = {(copy.first, copy.second) for copy in seen}
+        told = [copy for copy in feature_copies(self.source) if (copy.first, copy.second) not in known]
+        return sorted(seen + told, key=lambda copy: (not copy.exact, -copy.similarity))
 
     def _compared(self) -> list[Copy]:
         numbers = np.array(self._numbers)

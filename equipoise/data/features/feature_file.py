@@ -48,6 +48,7 @@ class FeatureFile:
     keys: list[str]
     labels: list[str] | None
     guide: Rows | None = None  # [N, w] what compares images otherwise
+    has_keys: bool = True  # whether the file says them; else they are made up
 
     def __len__(self) -> int:
         return len(self.images)
@@ -79,10 +80,10 @@ def read_part(path: Path, image: str, text: str, guide: str = "") -> FeatureFile
     counts = torch.bincount(owners, minlength=count)
     if total and (counts == 0).any():
         raise UserError(f"{path}: image {int((counts == 0).long().argmax())} has no text; give it one or leave it out")
-    keys = _listed(arrays, KEYS, count) or [f"{path.stem}-{row}" for row in range(count)]
-    order = owners.argsort(stable=True)
-    labels = _listed(arrays, LABEL, count)
-    return FeatureFile(path, images, texts, order, counts, captions, keys, labels, _guide(arrays, guide, count))
+    said = _listed(arrays, KEYS, count)
+    keys = said or [f"{path.stem}-{row}" for row in range(count)]
+    order, labels, guides = owners.argsort(stable=True), _listed(arrays, LABEL, count), _guide(arrays, guide, count)
+    return FeatureFile(path, images, texts, order, counts, captions, keys, labels, guides, bool(said))
 
 
 def _guide(arrays: Arrays, name: str, images: int) -> Rows | None:

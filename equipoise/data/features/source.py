@@ -91,6 +91,11 @@ class FeatureFiles:
         return len(self._images)
 
     @property
+    def has_keys(self) -> bool:
+        """Whether all files say the keys of their records."""
+        return all(part.has_keys for part in self._parts)
+
+    @property
     def image_width(self) -> int:
         return self._images.width
 

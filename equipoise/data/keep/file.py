@@ -93,10 +93,11 @@ def read_keep(folder: Path) -> tuple[KeepTable, dict[str, Any]]:
     except Exception as error:  # damaged files make pyarrow raise anything
         raise UserError(f"{path} cannot be read ({_first_line(error)}); clean the data again") from error
     reasons = [""] * len(keep)  # for people alone
+    kinds = [str(kind or "") for kind in columns["kind"].to_pylist()] if "kind" in columns else []
     _require_weights(weight, columns["key"], path)
     if instead is not None:
         _require_rows(instead, columns["key"], path)
-    return KeepTable(keys, captions, fingerprints, right, keep, weight, reasons, instead=instead), note
+    return KeepTable(keys, captions, fingerprints, right, keep, weight, reasons, kinds, instead), note
 
 
 def read_note(folder: Path) -> dict[str, Any]:

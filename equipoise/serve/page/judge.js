@@ -2,6 +2,7 @@
 import { at, attempt, get, make, post, showPicture } from "/page/api.js";
 
 const PAGE = 20;
+const KINDS = { another: "it looks like another picture's", detail: "it nearly fits", vague: "it fits many pictures alike" };
 let start = 0, total = 0, judged = 0, readOnly = false, shown = [], current = 0, opened = false;
 
 export function startJudge() {
@@ -51,7 +52,7 @@ function card(one, place) {
   }
   const others = suspect.others.length ? [make("details", {}, make("summary", {}, `${suspect.others.length} other caption${suspect.others.length > 1 ? "s" : ""} of this picture`), make("ul", {}, ...suspect.others.map((text) => make("li", {}, text))))] : [];
   const element = make("li", { class: "card case", tabindex: "-1", onfocusin: () => point(place, false) }, img, make("div", {},
-    make("h2", {}, `${suspect.name} · chance that it is right: ${chance} · the rule ${suspect.kept ? "keeps" : "drops"} it`), one.words, one.proposal, ...others, one.verbs));
+    make("h2", {}, `${suspect.name} · chance that it is right: ${chance}${suspect.kind ? ` · ${KINDS[suspect.kind] || suspect.kind}` : ""} · the rule ${suspect.kept ? "keeps" : "drops"} it`), one.words, one.proposal, ...others, one.verbs));
   one.element = element;
   mark(one);
   return element;

@@ -23,6 +23,7 @@ class SuspectAnswer(BaseModel):
     text: str
     others: list[str]
     right: float = Field(description="the probability that the caption belongs to its picture")
+    kind: str = Field(description="what seems wrong: another (caption), (a) detail, vague; empty where nothing does")
     kept: bool = Field(description="what the rule decided")
     decision: str | None = Field(description="what a person decided")
     instead: str | None = Field(description="the caption that takes its place, where it was swapped")
@@ -109,5 +110,5 @@ def _held(service: Service) -> Suspects:
 def _shown(one: Suspect) -> SuspectAnswer:
     return SuspectAnswer(
         row=one.row, name=shown_name(one.key), caption=one.caption, text=one.text, others=list(one.others),
-        right=one.right, kept=one.kept, decision=one.decision, instead=one.instead,
+        right=one.right, kind=one.kind, kept=one.kept, decision=one.decision, instead=one.instead,
     )  # fmt: skip

@@ -1,6 +1,7 @@
 """Records that a data set holds more than once, held out together: who learned from the copy of a pair has seen it.
 
 pictures   exact and near copies, whatever their captions (`data/copies`); every picture is read once for it
+features   the same or nearly so, whatever their captions (`data/copies/features.py`)
 both       the same captions, word for word, and nearly the same picture or features of it: thumbnails, or features,
            that correlate. A caption of very many records ("photo") is not worth the look.
 

@@ -20,7 +20,7 @@ from equipoise.data.copies.watch import WatchedSource
 from equipoise.data.keep.settings import Keep
 from equipoise.data.remap import subset
 from equipoise.data.rng import generator
-from equipoise.data.source import Source, can_crop, has_modalities
+from equipoise.data.source import Source, can_crop, has_features, has_modalities, has_pictures
 from equipoise.data.unreadable_pictures import BlankPictures
 from equipoise.evaluation.evaluate import CHOOSING
 from equipoise.io.atomic import remove_folder, write_text
@@ -88,7 +88,9 @@ def folds_of(source: Source, count: int, seed: int, size: int) -> list[tuple[int
     A source that is watched is shown its pictures first, of `size` pixels.
     """
     parts = folds(len(source), count, seed)
-    if isinstance(source, WatchedSource):
+    if has_features(source) and not isinstance(source, WatchedSource):
+        source = WatchedSource(source)
+    if isinstance(source, WatchedSource) and has_pictures(source):
         read_pictures(source, size)
     return held_together(parts, source)
 

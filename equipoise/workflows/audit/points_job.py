@@ -25,7 +25,7 @@ from equipoise.data.copies.signature import Signatures
 from equipoise.data.copies.watch import WatchedSource
 from equipoise.data.part_writer import PartWriter
 from equipoise.data.remap import subset
-from equipoise.data.source import Source
+from equipoise.data.source import Source, has_features
 from equipoise.data.unreadable_pictures import BlankPictures
 from equipoise.evaluation.encoding import TEXTS_AT_ONCE, captions, encode_image_subset
 from equipoise.io.resumable import NumberedFiles, write_arrays
@@ -86,7 +86,7 @@ class PointsJob:
 
     def _of_images(self, model: Model, source: Source) -> PartWriter:
         def fill(path: Path, batches: Iterator[range]) -> None:
-            watched = WatchedSource(source) if self.watch else None
+            watched = WatchedSource(source) if self.watch and not has_features(source) else None
             some = subset(watched or source, self.part)
             numbers: list[int] = []
             points: list[Tensor] = []

@@ -23,7 +23,7 @@ from equipoise.analysis.noise import NoiseEstimate, pooled
 from equipoise.analysis.noise_kinds import kinds
 from equipoise.data.contact_sheet import contact_sheet
 from equipoise.data.copies.find import Copy
-from equipoise.data.source import Source, has_features
+from equipoise.data.source import Source, has_pictures
 from equipoise.io.atomic import write_text
 from equipoise.io.numbers import hand_over
 from equipoise.workflows.audit.truth import measured
@@ -106,7 +106,7 @@ def write_verdict(verdict: Verdict, source: Source, folder: Path) -> None:
     _write_csv(folder / "pairs.csv", _pair_rows(verdict, texts, suspicion))
     _write_csv(folder / "neighbours.csv", _neighbour_rows(verdict, texts, source))
     files = ["audit.json", "pairs.csv", "neighbours.csv"]
-    if not has_features(source):
+    if has_pictures(source):
         _wrong_sheet(verdict, source, suspicion, folder / "wrong.png")
         files += ["wrong.png"] + (["duplicates.png"] if verdict.alike else [])
         _duplicates_sheet(verdict, source, folder / "duplicates.png")
@@ -169,8 +169,8 @@ def _neighbour_rows(verdict: Verdict, texts: Sequence[tuple[str, str]], source: 
 
 
 def _kind(verdict: Verdict, place: int) -> str:
-    """How two images are alike: the same pixels, nearly so, or only as the judge sees them."""
-    if not verdict.copies:
+    """How two images are alike: the same, nearly so, or closer than others."""
+    if place >= len(verdict.copies):
         return "alike"
     return "copy" if verdict.copies[place].exact else "near copy"
 

@@ -15,16 +15,19 @@ from torch import Tensor
 from equipoise.analysis.near_duplicates import closest_images, closest_strangers
 from equipoise.analysis.noise import Pairs, sums_over
 from equipoise.config import Loaded, dump, load_stored
+from equipoise.data.copies.features import unit_vectors
 from equipoise.data.copies.find import Copy
 from equipoise.data.copies.watch import WatchedSource
-from equipoise.data.source import Source, has_features
+from equipoise.data.source import Source, has_features, has_pictures
 from equipoise.io.atomic import write_text
 from equipoise.models.folder import CONFIG
 from equipoise.models.model import Model
 from equipoise.training.checkpoint.run_folder import locked_run, require_same
 from equipoise.types import UserError
+from equipoise.workflows.audit.copies import read_pictures
 from equipoise.workflows.audit.folds import folds_of, judges, training_pairs
 from equipoise.workflows.audit.judge import Judgement, judge_together, pool_of, score_of
+from equipoise.workflows.audit.pictures import PictureData
 from equipoise.workflows.audit.points import Judge, PointsOf, points_here
 from equipoise.workflows.audit.points_job import JudgedData
 from equipoise.workflows.audit.report import Verdict, write_verdict
@@ -61,13 +64,18 @@ def run_audit(
     settings: Audit,
     folder: Path,
     engine: Engine = Engine(),  # noqa: B008 (frozen)
+    pictures: str = "",
 ) -> int:
-    """Audit DATA, with judges of `recipe` where it is files, or with the model at a path; returns the exit status."""
+    """Audit DATA, with judges of `recipe` where it is files, or with the model at a path; `pictures` names those that
+    features were made of. Returns the exit status."""
+    shown = PictureData.named(pictures) if pictures else None
     loaded = find_run(data, recipe, overrides, trains=model is None)
     try:
         judge = load(model, loaded.run.training.torch_device()) if model else None
+        source = training_pairs(loaded.run)
+        source = shown.beside(source) if shown else source
         with scoring_by(engine, JudgedData(data, recipe, tuple(overrides)), model, folder) as points_of:
-            audit_data(loaded, settings, folder, judge, points_of=points_of)
+            audit_data(loaded, settings, folder, judge, points_of=points_of, source=source)
     except KeyboardInterrupt:
         print("Stopped; the same command goes on where it was")
         return 128 + signal.SIGINT
@@ -96,16 +104,18 @@ def audit_data(
     look: Look | None = None,
     points_of: PointsOf = points_here,
     clock: Stopwatch | None = None,
+    source: Source | None = None,
 ) -> Verdict:
-    """Judge all training pairs of a recipe and write what was found to `folder`.
+    """Judge all training pairs of a recipe and write what was found to `folder`; `source` holds them where features
+    have their pictures beside them.
 
     Without a model, judges are trained on the pairs themselves, fold by fold; what is finished is not done again.
     A model that is given judges all pairs at once. It must not have been trained on them.
     """
-    source: Source = training_pairs(loaded.run)
+    plain = source or training_pairs(loaded.run)
     watching = settings.copies or model is None  # copies are reported, and kept in one fold
-    watched = WatchedSource(source) if watching and not has_features(source) else None
-    source, clock = watched or source, clock or Stopwatch(None)
+    watched, clock = WatchedSource(plain) if watching else None, clock or Stopwatch(None)
+    source = watched or plain
     with locked_run(folder):
         _require_same(folder, loaded, has_judges=model is None)
         with clock.on(JUDGING):
@@ -115,6 +125,9 @@ def audit_data(
                 panel = judges(loaded, parts, folder, settings.seed, members=settings.judges)
             else:
                 parts, panel = [tuple(range(len(source)))], iter([iter([Judge(model)])])
+                if watched and has_features(plain) and has_pictures(plain):  # the model reads no picture
+                    with clock.on(READING):
+                        read_pictures(watched, loaded.run.preprocess.size)
             judged: list[tuple[tuple[int, ...], Judgement]] = []
             first: Judge | None = None
             score = score_of(settings.evidence, settings.seed, loaded.run.training.learning_rate)
@@ -142,7 +155,7 @@ def _verdict(
 ) -> Verdict:
     owners = torch.cat([torch.tensor(part)[found.image_of_text] for part, found in judged])
     order = owners.argsort(stable=True)
-    alike, fitting = _strangers(source, member, judged[0][1].reading.scale, settings, copies, points_of)
+    alike, fitting = _strangers(source, member, judged[0][1].reading.scale, settings, copies or [], points_of)
     return Verdict(
         readings=[found.reading for _, found in judged],
         checks=[found.check for _, found in judged],
@@ -165,20 +178,24 @@ def _verdict(
 
 
 def _strangers(
-    source: Source, judge: Judge, scale: float, settings: Audit, copies: list[Copy] | None, points_of: PointsOf
+    source: Source, judge: Judge, scale: float, settings: Audit, copies: Sequence[Copy], points_of: PointsOf
 ) -> tuple[list[list[float]], list[list[float]]]:
-    """Images that are alike, and images with texts of others that fit better than their own, by one judge.
-
-    Pictures are alike that are copies; of features nothing is known but what the judge makes of them.
-    """
+    """Images that are alike, and images with texts of others that fit better than their own, by one judge."""
     if not settings.neighbours or len(source) < 2:
         return [], []
-    points, similarity = points_of(judge, source, range(len(source))), judge.model.space.similarity
-    if copies is None:
-        alike = closest_images(points.images, similarity, settings.neighbours)
-    else:
-        alike = [[copy.similarity, copy.first, copy.second] for copy in copies[: settings.neighbours]]
+    alike = _alike(source, copies, settings.neighbours)
+    points = points_of(judge, source, range(len(source)))
     return alike, _fitting(points, judge.model, scale, settings)
+
+
+def _alike(source: Source, copies: Sequence[Copy], count: int) -> list[list[float]]:
+    """Copies; where there are no pictures to see more by, also those whose features are closest."""
+    named: list[list[float]] = [[copy.similarity, copy.first, copy.second] for copy in copies[:count]]
+    if not has_features(source) or has_pictures(source):
+        return named
+    known = {(copy.first, copy.second) for copy in copies}
+    closest = closest_images(unit_vectors(source), lambda rows, columns: rows @ columns.T, count)
+    return [*named, *(one for one in closest if (one[1], one[2]) not in known)][:count]
 
 
 def _fitting(points: Pairs, model: Model, scale: float, settings: Audit) -> list[list[float]]:

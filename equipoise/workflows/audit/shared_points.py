@@ -13,7 +13,6 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -24,7 +23,7 @@ from equipoise.data.bad_records import Fault
 from equipoise.data.copies.watch import WatchedSource
 from equipoise.data.digest import source_digest
 from equipoise.data.remap import subset
-from equipoise.data.source import Source
+from equipoise.data.source import Source, inner_source
 from equipoise.data.unreadable_pictures import BlankPictures
 from equipoise.evaluation.encoding import captions
 from equipoise.io.folder_lock import locked, only_writer
@@ -60,7 +59,9 @@ class SharedPoints:
         model = judge.folder or self.given
         assert model is not None, "a judge is trained in a folder or given by its path"
         whole = len(part) == len(source)
-        watched = _inner(source, WatchedSource) if judge.folder is None else None  # else all were looked at before
+        watched = (
+            inner_source(source, WatchedSource) if judge.folder is None else None
+        )  # else all were looked at before
         some = subset(source, part)
         place = self._place(model, part, source_digest(some), watched is not None)
         found: dict[str, list[Tensor]] = {}
@@ -109,17 +110,10 @@ def _read(path: Path, source: Source, watched: WatchedSource | None) -> Tensor:
     """The points in a file; the source is told of the pictures they are of."""
     tensors = read_tensors(path)
     words = read_json_table(path.with_suffix(".json"), "remove this folder")
-    blank = _inner(source, BlankPictures)
+    blank = inner_source(source, BlankPictures)
     for number, where, reason in words.get("faults", ()):
         if blank is not None:
             blank.note(number, Fault(where, reason))
     if watched is not None and "numbers" in tensors:
         watched.add(tensors["numbers"].tolist(), unpacked(tensors))
     return tensors["points"]
-
-
-def _inner(source: Any, kind: type) -> Any:
-    """The source of that kind that this one is made of; None where there is none."""
-    while source is not None and not isinstance(source, kind):
-        source = vars(source).get("source")
-    return source

@@ -11,11 +11,15 @@ from equipoise.data.keep.file import NOTE
 from equipoise.data.source import Source
 from equipoise.types import UserError
 from equipoise.workflows.audit.folds import training_pairs
+from equipoise.workflows.audit.pictures import PictureData
 
 
 def judged_data(folder: Path, note: Mapping[str, Any]) -> Source:
-    """The records that were judged, in their order; grey pictures stand for those that cannot be read."""
+    """The records that were judged, in their order, features with the pictures that were shown; grey pictures stand for
+    those that cannot be read."""
     recipe = note.get("recipe")
     if not isinstance(recipe, dict):
         raise UserError(f"{folder / NOTE} does not say of which data it is; clean the data again")
-    return training_pairs(load_settings(recipe, str(folder / NOTE)).run)
+    source = training_pairs(load_settings(recipe, str(folder / NOTE)).run)
+    pictures = PictureData.noted(note.get("pictures"), str(folder / NOTE))
+    return pictures.beside(source) if pictures else source

@@ -71,6 +71,7 @@ class _Shown:
             "text": words(pair, number),
             "others": [words(pair, other) for other in range(count) if other != number],
             "reason": self.table.reasons[row],
+            "kind": self.table.kinds[row] if self.table.kinds else "",
             "proposal": self._proposal(row, proposals),
         }
 
@@ -89,7 +90,7 @@ class _Shown:
         return {**self._caption(other), "text": self.text(best.place), "better": better, "saved": saved}
 
     def copy(self, copy: Copy) -> dict[str, Any]:
-        kind = "the same pixels" if copy.exact else "nearly the same"
+        kind = "exactly the same" if copy.exact else "nearly the same"
         sides = [self._record(copy.first), self._record(copy.second)]
         return {"kind": kind, "similarity": copy.similarity, "sides": sides}
 

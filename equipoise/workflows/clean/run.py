@@ -27,6 +27,7 @@ from equipoise.training.checkpoint.run_folder import locked_run
 from equipoise.types import UserError
 from equipoise.workflows.audit import Audit, audit_data, scoring_by
 from equipoise.workflows.audit.folds import training_pairs
+from equipoise.workflows.audit.pictures import PictureData
 from equipoise.workflows.audit.points import PointsOf, points_here
 from equipoise.workflows.audit.points_job import JudgedData
 from equipoise.workflows.audit.stopwatch import JUDGING, Stopwatch
@@ -87,11 +88,13 @@ def run_clean(
     show: int = SHOW,
     shards: Path | None = None,
     engine: Engine = Engine(),  # noqa: B008 (frozen)
+    pictures: str = "",
 ) -> int:
     """Clean DATA, with judges of `recipe` where it is files, or with the model at a path, and write what is kept to
-    `shards`; returns the exit status."""
+    `shards`; `pictures` names those that features were made of. Returns the exit status."""
     if not 0 <= show <= MOST:
         raise UserError(f"--show is {show}; ask for 0 (no page) to {MOST:,} captions")
+    shown = PictureData.named(pictures) if pictures else None
     loaded = find_run(data, recipe, overrides, trains=model is None)
     if shards:
         require_shards(loaded.run, shards)
@@ -99,7 +102,7 @@ def run_clean(
         judge = load(model, loaded.run.training.torch_device()) if model else None
         given = model or (Path(loaded.run.clean.model) if loaded.run.clean.model else None)
         with scoring_by(engine, JudgedData(data, recipe, tuple(overrides)), given, folder) as points:
-            cleaned = clean_data(loaded, folder, judge, show, points)
+            cleaned = clean_data(loaded, folder, judge, show, points, shown)
         written = write_kept_pairs(loaded.run, folder, shards) if shards else ""
     except KeyboardInterrupt:
         print("Stopped; the same command goes on where it was")
@@ -115,10 +118,15 @@ def run_clean(
 
 
 def clean_data(
-    loaded: Loaded, folder: Path, model: Model | None = None, show: int = SHOW, points: PointsOf = points_here
+    loaded: Loaded,
+    folder: Path,
+    model: Model | None = None,
+    show: int = SHOW,
+    points: PointsOf = points_here,
+    pictures: PictureData | None = None,
 ) -> Cleaned:
     """Judge every caption of a recipe's training pairs and write the keep file to `folder`, and a page that shows the
-    `show` most suspicious ones.
+    `show` most suspicious ones, with `pictures` where the pairs are features.
 
     Without a model, judges are trained on the pairs themselves, fold by fold; what is finished is not done again.
     A model that is given, here or as `clean.model`, judges all pairs at once. It must not have been trained on them.
@@ -144,8 +152,9 @@ def clean_data(
     proposals, rematching = Proposals(show, settings.per), Rematching()
     look = looking(proposals.look, rematching.look if settings.rematch else None)
     clock = Stopwatch(folder, anew=True)
-    verdict = audit_data(judging, audit, folder, model, look if rounds == 1 else None, points, clock)
     source = training_pairs(loaded.run)
+    source = pictures.beside(source) if pictures else source
+    verdict = audit_data(judging, audit, folder, model, look if rounds == 1 else None, points, clock, source)
     samples = len(source)
     parts = verdict.parts
     first = evidence = Evidence.of(verdict)
@@ -166,7 +175,7 @@ def clean_data(
         cleaned = Cleaned(first, right, keep, samples, truth, instead)
         (folder / PAGE).unlink(missing_ok=True)  # it would be on other probabilities
         kinds = verdict.kinds(evidence.right(settings.per, prior=first))
-        table = write_table(cleaned, evidence, kinds, source, loaded, folder)
+        table = write_table(cleaned, evidence, kinds, source, loaded, folder, pictures)
         if show:
             page = write_curators_page(folder, table, source, proposals, verdict.copies, evidence)
             cleaned = replace(cleaned, page=page)
@@ -228,7 +237,13 @@ def by_own_recipe(loaded: Loaded) -> Loaded:
 
 
 def write_table(
-    cleaned: Cleaned, evidence: Evidence, kinds: list[str], source: Source, loaded: Loaded, folder: Path
+    cleaned: Cleaned,
+    evidence: Evidence,
+    kinds: list[str],
+    source: Source,
+    loaded: Loaded,
+    folder: Path,
+    pictures: PictureData | None = None,
 ) -> KeepTable:
     """The keep file of what was decided; `kinds` is empty where they are not known."""
     settings = loaded.run.clean
@@ -249,8 +264,11 @@ def write_table(
     if kinds:
         note["kinds"] = {kind: kinds.count(kind) for kind in KINDS}
         note |= kinds_against_truth(source, cleaned.evidence.owners, kinds)
+    if pictures:
+        note["pictures"] = pictures.note()
     write_keep(folder, table, note)
-    hand_over({**{name: value for name, value in note.items() if name != "recipe"}, "folder": str(folder)})
+    told = {name: value for name, value in note.items() if name not in ("recipe", "pictures")}
+    hand_over({**told, "folder": str(folder)})
     return table
 
 
