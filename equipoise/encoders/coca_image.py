@@ -23,6 +23,7 @@ from torch import Tensor, nn
 from equipoise.encoders.cross_attention import AttentionalPooler
 from equipoise.encoders.encoder import ImageEncoder, require_single
 from equipoise.encoders.packing import Even
+from equipoise.encoders.recomputation import Recompute
 from equipoise.encoders.transformer import check_sizes
 from equipoise.encoders.vit import ViT
 from equipoise.settings.bounds import bounded
@@ -82,7 +83,7 @@ class CoCaImage(ImageEncoder):
     def blocks(self) -> nn.ModuleList:
         return self.vit.blocks()
 
-    def recompute_activations(self, wanted: bool) -> None:
+    def recompute_activations(self, wanted: Recompute) -> None:
         self.vit.recompute_activations(wanted)
 
     def forward(self, images: Tensor, classes_only: bool = False) -> Features:

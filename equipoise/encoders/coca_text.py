@@ -22,6 +22,7 @@ from torch.nn import functional as F
 from equipoise.encoders.encoder import TextEncoder, require_single
 from equipoise.encoders.key_value_cache import KeyValueCache
 from equipoise.encoders.packing import Packed, attention
+from equipoise.encoders.recomputation import Recompute
 from equipoise.encoders.transformer import Transformer, check_sizes
 from equipoise.settings.bounds import bounded
 from equipoise.types import Features, Lengths, UserError
@@ -66,7 +67,7 @@ class CoCaText(TextEncoder):
     def blocks(self) -> nn.ModuleList:
         return self.transformer.blocks
 
-    def recompute_activations(self, wanted: bool) -> None:
+    def recompute_activations(self, wanted: Recompute) -> None:
         self.transformer.recompute = wanted
 
     def forward(

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from equipoise.data.preprocess import Preprocess
 from equipoise.data.tokenizer import CaptionTokenizer
+from equipoise.encoders.recomputation import Recompute
 from equipoise.types import Features, Lengths, UserError
 
 PromptTokens = Callable[[], Sequence[Tensor]]  # learned tokens [n, w], one set for each of the first blocks
@@ -31,7 +32,7 @@ class Encoder(nn.Module):
     def load_pretrained(self) -> None:
         """Load pretrained weights, where the settings name some."""
 
-    def recompute_activations(self, wanted: bool) -> None:
+    def recompute_activations(self, wanted: Recompute) -> None:
         """Trade time for memory in training, where the encoder can."""
         if wanted:
             raise UserError(f"{type(self).__name__} cannot recompute activations; set recompute_activations to false")

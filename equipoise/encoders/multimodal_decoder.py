@@ -14,10 +14,10 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from torch import Tensor, nn
-from torch.utils.checkpoint import checkpoint
 
 from equipoise.encoders.cross_attention import CrossBlock
 from equipoise.encoders.packing import Layout, Others
+from equipoise.encoders.recomputation import Recompute, pass_through
 from equipoise.encoders.transformer import Transformer
 
 
@@ -28,7 +28,8 @@ class DecoderLayout(Layout, Others, Protocol):
 class MultimodalDecoder(nn.Module):
     def __init__(self, width: int, image_width: int, layers: int, heads: int, mlp_ratio: float, act: str):
         super().__init__()
-        self.recompute = False
+        self.recompute: Recompute = False
+        self.ends_narrowing = mlp_ratio > 1
         self.own = Transformer(width, layers, heads, mlp_ratio, act)
         self.cross = nn.ModuleList(CrossBlock(width, image_width, heads, mlp_ratio, act, layers) for _ in range(layers))
         self.ln_final = nn.LayerNorm(width)
@@ -40,9 +41,7 @@ class MultimodalDecoder(nn.Module):
     def forward(self, x: Tensor, image: Sequence[Tensor], layout: DecoderLayout, mask: Tensor | None = None) -> Tensor:
         """h of words in any layout; `image` are `keys_values`, `mask` [N, P] is False where a token is padding."""
         for own, cross, asked in zip(self.own.blocks, self.cross, image, strict=True):
-            if self.recompute and self.training:
-                x = checkpoint(own, x, layout, False, use_reentrant=False)
-                x = checkpoint(cross, x, asked, layout, mask, use_reentrant=False)
-            else:
-                x = cross(own(x, layout, False), asked, layout, mask)
+            how = self.recompute if self.training else False
+            x = pass_through(own, x, layout, False, recompute=how, ends_narrowing=self.ends_narrowing)
+            x = pass_through(cross, x, asked, layout, mask, recompute=how, ends_narrowing=self.ends_narrowing)
         return self.ln_final(x)

@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from equipoise.data.preprocess import Preprocess
 from equipoise.data.tokenizer import CaptionTokenizer
 from equipoise.encoders.encoder import Encoder, ImageEncoder, TextEncoder, mean_of_real
+from equipoise.encoders.recomputation import Recompute
 from equipoise.encoders.transformer import check_sizes
 from equipoise.settings.bounds import bounded
 from equipoise.types import Features, UserError
@@ -57,7 +58,7 @@ class Precomputed(Encoder):
         self.norm = nn.LayerNorm(config.width, elementwise_affine=False) if config.normalise else nn.Identity()
         self.dropout = nn.Dropout(config.dropout)
 
-    def recompute_activations(self, wanted: bool) -> None:
+    def recompute_activations(self, wanted: Recompute) -> None:
         """Do nothing: there are no activations to recompute."""
 
     def forward(self, features: Tensor, mask: Tensor | None = None, classes_only: bool = False) -> Features:

@@ -14,18 +14,17 @@ w = 64 and `layers` (3, 4, 6, 3). Every convolution is followed by a batch norm 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from torch import Tensor, nn
 from torch.nn import functional as F
-from torch.utils.checkpoint import checkpoint
 
 from equipoise.encoders.attention_pool import AttentionPool
 from equipoise.encoders.batch_norm import BatchNorm, leaving_statistics
 from equipoise.encoders.encoder import ImageEncoder, require_single
+from equipoise.encoders.recomputation import Recompute, pass_through
 from equipoise.encoders.transformer import check_sizes
 from equipoise.settings.bounds import bounded
 from equipoise.types import Features, Lengths, UserError
@@ -61,7 +60,7 @@ class ResNet(ImageEncoder):
                 f"of {PLACE}"
             )
         self.config, self.width, self.image_size = config, PLACE * config.width, image_size
-        self.recompute = False
+        self.recompute: Recompute = False
         self.stem = Stem(config.width)
         self.stages = nn.ModuleDict()
         before = config.width
@@ -78,16 +77,14 @@ class ResNet(ImageEncoder):
             assert isinstance(stage, Iterable)
             yield from stage
 
-    def recompute_activations(self, wanted: bool) -> None:
+    def recompute_activations(self, wanted: Recompute) -> None:
         self.recompute = wanted
 
     def forward(self, images: Tensor, classes_only: bool = False) -> Features:
         x = self.stem(images)
         for block in self.blocks():
-            if self.recompute and self.training:
-                x = checkpoint(block, x, use_reentrant=False, context_fn=partial(_counted_once, block))
-            else:
-                x = block(x)
+            how = self.recompute if self.training else False
+            x = pass_through(block, x, recompute=how, again=partial(leaving_statistics, block))
         return self.pool(x.flatten(2).transpose(1, 2), classes_only)
 
     def check_rear(self, blocks: int) -> None:
@@ -146,8 +143,3 @@ class Bottleneck(nn.Module):
         y = F.relu(self.bn2(self.conv2(y)))
         y = F.avg_pool2d(y, self.stride) if self.stride > 1 else y
         return F.relu(self.bn3(self.conv3(y)) + self.shortcut(x))
-
-
-def _counted_once(block: nn.Module) -> tuple[Any, Any]:
-    """Contexts for `checkpoint`: of the forward pass, and of recomputation, which must not count the batch again."""
-    return nullcontext(), leaving_statistics(block)

@@ -21,6 +21,7 @@ from torch.nn import functional as F
 
 from equipoise.encoders.encoder import ImageEncoder, require_single
 from equipoise.encoders.packing import Even
+from equipoise.encoders.recomputation import Recompute
 from equipoise.encoders.transformer import Attention, Transformer, activation, check_sizes
 from equipoise.encoders.vit import cut_patches
 from equipoise.settings.bounds import bounded
@@ -68,7 +69,7 @@ class SiglipImage(ImageEncoder):
     def blocks(self) -> nn.ModuleList:
         return self.transformer.blocks
 
-    def recompute_activations(self, wanted: bool) -> None:
+    def recompute_activations(self, wanted: Recompute) -> None:
         self.transformer.recompute = wanted
 
     def forward(self, images: Tensor, classes_only: bool = False) -> Features:

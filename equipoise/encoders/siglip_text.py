@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from equipoise.encoders.encoder import TextEncoder, require_single
 from equipoise.encoders.packing import Even
+from equipoise.encoders.recomputation import Recompute
 from equipoise.encoders.siglip_image import EPSILON
 from equipoise.encoders.transformer import Transformer, check_sizes
 from equipoise.settings.bounds import bounded
@@ -66,7 +67,7 @@ class SiglipText(TextEncoder):
     def blocks(self) -> nn.ModuleList:
         return self.transformer.blocks
 
-    def recompute_activations(self, wanted: bool) -> None:
+    def recompute_activations(self, wanted: Recompute) -> None:
         self.transformer.recompute = wanted
 
     def forward(self, ids: Tensor, mask: Tensor, classes_only: bool = False) -> Features:

@@ -20,9 +20,9 @@ from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
-from torch.utils.checkpoint import checkpoint
 
 from equipoise.encoders.encoder import ImageEncoder, require_single
+from equipoise.encoders.recomputation import Recompute, pass_through
 from equipoise.encoders.transformer import activation, check_sizes
 from equipoise.encoders.windows import WindowAttention, neighbours, window_partition, window_reverse
 from equipoise.settings.bounds import bounded
@@ -58,7 +58,7 @@ class Swin(ImageEncoder):
         sides = _sides(config, image_size)
         widths = [config.width * 2**stage for stage in range(len(sides))]
         self.config, self.width, self.image_size = config, widths[-1], image_size
-        self.recompute = False
+        self.recompute: Recompute = False
         self.patches = nn.Conv2d(3, config.width, config.patch, stride=config.patch)
         self.ln_pre = nn.LayerNorm(config.width)
         self.parts = nn.ModuleList()  # blocks, and a Merge before each stage but the first
@@ -72,13 +72,13 @@ class Swin(ImageEncoder):
     def blocks(self) -> nn.ModuleList:
         return self.parts
 
-    def recompute_activations(self, wanted: bool) -> None:
+    def recompute_activations(self, wanted: Recompute) -> None:
         self.recompute = wanted
 
     def forward(self, images: Tensor, classes_only: bool = False) -> Features:
         x = self.ln_pre(self.patches(images).permute(0, 2, 3, 1))
         for part in self.parts:
-            x = checkpoint(part, x, use_reentrant=False) if self.recompute and self.training else part(x)
+            x = pass_through(part, x, recompute=self.recompute if self.training else False)
         tokens = self.ln_post(x).flatten(1, 2)
         classes = tokens.mean(dim=1, keepdim=True)
         if classes_only:

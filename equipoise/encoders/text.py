@@ -20,6 +20,7 @@ from torch.nn import functional as F
 from equipoise.encoders.encoder import PromptTokens, TextEncoder
 from equipoise.encoders.key_value_cache import KeyValueCache
 from equipoise.encoders.packing import Packed, Padded
+from equipoise.encoders.recomputation import Recompute
 from equipoise.encoders.transformer import Transformer, check_sizes
 from equipoise.settings.bounds import bounded
 from equipoise.types import Features, Lengths, UserError
@@ -74,7 +75,7 @@ class TextTransformer(TextEncoder):
     def blocks(self) -> nn.ModuleList:
         return self.transformer.blocks
 
-    def recompute_activations(self, wanted: bool) -> None:
+    def recompute_activations(self, wanted: Recompute) -> None:
         self.transformer.recompute = wanted
 
     def forward(

@@ -13,9 +13,9 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
-from torch.utils.checkpoint import checkpoint
 
 from equipoise.encoders.packing import Layout
+from equipoise.encoders.recomputation import Recompute, pass_through
 from equipoise.types import UserError
 
 EPSILON = 1e-5  # of LayerNorms, as torch has it
@@ -121,7 +121,7 @@ class TransformerBlock(nn.Module):
 
 
 class Transformer(nn.Module):
-    """`layers` blocks over tokens in any layout; `recompute` trades time for activation memory (Chen et al. 2016).
+    """`layers` blocks over tokens in any layout; `recompute` trades time for activation memory (`recomputation.py`).
 
     With `classes_only` it returns only the tokens that are read out [N, m, w]: the last block computes no others.
     """
@@ -137,7 +137,8 @@ class Transformer(nn.Module):
         norm_first: bool = True,
     ):
         super().__init__()
-        self.recompute = False
+        self.recompute: Recompute = False
+        self.ends_narrowing = norm_first and mlp_ratio > 1
         self.blocks = nn.ModuleList(
             TransformerBlock(width, heads, mlp_ratio, act, eps, norm_first) for _ in range(layers)
         )
@@ -163,8 +164,6 @@ class Transformer(nn.Module):
             if 1 < number <= len(prompts):
                 x = layout.exchange(x, prompts[number - 1])
             finish = classes_only and number == len(blocks)
-            if self.recompute and self.training:
-                x = checkpoint(block, x, layout, finish, use_reentrant=False)
-            else:
-                x = block(x, layout, finish)
+            how = self.recompute if self.training else False
+            x = pass_through(block, x, layout, finish, recompute=how, ends_narrowing=self.ends_narrowing)
         return x

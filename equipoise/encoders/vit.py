@@ -19,6 +19,7 @@ from torch.nn import functional as F
 
 from equipoise.encoders.encoder import ImageEncoder, PromptTokens
 from equipoise.encoders.packing import Even, Packed, Padded
+from equipoise.encoders.recomputation import Recompute
 from equipoise.encoders.transformer import Transformer, check_sizes
 from equipoise.settings.bounds import bounded
 from equipoise.types import Features, Lengths, UserError
@@ -76,7 +77,7 @@ class ViT(ImageEncoder):
     def blocks(self) -> nn.ModuleList:
         return self.transformer.blocks
 
-    def recompute_activations(self, wanted: bool) -> None:
+    def recompute_activations(self, wanted: Recompute) -> None:
         self.transformer.recompute = wanted
 
     def forward(self, images: Tensor, classes_only: bool = False) -> Features:

@@ -22,6 +22,7 @@ from torch import Tensor, nn
 
 from equipoise.encoders.multimodal_decoder import MultimodalDecoder
 from equipoise.encoders.packing import Packed
+from equipoise.encoders.recomputation import Recompute
 from equipoise.encoders.transformer import check_sizes
 from equipoise.heads.head import Head, Sizes, TowerOutputs
 from equipoise.ops.tiled_vocabulary import tiled_cross_entropy
@@ -58,7 +59,7 @@ class CaptionHead(Head):
         self.decoder = MultimodalDecoder(width, sizes.image_width, *block)
         self.words = nn.Parameter(width**-0.5 * torch.randn(sizes.vocabulary, width))
 
-    def recompute_activations(self, wanted: bool) -> None:
+    def recompute_activations(self, wanted: Recompute) -> None:
         self.decoder.recompute = wanted
 
     def forward(self, outputs: TowerOutputs) -> dict[str, Tensor]:

@@ -12,6 +12,7 @@ from typing import ClassVar, Protocol
 
 from torch import Tensor, nn
 
+from equipoise.encoders.recomputation import Recompute
 from equipoise.spaces import Space
 from equipoise.types import Batch, Embeddings, Features
 
@@ -67,7 +68,7 @@ class Head(nn.Module):
         """Tensors of its roles, one row per sample; those that are not wanted may be missing."""
         raise NotImplementedError
 
-    def recompute_activations(self, wanted: bool) -> None:
+    def recompute_activations(self, wanted: Recompute) -> None:
         """Trade time for memory in training, where the head is deep enough for it."""
 
     def update_memory(self, embeddings: Embeddings) -> None:

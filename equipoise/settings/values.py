@@ -81,7 +81,7 @@ def expected(hint: Any) -> str:
 def _expected(hint: Any) -> str:
     members = get_args(hint)
     if get_origin(hint) is Literal:
-        return f"one of {', '.join(map(literal, members))}"
+        return ("one of " if len(members) > 1 else "") + ", ".join(map(literal, members))
     if get_origin(hint) is not tuple:
         return NAMES[hint]
     if members[-1] is Ellipsis:

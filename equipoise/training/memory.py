@@ -11,7 +11,7 @@ from equipoise.ops.out_of_memory import MEMORY_ERRORS, lacks_memory, memory_phra
 from equipoise.types import UserError
 
 LESS = (
-    "set training.micro_batch to a part of training.batch_size, training.recompute_activations to true or "
+    'set training.micro_batch to a part of training.batch_size, training.recompute_activations to "cheap" or true, or '
     'objective.impl to "tiled" (in evaluation, a smaller evaluation.batch_size or evaluation.chunk)'
 )
 

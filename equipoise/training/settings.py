@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 import torch
 
+from equipoise.encoders.recomputation import CHEAP, Recompute
 from equipoise.ops.float8_linear import CAPABILITY, can_float8
 from equipoise.ops.tf32 import can_tf32
 from equipoise.settings.bounds import SECONDS, bounded, within
@@ -54,7 +55,7 @@ class Training:
     device: str = "auto"  # auto (a GPU where there is one), cpu, cuda, cuda:1
     compile: bool = False  # by torch.compile
     cuda_graphs: bool = False  # one launch for a whole pass: a small model on a GPU waits for its launches
-    recompute_activations: bool = False  # less memory, more time: blocks are computed again for their gradients
+    recompute_activations: Recompute = False  # less memory, more time: blocks pass twice; "cheap": not their products
     evaluate_every: int = 0  # steps; 0 evaluates at the end only
     evaluate_start: bool = False  # before the first step too, so that the best may be where the run started
     checkpoint_every: int = 200  # steps; 0 goes by the clock alone
@@ -79,6 +80,10 @@ class Training:
                 raise UserError(f"{name} must be one of {', '.join(allowed)}, not {getattr(self, name)!r}")
         if not set(self.loggers) <= set(LOGGERS) or len(set(self.loggers)) < len(self.loggers):
             raise UserError(f"loggers must be some of {', '.join(LOGGERS)}, each once, not {list(self.loggers)}")
+        if not isinstance(self.recompute_activations, bool) and self.recompute_activations != CHEAP:
+            raise UserError(
+                f'recompute_activations must be true, false or "{CHEAP}", not {self.recompute_activations!r}'
+            )
         if not 0 <= self.ema < 1:
             raise UserError(f"ema must be in [0, 1), not {self.ema}")
         if not all(0 <= beta < 1 for beta in self.betas):

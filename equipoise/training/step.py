@@ -193,7 +193,6 @@ def _total(norm: Tensor) -> Tensor:
 
 
 def _finite_check(optimizer: torch.optim.Optimizer) -> FiniteCheck:
-    """Deferred where the optimizer can skip a step by itself: the fused one (a GPU's), of parameters that are whole."""
+    """Deferred where the optimizer can skip a step by itself: the fused one (a GPU's), also of sharded parameters."""
     first = next(parameter for group in optimizer.param_groups for parameter in group["params"])
-    can_skip = optimizer.param_groups[0]["fused"] and not hasattr(first, "full_tensor")
-    return Deferred(optimizer, first.device) if can_skip else Immediate()
+    return Deferred(optimizer, first.device) if optimizer.param_groups[0]["fused"] else Immediate()

@@ -15,16 +15,22 @@ from dataclasses import replace
 import torch
 from torch import Tensor, nn
 
+from equipoise.encoders.recomputation import CHEAP
 from equipoise.training.settings import Training
 from equipoise.types import Loss, UserError
 
 
 def require_gradients_possible(settings: Training, processes: int) -> None:
-    """Raises UserError where a process does not hold the whole graph of a batch."""
+    """Raises UserError where a process does not hold the whole graph of a batch, or not long enough."""
     if settings.log_gradients and (settings.micro_batch or processes > 1):
         raise UserError(
             "training.log_gradients needs the whole batch at once in one process; leave out micro_batch and torchrun, "
             "or set log_gradients to false"
+        )
+    if settings.log_gradients and settings.recompute_activations == CHEAP:
+        raise UserError(
+            "training.log_gradients goes back through a pass once for each term, and recompute_activations = "
+            f'"{CHEAP}" keeps it for one; set recompute_activations to true or false, or log_gradients to false'
         )
 
 

@@ -15,7 +15,7 @@ from equipoise.workflows.autotune import AutotuneRequest
 from equipoise.workflows.autotune.attempt import Trainer, throughput
 from equipoise.workflows.autotune.search import KEYS, Space, Tried, faster, search
 
-START = {"micro_batch": 0, "precision": "auto", "compile": False, "workers": 0}
+START = {"micro_batch": 0, "precision": "auto", "compile": False, "cuda_graphs": False, "workers": 0}
 SMALL = ["data.train_size=40", "data.validation_size=8", "data.test_size=8", "preprocess.size=16", "image.patch=8"]
 SMALL += ["training.batch_size=8", "training.device=cpu"]
 SET = [word for setting in SMALL for word in ("--set", setting)]
@@ -53,6 +53,40 @@ def test_the_recipe_s_own_settings_come_first_and_once():
     assert made[0].settings == space.start
     assert len({json.dumps(tried.settings) for tried in made}) == len(made) <= space.most_tries()
     assert {tried.settings["precision"] for tried in made} == {"auto", "bf16"}
+
+
+@pytest.mark.parametrize(
+    ("precision", "asked", "gpu", "bf16", "tried"),
+    [
+        ("float32", (), True, True, {"float32", "bf16"}),
+        ("float32", (), True, False, {"float32"}),
+        ("float32", (), False, False, {"float32"}),
+        ("float32", ("tf32", "bf16"), True, True, {"float32", "tf32", "bf16"}),
+        ("auto", (), True, True, {"auto"}),
+        ("tf32", (), True, True, {"tf32"}),
+    ],
+)
+def test_what_a_device_is_tried_with(precision, asked, gpu, bf16, tried):
+    space = Space({**START, "precision": precision}, 64, asked, 4, gpu, bf16)
+    made = list(search(space, machine(64)))
+    assert {one.settings["precision"] for one in made} == tried
+    assert {one.settings["cuda_graphs"] for one in made} == {False, gpu}
+    assert len({json.dumps(one.settings) for one in made}) == len(made) <= space.most_tries()
+
+
+def test_a_refused_recording_is_a_row_and_never_the_best():
+    def attempt(settings) -> Tried:
+        refused = settings["cuda_graphs"]
+        why = "training.cuda_graphs = true cannot record this model"
+        return Tried(settings, why=why) if refused else fits(settings)
+
+    fits, best = machine(64), None
+    made = list(search(Space(START, 64, (), 4, gpu=True, bf16=True), attempt))
+    for tried in made:
+        best = faster(best, tried)
+    assert sum("cannot record" in tried.why for tried in made) == 1
+    assert best is not None
+    assert best.settings == {**START, "compile": True, "workers": 2}
 
 
 def test_nothing_fits():

@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from equipoise.encoders.encoder import Encoder
+from equipoise.encoders.recomputation import Recompute
 from equipoise.encoders.sequences.sequence import SequenceShape, parameter_dtype, real_steps
 from equipoise.types import UserError
 
@@ -55,7 +56,7 @@ class JointEncoder(Encoder):
         like = next(iter(steps.values()))[0]
         return self.encode({name: steps.get(name) or _absent(shape, like) for name, shape in self.shapes.items()})
 
-    def recompute_activations(self, wanted: bool) -> None:
+    def recompute_activations(self, wanted: Recompute) -> None:
         """Do nothing: there is little to recompute."""
 
 

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from equipoise.encoders.encoder import Encoder
+from equipoise.encoders.recomputation import Recompute
 from equipoise.types import UserError
 
 
@@ -51,7 +52,7 @@ class SequenceEncoder(Encoder):
     def forward(self, values: Tensor, mask: Tensor | None = None) -> Tensor:
         return self.encode(*real_steps(values, mask, self.shape, parameter_dtype(self)))
 
-    def recompute_activations(self, wanted: bool) -> None:
+    def recompute_activations(self, wanted: Recompute) -> None:
         """Do nothing: there is little to recompute."""
 
 

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from equipoise.encoders.packing import Padded
+from equipoise.encoders.recomputation import Recompute
 from equipoise.encoders.sequences.positions import sinusoidal_positions
 from equipoise.encoders.sequences.sequence import SequenceEncoder, SequenceShape
 from equipoise.encoders.transformer import Transformer, activation, check_sizes
@@ -55,7 +56,7 @@ class SequenceTransformer(SequenceEncoder):
     def blocks(self) -> nn.ModuleList:
         return self.transformer.blocks
 
-    def recompute_activations(self, wanted: bool) -> None:
+    def recompute_activations(self, wanted: Recompute) -> None:
         self.transformer.recompute = wanted
 
     def encode(self, values: Tensor, mask: Tensor) -> Tensor:

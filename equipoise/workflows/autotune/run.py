@@ -1,6 +1,6 @@
 """The driver of `equipoise autotune`: tries that were not made yet, a table of all, a recipe with the fastest.
 
-OUT               the recipe: it extends the one given, with four settings of [training]
+OUT               the recipe: it extends the one given, with five settings of [training]
 OUT.tries/        tries.json, every try with its pairs per second; tuning.json, what they were of
 """
 
@@ -28,7 +28,7 @@ from equipoise.settings.recipe import built_in_files, find_recipe
 from equipoise.settings.toml import literal
 from equipoise.training.device import torch_device
 from equipoise.training.distributed.process_group import launched_processes
-from equipoise.training.settings import PRECISIONS
+from equipoise.training.settings import PRECISIONS, Training
 from equipoise.types import UserError
 from equipoise.workflows.autotune.attempt import Trainer
 from equipoise.workflows.autotune.search import KEYS, Settings, Space, Tried, faster, search
@@ -61,9 +61,8 @@ def autotune(request: AutotuneRequest, command: str = "") -> Tried:
         raise UserError("autotune measures one process; start it without torchrun")
     loaded = load_run(request.recipe, request.overrides)
     training, folder = loaded.run.training, request.out.with_name(f"{request.out.name}.tries")
-    space = Space(
-        {key: getattr(training, key) for key in KEYS}, training.batch_size, request.precisions, os.cpu_count() or 1
-    )
+    start = {key: getattr(training, key) for key in KEYS}
+    space = Space(start, training.batch_size, request.precisions, os.cpu_count() or 1, *_units(training))
     with only_writer(folder):
         machine = {"machine": machine_name(), "torch": torch.__version__}
         claim(folder, {"recipe": loaded.table, "seconds": request.seconds, **machine}, CLAIM)
@@ -73,6 +72,8 @@ def autotune(request: AutotuneRequest, command: str = "") -> Tried:
             f"begin; {len(known)} of them are made already",
             flush=True,
         )
+        if space.unasked():
+            print("The recipe is float32; bf16 is tried too, which rounds more", flush=True)
         trainer = Trainer(
             request.recipe, request.overrides, request.words, folder / "try", request.seconds, training.batch_size
         )
@@ -83,6 +84,12 @@ def autotune(request: AutotuneRequest, command: str = "") -> Tried:
     print(f"The fastest of them is in {request.out}; train with: {_train_command(request)}")
     hand_over({**best.settings, "pairs_per_second": best.pairs_per_second, "recipe": str(request.out)})
     return best
+
+
+def _units(training: Training) -> tuple[bool, bool]:
+    """Whether a recipe trains on a GPU, and whether that has units for bf16."""
+    gpu = training.torch_device().type == "cuda"
+    return gpu, gpu and torch.cuda.is_bf16_supported()
 
 
 def _search(space: Space, trainer: Trainer, known: list[Tried], folder: Path) -> list[Tried]:
@@ -107,7 +114,7 @@ def _read(folder: Path) -> list[Tried]:
         return []
     stored = read_json_table(folder / TRIES, "remove it, and try again")
     try:
-        return [Tried(**one) for one in stored["tries"]]
+        return [tried for tried in (Tried(**one) for one in stored["tries"]) if set(tried.settings) == set(KEYS)]
     except (KeyError, TypeError) as error:
         raise UserError(f"{folder / TRIES} holds no tries; remove it, and try again") from error
 

@@ -1,11 +1,12 @@
 """The search: one setting after the other, each at its fastest value so far, so that tries are few.
 
     micro_batch   the whole batch, a half, a quarter, an eighth of it, until one that fits is slower than one before
-    precision     those that were asked for
+    precision     those that were asked for; on a GPU with bf16 units bf16 besides, where the recipe is float32
     compile       the other way round
+    cuda_graphs   on a GPU: the other way round. A model that cannot be recorded is refused, which is a row
     workers       none, half as many as there are cores, as many
 
-Their product would be a hundred tries, and says hardly more: the four bound different things.
+Their product would be a hundred tries, and says hardly more: they bound different things.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 Settings = Mapping[str, Any]  # keys of [training]
-KEYS = ("micro_batch", "precision", "compile", "workers")
+KEYS = ("micro_batch", "precision", "compile", "cuda_graphs", "workers")
 PARTS = (1, 2, 4, 8)  # of a batch
 
 
@@ -40,6 +41,8 @@ class Space:
     batch: int
     precisions: Sequence[str]
     cores: int
+    gpu: bool = False
+    bf16: bool = False  # whether that GPU has units for it
 
     def micro_batches(self) -> list[int]:
         parts = [self.batch // part for part in PARTS if self.batch % part == 0 and self.batch // part > 1]
@@ -48,11 +51,16 @@ class Space:
     def others(self, key: str) -> list[Any]:
         """Values of a setting besides that of the recipe."""
         choices: dict[str, list[Any]] = {
-            "precision": list(self.precisions),
+            "precision": [*self.precisions, *self.unasked()],
             "compile": [False, True],
+            "cuda_graphs": [False, True] if self.gpu else [],
             "workers": [0, self.cores // 2, self.cores],
         }
         return [value for value in dict.fromkeys(choices[key]) if value != self.start[key]]
+
+    def unasked(self) -> list[str]:
+        """Precisions that are tried though nobody named them."""
+        return ["bf16"] if self.bf16 and self.start["precision"] == "float32" else []
 
     def most_tries(self) -> int:
         own = {*self.micro_batches(), self.start["micro_batch"]}
