@@ -31,7 +31,9 @@ def cut_crops(
 ) -> Crops:
     """One crop per record and view, uint8; the next readable record replaces each that cannot be read or that `judge`
     finds fault with."""
-    pixels = [torch.zeros(len(indices), 3, size, size, dtype=torch.uint8) for _ in views]
+    # in memory by pixels, as crops are, so that no row is turned into planes before the whole batch is normalised
+    shape = (len(indices), size, size, 3)
+    pixels = [torch.empty(shape, dtype=torch.uint8).permute(0, 3, 1, 2) for _ in views]
     read: dict[int, Pair] = {}
 
     def attempt(places: Sequence[int], numbers: Sequence[int]) -> dict[int, Fault]:
@@ -39,10 +41,8 @@ def cut_crops(
         pairs = {place: record.pair for place, record in records.items()}
         for place, reason in (judge(pairs) if judge else {}).items():
             faults[place] = Fault(records.pop(place).image.place, reason)
-        sizes = torch.ones(len(places), 2)
-        for row, place in enumerate(places):
-            if place in records:
-                sizes[row] = torch.tensor([records[place].image.height, records[place].image.width])
+        images = [records[place].image if place in records else None for place in places]
+        sizes = torch.tensor([(image.height, image.width) if image else (1, 1) for image in images]).float()
         boxes = torch.stack([view(places, sizes) for view in views], 1).tolist()  # [n, views, 4]
         for row, place in enumerate(places):
             if place not in records:

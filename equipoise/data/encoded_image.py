@@ -46,9 +46,10 @@ class EncodedImage:
         """The whole image, uint8 [H, W, 3], upright."""
         return self.reduced(1)[0]
 
-    def reduced(self, reduction: int) -> tuple[np.ndarray, int]:
-        """The pixels, each side divided by `reduction` and rounded up, and that number; 1 where it cannot be done."""
-        found = jpeg.decode(self.data, self.header, reduction) if self.header else None
+    def reduced(self, reduction: int, lent: bool = False) -> tuple[np.ndarray, int]:
+        """The pixels, each side divided by `reduction` and rounded up, and that number; 1 where it cannot be done.
+        Those that are `lent` last until the next."""
+        found = jpeg.decode(self.data, self.header, reduction, lent) if self.header else None
         if found is not None:
             return (found if self.orientation == 1 else jpeg.turned(found, self.orientation)), reduction
         try:
@@ -66,14 +67,14 @@ class EncodedImage:
         other pixels than one decoded whole and shrunk, so boxes that may be read at unlike reductions cannot share a
         decode without changing their crops.
         """
-        decoded: dict[int, tuple[np.ndarray, int]] = {}
-        crops = []
-        for x0, y0, x1, y1 in boxes:
-            wanted = jpeg.reduction_for(y1 - y0, x1 - x0, size) if self.header else 1
-            if wanted not in decoded:
-                decoded[wanted] = self.reduced(wanted)
-            crops.append(_resized_part(*decoded[wanted], (x0, y0, x1, y1), size))
-        return crops
+        wanted = [jpeg.reduction_for(y1 - y0, x1 - x0, size) if self.header else 1 for x0, y0, x1, y1 in boxes]
+        crops: dict[int, Tensor] = {}
+        for each in set(wanted):
+            pixels, reduction = self.reduced(each, lent=True)
+            for number, box in enumerate(boxes):
+                if wanted[number] == each:
+                    crops[number] = _resized_part(pixels, reduction, box, size)
+        return [crops[number] for number in range(len(boxes))]
 
     def square(self, size: int) -> Tensor:
         """uint8 [3, size, size]: the evaluation crop, exactly as `Preprocess.for_evaluation` makes it of a file."""
@@ -96,8 +97,8 @@ class EncodedImage:
         return Image.fromarray(pixels).resize(sides, Image.Resampling.BICUBIC, box=(x0, y0, x1, y1))
 
     def _kept(self, scales: tuple[float, float]) -> tuple[np.ndarray, int]:
-        """The pixels, read so much smaller that KEPT are left for each once both sides are resized by `scales`."""
-        return self.reduced(jpeg.reduction_for(1, 1, KEPT * max(scales)))
+        """The pixels, read so much smaller that KEPT are left for each once both sides shrink by `scales`; lent."""
+        return self.reduced(jpeg.reduction_for(1, 1, KEPT * max(scales)), lent=True)
 
     def check(self) -> None:
         """Raises BadRecord where the picture cannot be decoded; as cheap as that can be known."""

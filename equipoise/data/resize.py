@@ -18,6 +18,7 @@ def resize_pixels(pixels: np.ndarray, width: int, height: int) -> np.ndarray:
     """uint8 [H, W, 3] -> [height, width, 3]."""
     if not BY_TORCH:
         return np.array(Image.fromarray(pixels).resize((width, height), Image.Resampling.BICUBIC))
-    part = torch.from_numpy(pixels).permute(2, 0, 1)[None]
+    # the batch's dimension goes in front before channels do, or torch takes this for planes and turns all it made
+    part = torch.from_numpy(pixels)[None].permute(0, 3, 1, 2)
     resized = F.interpolate(part, (height, width), mode="bicubic", antialias=True)[0]
     return resized.permute(1, 2, 0).contiguous().numpy()

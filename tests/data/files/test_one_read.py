@@ -38,9 +38,9 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
         count["opens"] += str(path).endswith(".tar")
         return opened(path, *arguments, **options)
 
-    def counting_decode(data: bytes, header: quick.JpegHeader, reduction: int = 1) -> object:
+    def counting_decode(data: bytes, header: quick.JpegHeader, reduction: int = 1, lent: bool = False) -> object:
         count["decodes"] += 1
-        return decoded(data, header, reduction)
+        return decoded(data, header, reduction, lent)
 
     monkeypatch.setattr(os, "open", counting_open)
     monkeypatch.setattr(quick, "decode", counting_decode)
