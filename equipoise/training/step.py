@@ -32,6 +32,8 @@ from equipoise.training.settings import Training
 from equipoise.training.term_gradients import require_gradients_possible, with_term_gradients
 from equipoise.types import COMMON, MOMENTUM, RECALLED, Batch, Embeddings, Loss, UserError
 
+SKIPS_SHARDED = "2.13"  # the first torch of which a fused step of DTensors was seen to be skipped whole
+
 
 @dataclass(frozen=True)
 class StepResult:
@@ -193,6 +195,9 @@ def _total(norm: Tensor) -> Tensor:
 
 
 def _finite_check(optimizer: torch.optim.Optimizer) -> FiniteCheck:
-    """Deferred where the optimizer can skip a step by itself: the fused one (a GPU's), also of sharded parameters."""
+    """Deferred where the optimizer can skip a step by itself: the fused one (a GPU's), of sharded parameters too where
+    that torch was tried."""
     first = next(parameter for group in optimizer.param_groups for parameter in group["params"])
-    return Deferred(optimizer, first.device) if optimizer.param_groups[0]["fused"] else Immediate()
+    tried = not hasattr(first, "full_tensor") or torch.__version__ >= SKIPS_SHARDED
+    can_skip = optimizer.param_groups[0]["fused"] and tried
+    return Deferred(optimizer, first.device) if can_skip else Immediate()
