@@ -92,7 +92,7 @@ def test_matched_is_clips_start_on_the_sphere_and_100_over_m_lower_on_a_product(
 def test_a_start_that_cannot_be_matched_is_refused_before_anything_is_made():
     with pytest.raises(UserError, match=r"init is matched.*TokenSets"):
         load_run("filip-scenes", ["temperature.init=matched"])
-    with pytest.raises(UserError, match='must be a number or one of "matched"'):
+    with pytest.raises(UserError, match='must be a number or "matched"'):
         load_run("demo", ["temperature.init=mached"])
     with pytest.raises(UserError, match="depends on the space"):
         LogitScale(init="matched").parameter()

@@ -36,7 +36,7 @@ def test_a_keep_file_elsewhere_is_no_link_and_the_service_is_told_where(tmp_path
 
 def test_without_a_page_the_service_shows_them(tmp_path, model):
     ways = by_hand(Keep(str(tmp_path / "clean")), tmp_path, model)
-    assert "open" not in ways.sentence
+    assert PAGE not in ways.sentence
     assert ways.serve == f"equipoise serve {tmp_path}"
 
 

@@ -9,12 +9,14 @@ different things have 0.81.
 
 Every pair is compared, in tiles and in the leading principal components alone: unit vectors are never further apart in
 some of their components than in all, so that nothing is missed, and few pairs are left to be compared in full. An image
-that more than `CROWD` others are near to is of a kind (shirts on white); its near copies are not named.
+that more than `CROWD` others are near to is of a kind (shirts on white); its near copies are not named. Work grows with
+the square of the number of images: minutes for `MOST` of them, beyond which exact copies alone are looked for.
 """
 
 from __future__ import annotations
 
 import hashlib
+import warnings
 from collections import defaultdict
 from collections.abc import Iterator
 
@@ -27,6 +29,7 @@ from equipoise.data.source import FeatureSource
 
 ALIKE = 0.85
 COMPONENTS = 128  # of photographs' 1,280, 252 of 18 million pairs are left to be compared in full
+MOST = 400_000  # images that are compared with each other
 AT_ONCE, TILE = 4096, 2048  # images read, and compared, at once
 ROUNDING = 1e-3  # in a squared distance
 
@@ -34,6 +37,13 @@ ROUNDING = 1e-3  # in a squared distance
 def feature_copies(source: FeatureSource) -> list[Copy]:
     """Exact copies first, then near ones, the most alike first; of several exact ones, each with the first of them."""
     exact, first = _exact(source)
+    if len(source) > MOST:
+        warnings.warn(
+            f"near copies are not looked for among the features of {len(source):,} images, but exact ones: above "
+            f"{MOST:,} comparing all with all takes too long; --pictures finds them by the pictures",
+            stacklevel=2,
+        )
+        return exact
     mean = _mean(source)
     near = sorted(_near(source, mean, first), key=lambda copy: (-copy.similarity, copy.first, copy.second))
     return exact + near

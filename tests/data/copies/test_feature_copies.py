@@ -97,3 +97,13 @@ def test_one_picture_with_other_captions_stays_in_one_fold_and_is_a_copy(tmp_pat
         assert sorted(fold) == list(range(COUNT))
         assert all(fold[one] == fold[other] for one, other in pairs)
     assert {(copy.first, copy.second) for copy in WatchedSource(source).copies()} >= set(pairs)
+
+
+def test_of_very_many_images_exact_copies_are_found_and_it_is_said(tmp_path, monkeypatch):
+    image = photographs()
+    image[7] = image[3]
+    monkeypatch.setattr(features, "MOST", len(image) - 1)
+    with pytest.warns(UserWarning, match=r"near copies are not looked for among the features of .* --pictures"):
+        found = feature_copies(source_of(tmp_path, image))
+    assert (3, 7) in {(copy.first, copy.second) for copy in found}
+    assert all(copy.exact for copy in found)
