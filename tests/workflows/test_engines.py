@@ -14,6 +14,7 @@ from slow_parts import SlowJob, contents
 from equipoise.cli import main
 from equipoise.types import UserError
 from equipoise.workflows.engines import Engine, write_parts
+from equipoise.workflows.engines.ray_data import first_cause
 from equipoise.workflows.engines.worker import TRIES, PartDone, Surroundings, Worker
 
 
@@ -231,3 +232,15 @@ def test_two_processes_judge_as_one_does(tmp_path, capsys, command):
     two = scored(capsys, command, data, model, tmp_path / "two", "--processes", "2")
     assert one.keys() == two.keys()
     assert [name for name in one if one[name] != two[name]] == []
+
+
+def test_what_ray_adds_to_a_mistake_does_not_hide_it():
+    """As Ray 2.60 tells of an error in an actor."""
+    told = (
+        '\x1b[36mray::MapWorker()\x1b[39m (pid=1)\n  File "results_folder.py", line 94, in mark\n'
+        "FileNotFoundError: [Errno 2] No such file or directory: 'out/x'\n\n"
+        "The above exception was the direct cause of the following exception:\n\n"
+        "ray.exceptions.UserCodeException: UDF failed to process a data block.\nTo change retry attempts, see there."
+    )
+    assert first_cause(told) == "FileNotFoundError: [Errno 2] No such file or directory: 'out/x'"
+    assert first_cause("the node died\n") == "the node died"
