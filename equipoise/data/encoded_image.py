@@ -46,10 +46,10 @@ class EncodedImage:
         """The whole image, uint8 [H, W, 3], upright."""
         return self.reduced(1)[0]
 
-    def reduced(self, reduction: int, lent: bool = False) -> tuple[np.ndarray, int]:
+    def reduced(self, reduction: int, reuse_buffer: bool = False) -> tuple[np.ndarray, int]:
         """The pixels, each side divided by `reduction` and rounded up, and that number; 1 where it cannot be done.
-        Those that are `lent` last until the next."""
-        found = jpeg.decode(self.data, self.header, reduction, lent) if self.header else None
+        With `reuse_buffer` they last until this thread reads the next picture so."""
+        found = jpeg.decode(self.data, self.header, reduction, reuse_buffer) if self.header else None
         if found is not None:
             return (found if self.orientation == 1 else jpeg.turned(found, self.orientation)), reduction
         try:
@@ -70,7 +70,7 @@ class EncodedImage:
         wanted = [jpeg.reduction_for(y1 - y0, x1 - x0, size) if self.header else 1 for x0, y0, x1, y1 in boxes]
         crops: dict[int, Tensor] = {}
         for each in set(wanted):
-            pixels, reduction = self.reduced(each, lent=True)
+            pixels, reduction = self.reduced(each, reuse_buffer=True)
             for number, box in enumerate(boxes):
                 if wanted[number] == each:
                     crops[number] = _resized_part(pixels, reduction, box, size)
@@ -97,8 +97,8 @@ class EncodedImage:
         return Image.fromarray(pixels).resize(sides, Image.Resampling.BICUBIC, box=(x0, y0, x1, y1))
 
     def _kept(self, scales: tuple[float, float]) -> tuple[np.ndarray, int]:
-        """The pixels, read so much smaller that KEPT are left for each once both sides shrink by `scales`; lent."""
-        return self.reduced(jpeg.reduction_for(1, 1, KEPT * max(scales)), lent=True)
+        """The pixels, read so much smaller that KEPT are left for each once both sides shrink by `scales`."""
+        return self.reduced(jpeg.reduction_for(1, 1, KEPT * max(scales)), reuse_buffer=True)
 
     def check(self) -> None:
         """Raises BadRecord where the picture cannot be decoded; as cheap as that can be known."""

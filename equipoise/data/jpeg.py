@@ -38,16 +38,16 @@ def read_header(data: bytes) -> JpegHeader | None:
     return JpegHeader(height, width) if space in PLAIN and min(height, width) > 0 else None
 
 
-def decode(data: bytes, header: JpegHeader, reduction: int = 1, lent: bool = False) -> np.ndarray | None:
+def decode(data: bytes, header: JpegHeader, reduction: int = 1, reuse_buffer: bool = False) -> np.ndarray | None:
     """uint8 [H, W, 3], each side divided by `reduction` and rounded up; None where the data is damaged or odd.
 
-    Pixels that are `lent` are the caller's until this thread decodes the next picture that way.
+    With `reuse_buffer` the pixels lie in a buffer of this thread, and last until it decodes the next picture so.
     """
     library = _simplejpeg()
     assert library is not None, "a header was read with it"
     height, width = -(-header.height // reduction), -(-header.width // reduction)
     least = {"min_height": height, "min_width": width} if reduction > 1 else {}
-    memory = _reused.memory[: 3 * height * width] if lent and 3 * height * width <= REUSED else None
+    memory = _reused.memory[: 3 * height * width] if reuse_buffer and 3 * height * width <= REUSED else None
     try:
         return library.decode_jpeg(data, "RGB", buffer=memory, **least)
     except ValueError:

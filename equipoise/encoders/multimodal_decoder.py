@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from equipoise.encoders.cross_attention import CrossBlock
 from equipoise.encoders.packing import Layout, Others
-from equipoise.encoders.recomputation import Recompute, pass_through
+from equipoise.encoders.recomputation import Recompute, checkpointed
 from equipoise.encoders.transformer import Transformer
 
 
@@ -42,6 +42,6 @@ class MultimodalDecoder(nn.Module):
         """h of words in any layout; `image` are `keys_values`, `mask` [N, P] is False where a token is padding."""
         for own, cross, asked in zip(self.own.blocks, self.cross, image, strict=True):
             how = self.recompute if self.training else False
-            x = pass_through(own, x, layout, False, recompute=how, ends_narrowing=self.ends_narrowing)
-            x = pass_through(cross, x, asked, layout, mask, recompute=how, ends_narrowing=self.ends_narrowing)
+            x = checkpointed(own, x, layout, False, recompute=how, ends_narrowing=self.ends_narrowing)
+            x = checkpointed(cross, x, asked, layout, mask, recompute=how, ends_narrowing=self.ends_narrowing)
         return self.ln_final(x)

@@ -31,7 +31,7 @@ ATTENTION = {f"aten::_scaled_dot_product_{name}" for name in (*FUSED, "fused_att
 KEPT = PRODUCTS | ATTENTION | {"torch_attn::_varlen_attn", "equipoise::short_attention"}
 
 
-def pass_through(
+def checkpointed(
     block: nn.Module,
     *inputs: Any,
     recompute: Recompute,

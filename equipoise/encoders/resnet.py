@@ -24,7 +24,7 @@ from torch.nn import functional as F
 from equipoise.encoders.attention_pool import AttentionPool
 from equipoise.encoders.batch_norm import BatchNorm, leaving_statistics
 from equipoise.encoders.encoder import ImageEncoder, require_single
-from equipoise.encoders.recomputation import Recompute, pass_through
+from equipoise.encoders.recomputation import Recompute, checkpointed
 from equipoise.encoders.transformer import check_sizes
 from equipoise.settings.bounds import bounded
 from equipoise.types import Features, Lengths, UserError
@@ -84,7 +84,7 @@ class ResNet(ImageEncoder):
         x = self.stem(images)
         for block in self.blocks():
             how = self.recompute if self.training else False
-            x = pass_through(block, x, recompute=how, again=partial(leaving_statistics, block))
+            x = checkpointed(block, x, recompute=how, again=partial(leaving_statistics, block))
         return self.pool(x.flatten(2).transpose(1, 2), classes_only)
 
     def check_rear(self, blocks: int) -> None:

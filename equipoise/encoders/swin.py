@@ -22,7 +22,7 @@ import torch
 from torch import Tensor, nn
 
 from equipoise.encoders.encoder import ImageEncoder, require_single
-from equipoise.encoders.recomputation import Recompute, pass_through
+from equipoise.encoders.recomputation import Recompute, checkpointed
 from equipoise.encoders.transformer import activation, check_sizes
 from equipoise.encoders.windows import WindowAttention, neighbours, window_partition, window_reverse
 from equipoise.settings.bounds import bounded
@@ -78,7 +78,7 @@ class Swin(ImageEncoder):
     def forward(self, images: Tensor, classes_only: bool = False) -> Features:
         x = self.ln_pre(self.patches(images).permute(0, 2, 3, 1))
         for part in self.parts:
-            x = pass_through(part, x, recompute=self.recompute if self.training else False)
+            x = checkpointed(part, x, recompute=self.recompute if self.training else False)
         tokens = self.ln_post(x).flatten(1, 2)
         classes = tokens.mean(dim=1, keepdim=True)
         if classes_only:

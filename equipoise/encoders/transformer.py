@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from equipoise.encoders.packing import Layout
-from equipoise.encoders.recomputation import Recompute, pass_through
+from equipoise.encoders.recomputation import Recompute, checkpointed
 from equipoise.types import UserError
 
 EPSILON = 1e-5  # of LayerNorms, as torch has it
@@ -165,5 +165,5 @@ class Transformer(nn.Module):
                 x = layout.exchange(x, prompts[number - 1])
             finish = classes_only and number == len(blocks)
             how = self.recompute if self.training else False
-            x = pass_through(block, x, layout, finish, recompute=how, ends_narrowing=self.ends_narrowing)
+            x = checkpointed(block, x, layout, finish, recompute=how, ends_narrowing=self.ends_narrowing)
         return x

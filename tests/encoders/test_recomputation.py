@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import pytest
 import torch
+from recomputation import Memory  # of benchmarks
 from torch import Tensor, nn
 from torch.nn.attention.varlen import varlen_attn
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import FlopCounterMode
 
 from equipoise.config import load_run
 from equipoise.encoders import IMAGE_ENCODERS, TEXT_ENCODERS
 from equipoise.encoders.multimodal_decoder import MultimodalDecoder
 from equipoise.encoders.packing import Even, Packed
-from equipoise.encoders.recomputation import CHEAP, KEPT, Recompute, pass_through
+from equipoise.encoders.recomputation import CHEAP, KEPT, Recompute, checkpointed
 from equipoise.encoders.transformer import Transformer
 from equipoise.encoders.vit import ViT
 from equipoise.ops import short_attention
@@ -72,33 +70,6 @@ def differing(got: dict[str, Tensor], expected: dict[str, Tensor]) -> list[str]:
     assert got.keys() == expected.keys()
     assert expected
     return [name for name, grad in expected.items() if not torch.equal(got[name], grad)]
-
-
-class Memory(TorchDispatchMode):
-    """Bytes of tensors that operations made and that are still alive."""
-
-    def __init__(self, module: nn.Module) -> None:
-        super().__init__()
-        self.now = self.peak = 0
-        self.seen = {weight.untyped_storage()._cdata for weight in module.parameters()}
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        made = func(*args, **(kwargs or {}))
-        for tensor in tree_leaves(made):
-            if isinstance(tensor, Tensor):
-                self._count(tensor.untyped_storage())
-        return made
-
-    def _count(self, storage: torch.UntypedStorage) -> None:
-        if storage._cdata not in self.seen:
-            self.seen.add(storage._cdata)
-            self.now += storage.nbytes()
-            self.peak = max(self.peak, self.now)
-            weakref.finalize(storage, self._free, storage._cdata, storage.nbytes())
-
-    def _free(self, key: int, size: int) -> None:
-        self.seen.discard(key)
-        self.now -= size
 
 
 @pytest.mark.parametrize("cast", [False, True], ids=["float32", "bf16"])
@@ -155,7 +126,7 @@ def test_chance_is_drawn_again_as_it_was():
     x, found, drawn = torch.randn(64, 8), {}, {}
     for how in HOWS:
         torch.manual_seed(5)
-        found[how] = gradients(block, pass_through(block, x, recompute=how, ends_narrowing=False))
+        found[how] = gradients(block, checkpointed(block, x, recompute=how, ends_narrowing=False))
         drawn[how] = torch.rand(3)
     for how in (CHEAP, True):
         assert differing(found[how], found[False]) == []

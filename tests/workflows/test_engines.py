@@ -14,7 +14,7 @@ from slow_parts import SlowJob, contents
 from equipoise.cli import main
 from equipoise.types import UserError
 from equipoise.workflows.engines import Engine, write_parts
-from equipoise.workflows.engines.ray_data import first_cause
+from equipoise.workflows.engines.ray_data import root_cause
 from equipoise.workflows.engines.worker import TRIES, PartDone, Surroundings, Worker
 
 
@@ -242,5 +242,5 @@ def test_what_ray_adds_to_a_mistake_does_not_hide_it():
         "The above exception was the direct cause of the following exception:\n\n"
         "ray.exceptions.UserCodeException: UDF failed to process a data block.\nTo change retry attempts, see there."
     )
-    assert first_cause(told) == "FileNotFoundError: [Errno 2] No such file or directory: 'out/x'"
-    assert first_cause("the node died\n") == "the node died"
+    assert root_cause(told) == "FileNotFoundError: [Errno 2] No such file or directory: 'out/x'"
+    assert root_cause("the node died\n") == "the node died"

@@ -133,5 +133,9 @@ def test_where_parts_end():
     assert part_ends(Clean(every=0.4), training, 500) == [4, 8, 12, 16, 20, 23]
     assert part_ends(Clean(every=0.7), training, 500) == [7, 14, 23]  # no part of two steps
     assert part_ends(Clean(every=1.5), training, 500) == [15, 23]
-    with pytest.raises(UserError, match=r"clean\.every = 0\.1 leaves 50 of 500 pairs .* 0\.13"):
+    with pytest.raises(UserError, match=r"clean\.every = 0\.1 is 1 of the 10 steps .* set it to 0\.2 or more"):
         part_ends(Clean(every=0.1), training, 500)
+    assert part_ends(Clean(every=0.2), training, 500)[0] == 2
+    large = replace(training, batch_size=400)  # parts are whole steps
+    with pytest.raises(UserError, match=r"is 0 of the 1 steps .* set it to 1\.0 or more"):
+        part_ends(Clean(every=0.3), large, 500)

@@ -59,9 +59,8 @@ class SharedPoints:
         model = judge.folder or self.given
         assert model is not None, "a judge is trained in a folder or given by its path"
         whole = len(part) == len(source)
-        watched = (
-            inner_source(source, WatchedSource) if judge.folder is None else None
-        )  # else all were looked at before
+        # of judges that are trained all pictures were looked at before
+        watched = inner_source(source, WatchedSource) if judge.folder is None else None
         some = subset(source, part)
         place = self._place(model, part, source_digest(some), watched is not None)
         found: dict[str, list[Tensor]] = {}

@@ -62,7 +62,7 @@ def autotune(request: AutotuneRequest, command: str = "") -> Tried:
     loaded = load_run(request.recipe, request.overrides)
     training, folder = loaded.run.training, request.out.with_name(f"{request.out.name}.tries")
     start = {key: getattr(training, key) for key in KEYS}
-    space = Space(start, training.batch_size, request.precisions, os.cpu_count() or 1, *_units(training))
+    space = Space(start, training.batch_size, request.precisions, os.cpu_count() or 1, *_gpu_and_bf16(training))
     with only_writer(folder):
         machine = {"machine": machine_name(), "torch": torch.__version__}
         claim(folder, {"recipe": loaded.table, "seconds": request.seconds, **machine}, CLAIM)
@@ -72,7 +72,7 @@ def autotune(request: AutotuneRequest, command: str = "") -> Tried:
             f"begin; {len(known)} of them are made already",
             flush=True,
         )
-        if space.unasked():
+        if space.added_precisions():
             print("The recipe is float32; bf16 is tried too, which rounds more", flush=True)
         trainer = Trainer(
             request.recipe, request.overrides, request.words, folder / "try", request.seconds, training.batch_size
@@ -86,7 +86,7 @@ def autotune(request: AutotuneRequest, command: str = "") -> Tried:
     return best
 
 
-def _units(training: Training) -> tuple[bool, bool]:
+def _gpu_and_bf16(training: Training) -> tuple[bool, bool]:
     """Whether a recipe trains on a GPU, and whether that has units for bf16."""
     gpu = training.torch_device().type == "cuda"
     return gpu, gpu and torch.cuda.is_bf16_supported()

@@ -51,14 +51,14 @@ class Space:
     def others(self, key: str) -> list[Any]:
         """Values of a setting besides that of the recipe."""
         choices: dict[str, list[Any]] = {
-            "precision": [*self.precisions, *self.unasked()],
+            "precision": [*self.precisions, *self.added_precisions()],
             "compile": [False, True],
             "cuda_graphs": [False, True] if self.gpu else [],
             "workers": [0, self.cores // 2, self.cores],
         }
         return [value for value in dict.fromkeys(choices[key]) if value != self.start[key]]
 
-    def unasked(self) -> list[str]:
+    def added_precisions(self) -> list[str]:
         """Precisions that are tried though nobody named them."""
         return ["bf16"] if self.bf16 and self.start["precision"] == "float32" else []
 

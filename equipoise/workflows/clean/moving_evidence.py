@@ -54,13 +54,13 @@ def averaged(new: Evidence, before: Evidence | None, momentum: float) -> Evidenc
             continue
         stays, rows = momentum if knows else 1.0, new.fold[new.owners] == number
         old, now = before.log_ratio[rows], new.log_ratio[rows]
-        ratios[rows] = np.where(np.isnan(now), old, _first(old, now if knows else old, stays))
+        ratios[rows] = np.where(np.isnan(now), old, _averaged_where_known(old, now if knows else old, stays))
         readings[number] = _between(before.readings[number], new.readings[number], stays)
         knowing[number] = True
     return replace(new, log_ratio=ratios, readings=readings, knowing=knowing)
 
 
-def _first(old: np.ndarray, new: np.ndarray, stays: float) -> np.ndarray:
+def _averaged_where_known(old: np.ndarray, new: np.ndarray, stays: float) -> np.ndarray:
     """The average of two, which is the new one where there was none."""
     return np.where(np.isnan(old), new, stays * old + (1 - stays) * new)
 

@@ -19,6 +19,7 @@ from __future__ import annotations
 import signal
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import ceil
 from pathlib import Path
 
 import numpy as np
@@ -184,10 +185,11 @@ def part_ends(settings: Clean, training: Training, records: int) -> list[int]:
     if settings.every >= 1:
         return [*range(each, training.steps, each), training.steps]
     if each * training.batch_size < LEAST * settings.folds:
-        least = LEAST * settings.folds / records
+        steps, per_epoch = -(-LEAST * settings.folds // training.batch_size), max(1, records // training.batch_size)
+        least = ceil(100 * steps / per_epoch) / 100
         raise UserError(
-            f"clean.every = {settings.every:g} leaves {each * training.batch_size} of {records} pairs between two "
-            f"judgements, too few for {settings.folds} judges to compare; set it to {least:.2g} or more"
+            f"clean.every = {settings.every:g} is {each} of the {per_epoch} steps of an epoch, too few pairs for "
+            f"{settings.folds} judges to compare, who need {LEAST} each; set it to {least} or more"
         )
     return [*range(each, training.steps - each // 2, each), training.steps]  # a short rest belongs to the part before
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from equipoise.analysis.evidence import EVIDENCE
 from equipoise.analysis.noise_kinds import KINDS
-from equipoise.config import Loaded, load_layers
+from equipoise.config import Loaded, Run, load_layers
 from equipoise.data.keep.file import TABLE, KeepTable, digest, require_pyarrow, write_keep
 from equipoise.data.keep.records import records
 from equipoise.data.keep.rules import caption_weights, kept_captions, reason
@@ -131,23 +131,14 @@ def clean_data(
     Without a model, judges are trained on the pairs themselves, fold by fold; what is finished is not done again.
     A model that is given, here or as `clean.model`, judges all pairs at once. It must not have been trained on them.
     """
-    if loaded.run.keep.folder:
-        raise UserError("the recipe trains on what was cleaned before (keep.folder); clean the whole: keep.folder = ''")
+    _require_whole(loaded.run)
     require_pyarrow(folder / TABLE)  # before anything is trained
-    if loaded.run.clean.online:
-        raise UserError("clean.online judges pairs while a model is trained: it belongs to `equipoise train --clean`")
     settings, judging = loaded.run.clean, judging_run(loaded)
     if model is None and settings.model:
         model = load(Path(settings.model), loaded.run.training.torch_device())
     _require_cosines(settings, (model or judging.run).space)
-    audit = Audit(
-        folds=settings.folds,
-        judges=settings.judges,
-        neighbours=0,
-        seed=settings.seed,
-        copies=show > 0,
-        evidence=settings.evidence,
-    )
+    by = {name: getattr(settings, name) for name in ("folds", "judges", "seed", "evidence")}
+    audit = Audit(**by, neighbours=0, copies=show > 0)
     rounds = settings.rounds if model is None else 1
     proposals, rematching = Proposals(show, settings.per), Rematching()
     look = looking(proposals.look, rematching.look if settings.rematch else None)
@@ -155,24 +146,15 @@ def clean_data(
     source = training_pairs(loaded.run)
     source = pictures.beside(source) if pictures else source
     verdict = audit_data(judging, audit, folder, model, look if rounds == 1 else None, points, clock, source)
-    samples = len(source)
-    parts = verdict.parts
     first = evidence = Evidence.of(verdict)
     with locked_run(folder), clock.on(JUDGING):
         first.require_knowledge()
         for number in range(2, rounds + 1):
             chosen = _chosen(evidence, settings, first)
             last = look if number == rounds else None
-            evidence = further_round(judging, source, parts, folder, first, chosen, last, number, clock, points)
+            evidence = further_round(judging, source, verdict.parts, folder, first, chosen, last, number, clock, points)
             evidence.require_knowledge()
-        right = _right(evidence, settings, prior=first)
-        keep = kept_captions(right, settings.rule, settings.threshold, settings.share or first.share)
-        right = right.clip(0, 1)  # a cosine may be below 0, and is ranked so
-        truth, instead = measured(source, first.owners, right, keep), None
-        if settings.rematch:
-            instead = rematching.instead(first.owners, keep, REMATCH_LEAST)
-            truth |= rematched_truth(source, first.owners, instead)
-        cleaned = Cleaned(first, right, keep, samples, truth, instead)
+        cleaned = _decided(source, evidence, first, settings, rematching)
         (folder / PAGE).unlink(missing_ok=True)  # it would be on other probabilities
         kinds = verdict.kinds(evidence.right(settings.per, prior=first))
         table = write_table(cleaned, evidence, kinds, source, loaded, folder, pictures)
@@ -181,6 +163,18 @@ def clean_data(
             cleaned = replace(cleaned, page=page)
         clock.finish()
     return cleaned
+
+
+def _decided(source: Source, evidence: Evidence, first: Evidence, settings: Clean, rematching: Rematching) -> Cleaned:
+    """Which captions are kept, by the evidence of the last round and the share that the first round read."""
+    right = _right(evidence, settings, prior=first)
+    keep = kept_captions(right, settings.rule, settings.threshold, settings.share or first.share)
+    right = right.clip(0, 1)  # a cosine may be below 0, and is ranked so
+    truth, instead = measured(source, first.owners, right, keep), None
+    if settings.rematch:
+        instead = rematching.instead(first.owners, keep, REMATCH_LEAST)
+        truth |= rematched_truth(source, first.owners, instead)
+    return Cleaned(first, right, keep, len(source), truth, instead)
 
 
 def _right(evidence: Evidence, settings: Clean, prior: Evidence | None = None) -> np.ndarray:
@@ -199,6 +193,14 @@ def _chosen(evidence: Evidence, settings: Clean, first: Evidence) -> list[np.nda
     else:
         rights = [_right(evidence, settings, prior=first)] * settings.judges
     return [kept_captions(right, rule, settings.threshold, settings.share or first.share) for right in rights]
+
+
+def _require_whole(run: Run) -> None:
+    """Raise UserError for a run whose pairs are not to be judged as a whole, and first."""
+    if run.keep.folder:
+        raise UserError("the recipe trains on what was cleaned before (keep.folder); clean the whole: keep.folder = ''")
+    if run.clean.online:
+        raise UserError("clean.online judges pairs while a model is trained: it belongs to `equipoise train --clean`")
 
 
 def _require_cosines(settings: Clean, space: Space) -> None:

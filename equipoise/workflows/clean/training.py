@@ -10,7 +10,7 @@ from equipoise.data.keep.file import NOTE
 from equipoise.data.keep.settings import Clean, Keep
 from equipoise.io.atomic import write_text
 from equipoise.models.folder import CONFIG
-from equipoise.training.distributed.at_length import on_main_at_length
+from equipoise.training.distributed.heartbeat import on_main_with_heartbeat
 from equipoise.training.distributed.ranks import Ranks
 from equipoise.workflows.clean.run import clean_data
 
@@ -36,5 +36,5 @@ def with_clean_pairs(loaded: Loaded, folder: Path, ranks: Ranks) -> Loaded:
             write_text(folder / CONFIG, dump(loaded.table))
             print(clean_data(loaded, place).sentence, flush=True)
 
-    on_main_at_length(ranks, clean, loaded.run.training.rank_timeout)
+    on_main_with_heartbeat(ranks, clean, loaded.run.training.rank_timeout)
     return Loaded(replace(loaded.run, clean=Clean(), keep=Keep(str(place))), loaded.table)

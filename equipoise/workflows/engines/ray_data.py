@@ -59,12 +59,12 @@ def write_by_ray(writer: PartWriter, job: Job, processes: int | None, doing: str
                 progress.update(done)
         except ray.exceptions.RayError as error:
             raise UserError(
-                f"Ray gave up ({first_cause(str(error))}); look at its logs, and start again: what is finished is kept"
+                f"Ray gave up ({root_cause(str(error))}); look at its logs, and start again: what is finished is kept"
             ) from error
     writer.files.folder.clear_leftovers()  # of actors that died
 
 
-def first_cause(told: str) -> str:
+def root_cause(told: str) -> str:
     """The line that says what went wrong first, of a traceback to which Ray adds its own."""
     return told.split("\nThe above exception was the direct cause", maxsplit=1)[0].strip().splitlines()[-1]
 

@@ -38,9 +38,11 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
         count["opens"] += str(path).endswith(".tar")
         return opened(path, *arguments, **options)
 
-    def counting_decode(data: bytes, header: quick.JpegHeader, reduction: int = 1, lent: bool = False) -> object:
+    def counting_decode(
+        data: bytes, header: quick.JpegHeader, reduction: int = 1, reuse_buffer: bool = False
+    ) -> object:
         count["decodes"] += 1
-        return decoded(data, header, reduction, lent)
+        return decoded(data, header, reduction, reuse_buffer)
 
     monkeypatch.setattr(os, "open", counting_open)
     monkeypatch.setattr(quick, "decode", counting_decode)

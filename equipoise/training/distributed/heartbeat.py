@@ -1,7 +1,7 @@
-"""Work of the first rank that takes longer than a collective may wait, such as judging pairs before a run.
+"""A heartbeat for work of the first rank that takes longer than a collective may wait, such as judging pairs.
 
-The others ask the store of the group for its sign of life. They are in no collective meanwhile, so none times out, and
-a first rank that ends, fails, is stopped or falls silent ends them too.
+The others watch the heartbeat in the store of the process group. They are in no collective meanwhile, so none times
+out, and a first rank that ends, fails, is stopped or falls silent ends them too.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from equipoise.training.distributed.ranks import Ranks
 from equipoise.training.distributed.torch_private import default_store
 from equipoise.types import UserError
 
-BEAT = 1.0  # seconds between two signs of life
+INTERVAL = 1.0  # seconds between two heartbeats
 DONE = 1 << 40  # added to their number at the end
 
 _numbers = itertools.count()  # of pieces of work, which all ranks begin in the same order
 
 
-def on_main_at_length(ranks: Ranks, work: Callable[[], None], patience: float) -> None:
+def on_main_with_heartbeat(ranks: Ranks, work: Callable[[], None], patience: float) -> None:
     """Do `work` on the first rank alone, however long it takes; the others wait, and raise UserError where it gives no
     sign of life for `patience` seconds. A UserError in it, or a KeyboardInterrupt on any rank, is raised on all."""
     if ranks.world == 1:
         work()
         return
-    store, key = default_store(), f"equipoise/at-length/{next(_numbers)}"
+    store, key = default_store(), f"equipoise/heartbeat/{next(_numbers)}"
     stopped: KeyboardInterrupt | None = None
     failed: UserError | None = None
     try:
@@ -65,7 +65,7 @@ def _beating(store: dist.Store, key: str) -> Iterator[None]:
     ended = threading.Event()
 
     def beat() -> None:
-        while not ended.wait(BEAT):
+        while not ended.wait(INTERVAL):
             try:
                 store.add(key, 1)
             except RuntimeError:  # it went with the launcher, and nothing else would end this process
@@ -92,4 +92,4 @@ def _wait(store: dist.Store, key: str, patience: float) -> None:
                 f"the first process of this run has given no sign of life for {patience:.0f} s; see what it said last, "
                 "and resume the run"
             )
-        time.sleep(BEAT)
+        time.sleep(INTERVAL)
