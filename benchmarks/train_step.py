@@ -11,7 +11,7 @@ are as long as they are. The first loss stands in the table: where both compute 
 
 Rows of ours may have words behind them: `ours-compiled-float8`, and `flash` (without the kernels of short attention),
 `rows` (with those of up to 256 tokens too), `fdt` (a code book of 16,384 codes reads the towers), `graphs` (passes are
-launched at once, as CUDA graphs), in any order.
+launched at once, as CUDA graphs), `cheap` (norms and activations are made again for the backward pass), in any order.
 
 On a CPU each row has a process of its own; seconds are the CPU's, on one thread, so that other work on the machine
 matters little; memory is the highest resident size above that before the model was built. On a GPU seconds are those of
@@ -44,6 +44,7 @@ from resident import Resident
 from equipoise.data.moved_batch import moved_batch
 from equipoise.data.preprocess import Preprocess
 from equipoise.encoders import TextTransformer, ViT
+from equipoise.encoders.recomputation import CHEAP
 from equipoise.interop.open_clip.keys import from_open_clip
 from equipoise.models.logit_scale import LogitScale
 from equipoise.models.model import Model
@@ -58,7 +59,7 @@ from equipoise.types import Batch
 
 BATCHES = 4  # that take turns, each with other texts
 ROWS = ("open_clip", "open_clip-compiled", "ours", "ours-compiled")
-WORDS = ("float8", "flash", "rows", "fdt", "graphs")  # behind ours
+WORDS = ("float8", "flash", "rows", "fdt", "graphs", "cheap")  # behind ours
 CODES = 16_384
 
 
@@ -89,7 +90,8 @@ class Task:
     def settings(self, words: Sequence[str]) -> Training:
         precision = "float8" if "float8" in words else self.precision
         ways = {"compile": "compiled" in words, "cuda_graphs": "graphs" in words}
-        return Training(warmup_steps=0, learning_rate=1e-4, precision=precision, **ways)
+        again = CHEAP if "cheap" in words else False
+        return Training(warmup_steps=0, learning_rate=1e-4, precision=precision, recompute_activations=again, **ways)
 
 
 @dataclass(frozen=True)
