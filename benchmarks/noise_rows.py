@@ -61,6 +61,10 @@ BY_FEATURES = {
     **{f"{name}, {ON_FEATURES}": settings for name, settings in FIELD.items() if CLEANED in settings},
     f"kept, two rounds, {ON_FEATURES}": (CLEANED, "clean.rounds=2"),
     f"kept, two rounds, {ON_FEATURES}, active complementary loss": (CLEANED, "clean.rounds=2", "objective.name=crcl"),
+    f"kept, two rounds, {ON_FEATURES}, P >= 0.9": (CLEANED, "clean.rounds=2", "clean.threshold=0.9"),
+    f"kept, two rounds, {ON_FEATURES}, P >= 0.9, active complementary loss": (
+        CLEANED, "clean.rounds=2", "clean.threshold=0.9", "objective.name=crcl",
+    ),
     f"weighted, two rounds, {ON_FEATURES}, active complementary loss": (
         CLEANED, WEIGHED, "clean.rounds=2", "objective.name=crcl",
     ),
@@ -68,6 +72,14 @@ BY_FEATURES = {
 OURS = {
     "kept": (CLEANED,),
     "kept, two rounds": (CLEANED, "clean.rounds=2"),
+    "kept, two rounds, active complementary loss": (CLEANED, "clean.rounds=2", "objective.name=crcl"),
+    "kept, two rounds, P >= 0.9": (CLEANED, "clean.rounds=2", "clean.threshold=0.9"),
+    "kept, two rounds, P >= 0.9, active complementary loss": (
+        CLEANED,
+        "clean.rounds=2",
+        "clean.threshold=0.9",
+        "objective.name=crcl",
+    ),
     "kept, two rounds, matched anew": (CLEANED, "clean.rounds=2", "clean.rematch=true"),
     "kept, 4 folds of 4 judges": (CLEANED, "clean.folds=4", "clean.judges=4"),
     "weighted": (CLEANED, WEIGHED),
