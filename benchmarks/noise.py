@@ -24,6 +24,12 @@ the validation split for all seeds; what was tried stays beside the cells, in `t
 
 The two protocols of the field: by image (DECL, RCL) and by caption (NCR, NPC). `--set shuffle.file=INDEX.npy` takes the
 index files of either; `--write-indices FOLDER` writes those of all shares and seeds, and trains nothing.
+
+    python benchmarks/noise.py coco --out FOLDER --report --keep docs/noise/coco.jsonl.gz
+    python benchmarks/noise.py coco --cells docs/noise/coco.jsonl.gz --against WAY --judged
+
+`--keep` packs the cells of a folder into a file that the repository keeps, `--cells` prints the same tables from it.
+`--judged` adds who names the wrong ones: the share that judges read, how well they order captions, what they cost.
 """
 
 from __future__ import annotations
@@ -37,11 +43,13 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-from cells import PRECISION, RECALL, ZERO_SHOT, Row, add_options, cell_name, chosen, run, table
+from cells import Row, cell_name, chosen, run
 from noise_cell import measure
+from noise_cells import gathered, pack, packed, shares_in
 from noise_judged import SharedJudges, judge_beforehand
-from noise_report import MEAN_RECALL, against, draw, gains, ways
-from noise_rows import DRAWN, NOISE, RECIPES, SHUFFLED, rows
+from noise_options import read_options
+from noise_report import show, ways
+from noise_rows import RECIPES, rows
 
 from equipoise.config import load_run
 from equipoise.data.caption_exchange import caption_counts
@@ -52,7 +60,7 @@ from equipoise.io.atomic import write_text
 from equipoise.types import UserError
 
 JUDGED = "judged"  # folder of what judges said that rows share, below that of the cells
-BY_FILE = {name: key.replace("matching/", "retrieval/") for name, key in PRECISION.items()}
+SHARES = [0.3, 0.6]
 
 
 def write_indices(options: argparse.Namespace) -> None:
@@ -88,7 +96,7 @@ def at_best_rates(rows: Sequence[Row], options: argparse.Namespace) -> list[Row]
 
 
 def _judges(options: argparse.Namespace) -> SharedJudges:
-    return SharedJudges(options.judged, tuple(options.features), options.share_judges, options.tf32)
+    return SharedJudges(options.out / JUDGED, tuple(options.features), options.share_judges, options.tf32)
 
 
 def _work(options: argparse.Namespace) -> Callable[..., str]:
@@ -120,54 +128,31 @@ def _take(trial: Path, cell: Path) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="What wrong captions cost, and what cleaning gives back.")
-    parser.add_argument("data", choices=RECIPES)
-    parser.add_argument("--shares", type=float, nargs="+", default=[0.3, 0.6], help="of images with wrong captions")
-    parser.add_argument("--level", choices=["image", "caption"], default="image", help="what is wrong together")
-    parser.add_argument("--noise", choices=NOISE, default=SHUFFLED, help="what is wrong with them; others: of scenes")
-    parser.add_argument("--write-indices", type=Path, metavar="FOLDER", help="write noise index files, train nothing")
-    parser.add_argument("--relevance", default="", metavar="FILE", help="what is relevant among the test images: ECCV")
-    parser.add_argument("--against", metavar="WAY", help="also tell how far this way is ahead of every other")
-    parser.add_argument("--draw", type=Path, metavar="FILE", help="a picture: R@1 against the share of wrong captions")
-    parser.add_argument(
-        "--features", nargs="+", default=[], metavar="KEY=VALUE", help="of `features`, of the same records: to judge by"
-    )
-    parser.add_argument(
-        "--share-judges", action="store_true", help="one pass of judges for all rows that differ in rule or loss alone"
-    )
-    parser.add_argument("--only-judge", action="store_true", help="judge for the rows that share, train nothing yet")
-    parser.add_argument("--tf32", action="store_true", help="float32 products by a GPU's tensor cores, measuring too")
-    parser.add_argument("--judge", type=Path, metavar="MODEL", help="a model that was not trained on these pairs")
-    parser.add_argument(
-        "--rates", type=float, nargs="+", default=[], help="learning rates that every row may choose of"
-    )
-    add_options(parser)
-    options = parser.parse_args()
-    if options.noise != SHUFFLED and options.data not in DRAWN:
-        parser.error(f"--noise {options.noise} is drawn with scenes; for {options.data} leave it out")
+    options = read_options(parser)
     if options.write_indices:
         write_indices(options)
         return
-    if options.only_judge and not (options.features or options.share_judges):
-        parser.error("--only-judge is of rows that share their judges; give --features or --share-judges")
     if options.relevance and not options.report:
         _require_relevance(options)
-    about = (options.judge, options.noise, bool(options.features))
-    known = chosen(rows(options.data, options.shares, options.level, *about), options.rows)
+    cells = packed(options.cells) if options.cells else None
+    options.shares = options.shares or (shares_in(cells) if cells else SHARES)
+    every = (options.judge or (Path("given") if cells else None), options.noise, bool(options.features or cells))
+    known = chosen(rows(options.data, options.shares, options.level, *every), options.rows)
     if options.against and options.against not in (known_ways := ways([row.name for row in known])):
         parser.error(f"there is no way {options.against}; there are: {'; '.join(known_ways)}")
-    options.judged = options.out / JUDGED
-    if not options.report:
-        judge_beforehand(_judges(options), known, options, anew=options.only_judge)
-    if options.only_judge:
-        return
-    found = run(at_best_rates(known, options), options, work=_work(options))
-    of_files = {"mean recall": MEAN_RECALL, **(BY_FILE if options.relevance else {})}
-    columns = {**RECALL, **({**PRECISION, **ZERO_SHOT} if options.data in DRAWN else of_files)}
-    print(table(found, columns), gains(found, columns), sep="\n\n")
-    if options.against:
-        print("", against(found, options.against), sep="\n")
-    if options.draw:
-        draw(found, options.draw)
+    if cells is None:
+        if not options.report:
+            _make_cells(known, options)
+        cells = gathered((options.out / JUDGED, options.out), known)
+    if options.keep:
+        print(f"{pack(cells, options.keep)} cells are in {options.keep}")
+    show(cells, known, options)
+
+
+def _make_cells(known: Sequence[Row], options: argparse.Namespace) -> None:
+    judge_beforehand(_judges(options), known, options, anew=options.only_judge)
+    if not options.only_judge:
+        run(at_best_rates(known, options), options, work=_work(options))
 
 
 if __name__ == "__main__":

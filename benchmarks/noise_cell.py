@@ -15,7 +15,7 @@ from unittest.mock import patch
 
 import torch
 from cells import Row, numbers
-from noise_judged import SharedJudges, on_kept, seconds_of, with_seed
+from noise_judged import SharedJudges, made, on_kept, seconds_of, with_seed
 from noise_rows import BOUND, STOPPED, TOLD
 
 from equipoise.config import Loaded, load_run
@@ -54,8 +54,7 @@ def measure(
     """Train a cell, evaluate it on a split, write down what it gives and what judging cost. A trial keeps what it finds
     on test images beside, unread until its rate is chosen. `relevance` is of the test images."""
     torch.set_num_threads(1)
-    settings = with_seed(row, extra, seed)
-    loaded = load_run(row.recipe, settings)
+    loaded = load_run(row.recipe, with_seed(row, extra, seed))
     with TemporaryDirectory() as place, tf32_products(tf32):
         shared = judges if judges and judges.judge(row) else None
         model, about = _trained(row, loaded, Path(place), partial(shared.judged, row, seed, extra) if shared else None)
@@ -66,9 +65,7 @@ def measure(
         if split != "test":
             found["test"] = numbers(model, tested, "test")
     ways = {**({"tf32": True} if tf32 else {}), **({"judges": "shared"} if shared else {})}
-    write_text(
-        file, json.dumps({"recipe": row.recipe, "settings": settings, **ways, **about, **found}, indent=1) + "\n"
-    )
+    write_text(file, json.dumps({**made(row, seed, extra), **ways, **about, **found}, indent=1) + "\n")
     seconds = about["seconds"]
     return f"{file.stem}, {seconds['judging']:.0f} s of judging, {seconds['training']:.0f} s of training"
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import platform
 import time
 from collections.abc import Sequence
 from contextlib import suppress
@@ -37,7 +38,9 @@ from equipoise.data.keep.rules import kept_captions
 from equipoise.data.keep.settings import WEIGHTS_ONLY, Clean, Keep
 from equipoise.io.atomic import write_text
 from equipoise.ops.tf32 import tf32_products
+from equipoise.training.device import torch_device
 from equipoise.workflows.audit.folds import training_pairs
+from equipoise.workflows.claims.run import known_commit
 from equipoise.workflows.clean.run import clean_data
 from equipoise.workflows.clean.truth import measured
 
@@ -51,6 +54,15 @@ def with_seed(row: Row, extra: Sequence[str], seed: int) -> list[str]:
     """The settings of a cell; where captions are shuffled, by its seed too."""
     shuffled = any(text.startswith("shuffle.") for text in row.settings)
     return [*row.settings, *extra, f"seed={seed}", *([f"shuffle.seed={seed}"] if shuffled else [])]
+
+
+def made(row: Row, seed: int, extra: Sequence[str]) -> dict[str, Any]:
+    """What a cell is, where it was made and by which commit."""
+    settings = with_seed(row, extra, seed)
+    device = torch_device(load_run(row.recipe, settings).run.training.device)
+    name = torch.cuda.get_device_name(device) if device.type == "cuda" else platform.processor() or device.type
+    about = {"name": row.name, "seed": seed, "recipe": row.recipe, "settings": settings}
+    return {**about, "commit": known_commit(), "device": name}
 
 
 @dataclass(frozen=True)
@@ -97,7 +109,8 @@ class SharedJudges:
     def said(self, row: Row, seed: int, extra: Sequence[str]) -> dict[str, Any]:
         """The note of a row's judges, with the truth about what the row keeps by them."""
         folder = self.judged(row, seed, extra)
-        keep = keep_of(load_run(row.recipe, with_seed(row, extra, seed)).run.clean, folder)
+        clean = load_run(row.recipe, with_seed(row, extra, seed)).run.clean
+        keep = keep_of(clean, folder)
         source = training_pairs(load_run(*self.asked(row, seed, extra)).run)
         table, note = read_keep(folder)
         counts, here = matched(table, source, folder / TABLE)
@@ -105,7 +118,8 @@ class SharedJudges:
         if keep.rule != "decision":
             kept = kept_captions(right, keep.rule, keep.threshold, note["noise"])
         owners = np.repeat(np.arange(len(source)), counts)
-        return {**note, "truth": note["truth"] | measured(source, owners, right, kept)}
+        by = {**note["rule"], **{name: getattr(clean, name) for name in ("rule", "threshold", "share")}}
+        return {**note, "rule": by, "truth": note["truth"] | measured(source, owners, right, kept)}
 
 
 def _cut_later(clean: Clean) -> bool:
@@ -144,8 +158,8 @@ def judge_alone(judges: SharedJudges, row: Row, seed: int, extra: Sequence[str],
     """The work of a cell that is only judged, for later runs of the same rows."""
     torch.set_num_threads(1)
     folder = judges.judged(row, seed, extra)
-    about = {"seconds": {"judging": seconds_of(folder)}, "judged": judges.said(row, seed, extra)}
-    write_text(file, json.dumps({"found": {}, **about}, indent=1) + "\n")
+    judged = {"seconds": {"judging": seconds_of(folder)}, "judged": judges.said(row, seed, extra)}
+    write_text(file, json.dumps({**made(row, seed, extra), **judged, "found": {}}, indent=1) + "\n")
     return f"{row.name}, seed {seed}, judged in {seconds_of(folder):.0f} s"
 
 
