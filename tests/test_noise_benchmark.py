@@ -33,8 +33,8 @@ def given_features(folder: Path) -> tuple[str, ...]:
     )
 
 
-@pytest.mark.parametrize("data", noise.DRAWN)
-@pytest.mark.parametrize("kind", noise.NOISE)
+@pytest.mark.parametrize("data", noise_rows.DRAWN)
+@pytest.mark.parametrize("kind", noise_rows.NOISE)
 def test_every_kind_of_noise_is_in_the_data_of_its_rows(kind: str, data: str) -> None:
     row = next(row for row in noise.rows(data, [0.4], "image", noise=kind) if row.name == "40%: all pairs")
     source = load_run(row.recipe, [*row.settings, *SCENES]).run.training_pairs()
@@ -161,11 +161,12 @@ def test_what_is_closed_of_the_gap_and_who_is_ahead_are_told_by_seed():
     head, _, *lines = noise_report.against(found, "kept").splitlines()
     assert head == "| mean recall, and *kept* | 40% | of the gap | is ahead by |"
     told = {line.split(" | ")[0].strip("| "): line.strip(" |").split(" | ")[1:] for line in lines}
-    assert list(told) == ["all pairs", "truly right pairs", "kept", "label smoothing"]
+    assert list(told) == ["all pairs", "truly right pairs", "kept", "label smoothing", "no noise"]
     assert told["all pairs"] == ["13.3", "", "+10.0 (+5.0 to +15.0)"]
     assert told["truly right pairs"][2].startswith("-6.7")
     assert told["kept"][:2] == ["23.3", "58% (50 to 75)"]
-    assert told["label smoothing"] == ["15.5", "-10% (-50 to 30)", "+9.5 (+9.0 to +10.0)"]
+    assert told["no noise"][0] == "50.0 (mean of 1)"
+    assert told["label smoothing"] == ["15.5 (mean of 2)", "-10% (-50 to 30)", "+9.5 (+9.0 to +10.0)"]
 
 
 def test_gains_are_of_the_seeds_that_both_rows_have():
