@@ -27,8 +27,10 @@ from equipoise.ops.tf32 import tf32_products
 from equipoise.training.distributed.ranks import Ranks
 from equipoise.workflows import train_run
 from equipoise.workflows.audit.folds import training_pairs
+from equipoise.workflows.audit.stopwatch import seconds_spent
 from equipoise.workflows.claims.right_pairs import right_captions, with_right_pairs
 from equipoise.workflows.clean import run as cleaning
+from equipoise.workflows.clean.online import train_online
 from equipoise.workflows.clean.training import FOLDER, with_clean_pairs
 from equipoise.workflows.load import load
 
@@ -83,9 +85,11 @@ def _trained(row: Row, loaded: Loaded, place: Path, judged: Callable[[], Path] |
         with _told(loaded) if row.name.endswith(TOLD) else nullcontext():
             cleaned = with_clean_pairs(right, place, Ranks())
         judging = time.perf_counter() - start
-    model, outcome = train_run(cleaned, place)
-    if outcome.signal:  # half a run is no cell
+    online = cleaned.run.clean.enabled and cleaned.run.clean.online
+    _, model, outcome = train_online(cleaned, place, Ranks()) if online else (cleaned, *train_run(cleaned, place))
+    if outcome.signal or model is None:  # half a run is no cell
         raise SystemExit(128 + outcome.signal)
+    judging += sum(seconds_spent(folder).values()) if online else 0.0
     model = load(place / CHECKPOINTS / BEST) if row.name.endswith(STOPPED) else model
     said = json.loads((folder / NOTE).read_text()) if (folder / NOTE).exists() else {}
     return model, {"seconds": {"judging": judging, "training": time.perf_counter() - start - judging}, "judged": said}

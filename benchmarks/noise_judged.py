@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 import torch
 from cells import Row, cell_name, run
-from noise_rows import CLEANED, ON_FEATURES, TOLD
+from noise_rows import CLEANED, ON_FEATURES, ONLINE, TOLD
 
 from equipoise.config import Loaded, load_run
 from equipoise.data.keep.apply import matched
@@ -78,7 +78,8 @@ class SharedJudges:
         """Whether a row goes by these judges."""
         if ON_FEATURES in row.name:
             return bool(self.features)
-        return self.of_all and CLEANED in row.settings and not row.name.endswith(TOLD)
+        by_itself = ONLINE in row.settings or row.name.endswith(TOLD)
+        return self.of_all and CLEANED in row.settings and not by_itself
 
     def asked(self, row: Row, seed: int, extra: Sequence[str]) -> tuple[str, list[str]]:
         """The recipe of a row's judges, and their settings, each once."""

@@ -14,6 +14,7 @@ CLEAN, NOISY, BOUND = "no noise", "all pairs", "truly right pairs"
 # the ways of the field, then ours; every one is a setting of the recipe
 STOPPED = "early stopping"
 CLEANED, SEEN, WEIGHED = "clean.enabled=true", "clean.seen=true", "clean.rule=weights"
+ONLINE = "clean.online=true"
 FIELD = {
     "a third of the rate": ("training.learning_rate=RATE/3",),
     STOPPED: (),
@@ -85,6 +86,7 @@ OURS = {
     "weighted": (CLEANED, WEIGHED),
     "weighted, two rounds": (CLEANED, WEIGHED, "clean.rounds=2"),
     "weighted, two rounds, active complementary loss": (CLEANED, WEIGHED, "clean.rounds=2", "objective.name=crcl"),
+    "weighted, judged meanwhile (online)": (CLEANED, WEIGHED, ONLINE, "clean.every=5"),
     "weighted, 4 folds of 4 judges": (CLEANED, WEIGHED, "clean.folds=4", "clean.judges=4"),
 }
 # what held-out judges could do at best: those of the second round learn from the truly right pairs of the other folds

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -79,7 +80,7 @@ def test_rows_that_differ_in_rule_or_loss_share_their_judges(tmp_path: Path) -> 
     assert len({shared[name] for name in two}) == 1
     assert shared["kept"] == shared["weighted"]
     assert len({shared[name] for name in ("kept", "kept, two rounds", "kept, two rounds, matched anew")}) == 3
-    assert noise_rows.TOLD not in shared
+    assert not {noise_rows.TOLD, "weighted, judged meanwhile (online)"} & set(shared)
     assert noise_rows.NOISY not in shared
     assert not folders(SharedJudges(tmp_path), rows), "nobody asked"
     other = folders(SharedJudges(tmp_path, of_all=True), rows, seed=2)
@@ -128,6 +129,20 @@ def test_each_row_keeps_by_its_own_rule_what_is_judged_once(tmp_path: Path) -> N
     cut = load_run("features", [*features, *noisy, "clean.threshold=0.9"])
     sizes = [len(on_kept(one, folder).run.training_pairs()) for one in (loaded, cut)]
     assert 0 < sizes[1] < sizes[0] < 120
+
+
+@pytest.mark.slow
+def test_a_row_may_be_judged_while_it_trains(tmp_path: Path) -> None:
+    rows = {row.name: row for row in noise.rows("features", [0.4], "image")}
+    few = (*given_features(tmp_path), f"data.test={tmp_path / 'pairs.npz'}", "training.steps=15", "clean.steps=60")
+    judges, file = SharedJudges(tmp_path / "judged", of_all=True), tmp_path / "cell.json"
+    noise.measure(rows["40%: weighted, judged meanwhile (online)"], 0, few, file, judges=judges)
+    cell = json.loads(file.read_text())
+    assert cell["judged"]["rule"]["rule"] == "weights"
+    assert cell["judged"]["truth"]["auroc_of_captions"] > 0.5
+    assert cell["seconds"]["judging"] > 0
+    assert cell["found"][RECALL] > 0
+    assert not judges.place.exists(), "it has judges of its own"
 
 
 @pytest.mark.parametrize(
