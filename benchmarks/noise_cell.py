@@ -24,6 +24,7 @@ from equipoise.io.atomic import write_text
 from equipoise.models.folder import BEST, CHECKPOINTS
 from equipoise.models.model import Model
 from equipoise.ops.tf32 import tf32_products
+from equipoise.training.device import torch_device
 from equipoise.training.distributed.ranks import Ranks
 from equipoise.workflows import train_run
 from equipoise.workflows.audit.folds import training_pairs
@@ -67,7 +68,8 @@ def measure(
         if split != "test":
             found["test"] = numbers(model, tested, "test")
     ways = {**({"tf32": True} if tf32 else {}), **({"judges": "shared"} if shared else {})}
-    write_text(file, json.dumps({**made(row, seed, extra), **ways, **about, **found}, indent=1) + "\n")
+    device = torch_device(loaded.run.training.device)
+    write_text(file, json.dumps({**made(row, seed, extra, device), **ways, **about, **found}, indent=1) + "\n")
     seconds = about["seconds"]
     return f"{file.stem}, {seconds['judging']:.0f} s of judging, {seconds['training']:.0f} s of training"
 

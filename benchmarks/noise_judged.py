@@ -56,10 +56,9 @@ def with_seed(row: Row, extra: Sequence[str], seed: int) -> list[str]:
     return [*row.settings, *extra, f"seed={seed}", *([f"shuffle.seed={seed}"] if shuffled else [])]
 
 
-def made(row: Row, seed: int, extra: Sequence[str]) -> dict[str, Any]:
+def made(row: Row, seed: int, extra: Sequence[str], device: torch.device) -> dict[str, Any]:
     """What a cell is, where it was made and by which commit."""
     settings = with_seed(row, extra, seed)
-    device = torch_device(load_run(row.recipe, settings).run.training.device)
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else platform.processor() or device.type
     about = {"name": row.name, "seed": seed, "recipe": row.recipe, "settings": settings}
     return {**about, "commit": known_commit(), "device": name}
@@ -160,7 +159,8 @@ def judge_alone(judges: SharedJudges, row: Row, seed: int, extra: Sequence[str],
     torch.set_num_threads(1)
     folder = judges.judged(row, seed, extra)
     judged = {"seconds": {"judging": seconds_of(folder)}, "judged": judges.said(row, seed, extra)}
-    write_text(file, json.dumps({**made(row, seed, extra), **judged, "found": {}}, indent=1) + "\n")
+    device = torch_device(load_run(*judges.asked(row, seed, extra)).run.training.device)  # the row's may not be here
+    write_text(file, json.dumps({**made(row, seed, extra, device), **judged, "found": {}}, indent=1) + "\n")
     return f"{row.name}, seed {seed}, judged in {seconds_of(folder):.0f} s"
 
 

@@ -13,7 +13,7 @@ import noise_rows
 import numpy as np
 import pytest
 from cells import Row
-from noise_judged import SharedJudges, keep_of, on_kept, seconds_of, with_seed
+from noise_judged import SharedJudges, judge_alone, keep_of, on_kept, seconds_of, with_seed
 
 from equipoise.config import load_run
 from equipoise.data.caption_shuffle import Shuffle
@@ -123,6 +123,15 @@ def test_each_row_keeps_by_its_own_rule_what_is_judged_once(tmp_path: Path) -> N
     plain, strict, _, weights = (judges.said(row, 1, ())["truth"] for row in (*kept, weighted))
     assert plain["wrong"] == weights["wrong_among_kept"] > 0.3, "weights keep all"
     assert strict["right_dropped"] > plain["right_dropped"] > weights["right_dropped"] == 0
+
+    elsewhere = ("training.device=cuda:99",)  # where the row is to be trained
+    judge_alone(judges, kept[1], 1, elsewhere, tmp_path / "cell.json")
+    cell = json.loads((tmp_path / "cell.json").read_text())
+    assert (cell["name"], cell["seed"], cell["found"]) == (kept[1].name, 1, {})
+    assert cell["judged"]["truth"] == strict
+    assert cell["judged"]["rule"]["threshold"] == 0.9
+    assert set(elsewhere) < set(cell["settings"])
+    assert {"commit", "device"} < set(cell)
 
     noisy = [text for text in with_seed(kept[0], (), 1) if text.startswith(("shuffle.", "clean."))]
     loaded = load_run("features", [*features, *noisy])
