@@ -33,7 +33,8 @@ PRECISION = {
     "mAP@R text → image": "matching/text_to_image_mAP@R",
 }
 ZERO_SHOT = {"zero-shot": "zero_shot/acc1"}
-AS_THEY_ARE = {"t": 2, "count": 1, "as": 2}  # digits of what is no share; by the first part of a name
+# digits of what is no share; by the first part of a name
+AS_THEY_ARE = {"t": 2, "count": 1, "as": 2, "auroc": 3, "seconds": 0}
 SEED = "seed"  # of a cell, among what it found
 Found = Mapping[str, float]
 Judge = Callable[[Model, Run], dict[str, float]]
@@ -49,8 +50,8 @@ class Row:
     settings: tuple[str, ...] = ()
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--out", type=Path, required=True, help="folder for the cells")
+def add_options(parser: argparse.ArgumentParser, needs_folder: bool = True) -> None:
+    parser.add_argument("--out", type=Path, required=needs_folder, help="folder for the cells")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--jobs", type=int, default=1, help="cells trained at once, on one core each")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a further setting for all")

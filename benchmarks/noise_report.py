@@ -2,17 +2,47 @@
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
-from cells import RECALL, SEED, Found, paired
-from noise_rows import BOUND, CLEAN, NOISY, OURS
+from cells import PRECISION, RECALL, SEED, ZERO_SHOT, Found, Row, paired, table
+from noise_cells import Cells, found_in, named_in
+from noise_rows import BOUND, CLEAN, DRAWN, NOISY, OURS
 
 from equipoise.claims.interval import mean_interval
 
 MEAN_RECALL = "retrieval/mean_recall"
+BY_FILE = {name: key.replace("matching/", "retrieval/") for name, key in PRECISION.items()}
+NAMED = {
+    "share read": "read", "AUROC": "auroc", "wrong among kept": "wrong_among_kept", "right ones dropped":
+    "right_dropped", "seconds of judging": "seconds",
+}  # fmt: skip
 Table = Mapping[str, Sequence[Found]]
+
+
+def show(cells: Cells, rows: Sequence[Row], options: argparse.Namespace) -> None:
+    """Print the tables of some cells, and draw what is to be drawn."""
+    found, named = found_in(cells, rows), named_in(cells, rows)
+    tables = [table(named, NAMED)] if options.judged and named else []
+    if found:
+        columns = _columns(found, options.data)
+        tables = [table(found, columns), gains(found, columns), *tables]
+        tables += [against(found, options.against)] if options.against else []
+    if not tables and not options.only_judge:
+        raise SystemExit("no cell of these rows is there")
+    print(*tables, sep="\n\n")
+    if options.draw and found:
+        draw(found, options.draw)
+
+
+def _columns(found: Table, data: str) -> dict[str, str]:
+    """The numbers that all tables tell: by the truth of scenes, or by a file of relevance where one was given."""
+    if data in DRAWN:
+        return {**RECALL, **PRECISION, **ZERO_SHOT}
+    by_file = any(key in one for results in found.values() for one in results for key in BY_FILE.values())
+    return {**RECALL, "mean recall": MEAN_RECALL, **(BY_FILE if by_file else {})}
 
 
 def gains(found: Table, columns: Mapping[str, str]) -> str:
@@ -52,6 +82,9 @@ def against(found: Table, ahead: str) -> str:
     for way in ways(name for name, results in found.items() if results):
         cells = [cell for share in shares for cell in _compared(found, share, way, ahead)]
         lines.append(f"| {way} | " + " | ".join(cells) + " |")
+    if clean := found.get(CLEAN):
+        recall = f"{100 * np.mean([one[MEAN_RECALL] for one in clean]):.1f}{_fewer(found, clean)}"
+        lines.append(f"| {CLEAN} | " + " | ".join([recall, "", ""] * len(shares)) + " |")
     return "\n".join(lines)
 
 
@@ -64,10 +97,15 @@ def _compared(found: Table, share: str, way: str, ahead: str) -> tuple[str, str,
     closed = [100 * (own[seed] - low) / (high - low) for seed, low, high in between if seed in own]
     margins = [100 * (one[MEAN_RECALL] - other[MEAN_RECALL]) for one, other in paired(first, results)]
     return (
-        f"{100 * np.mean(list(own.values())):.1f}",
+        f"{100 * np.mean(list(own.values())):.1f}{_fewer(found, results)}",
         _interval(closed, ".0f", "%") if closed else "",
         _interval(margins, "+.1f") if margins and way != ahead else "",
     )
+
+
+def _fewer(found: Table, results: Sequence[Found]) -> str:
+    """Of how many seeds, where other rows have more."""
+    return f" (mean of {len(results)})" if len(results) < max(map(len, found.values())) else ""
 
 
 def _ends(found: Table, share: str) -> list[tuple[float, float, float]]:

@@ -14,6 +14,7 @@ CLEAN, NOISY, BOUND = "no noise", "all pairs", "truly right pairs"
 # the ways of the field, then ours; every one is a setting of the recipe
 STOPPED = "early stopping"
 CLEANED, SEEN, WEIGHED = "clean.enabled=true", "clean.seen=true", "clean.rule=weights"
+ONLINE = "clean.online=true"
 FIELD = {
     "a third of the rate": ("training.learning_rate=RATE/3",),
     STOPPED: (),
@@ -61,6 +62,10 @@ BY_FEATURES = {
     **{f"{name}, {ON_FEATURES}": settings for name, settings in FIELD.items() if CLEANED in settings},
     f"kept, two rounds, {ON_FEATURES}": (CLEANED, "clean.rounds=2"),
     f"kept, two rounds, {ON_FEATURES}, active complementary loss": (CLEANED, "clean.rounds=2", "objective.name=crcl"),
+    f"kept, two rounds, {ON_FEATURES}, P >= 0.9": (CLEANED, "clean.rounds=2", "clean.threshold=0.9"),
+    f"kept, two rounds, {ON_FEATURES}, P >= 0.9, active complementary loss": (
+        CLEANED, "clean.rounds=2", "clean.threshold=0.9", "objective.name=crcl",
+    ),
     f"weighted, two rounds, {ON_FEATURES}, active complementary loss": (
         CLEANED, WEIGHED, "clean.rounds=2", "objective.name=crcl",
     ),
@@ -68,11 +73,20 @@ BY_FEATURES = {
 OURS = {
     "kept": (CLEANED,),
     "kept, two rounds": (CLEANED, "clean.rounds=2"),
+    "kept, two rounds, active complementary loss": (CLEANED, "clean.rounds=2", "objective.name=crcl"),
+    "kept, two rounds, P >= 0.9": (CLEANED, "clean.rounds=2", "clean.threshold=0.9"),
+    "kept, two rounds, P >= 0.9, active complementary loss": (
+        CLEANED,
+        "clean.rounds=2",
+        "clean.threshold=0.9",
+        "objective.name=crcl",
+    ),
     "kept, two rounds, matched anew": (CLEANED, "clean.rounds=2", "clean.rematch=true"),
     "kept, 4 folds of 4 judges": (CLEANED, "clean.folds=4", "clean.judges=4"),
     "weighted": (CLEANED, WEIGHED),
     "weighted, two rounds": (CLEANED, WEIGHED, "clean.rounds=2"),
     "weighted, two rounds, active complementary loss": (CLEANED, WEIGHED, "clean.rounds=2", "objective.name=crcl"),
+    "weighted, judged meanwhile (online)": (CLEANED, WEIGHED, ONLINE, "clean.every=5"),
     "weighted, 4 folds of 4 judges": (CLEANED, WEIGHED, "clean.folds=4", "clean.judges=4"),
 }
 # what held-out judges could do at best: those of the second round learn from the truly right pairs of the other folds

@@ -12,7 +12,7 @@ copyright = "the authors of Equipoise"
 
 extensions = ["myst_parser", "sphinx_copybutton"]
 source_suffix = {".md": "markdown"}
-exclude_patterns = ["claims/*"]
+exclude_patterns = ["claims/*", "noise/*"]
 myst_heading_anchors = 4  # as GitHub makes them, for links such as data.md#files-without-a-recipe
 myst_enable_extensions = ["attrs_inline", "deflist", "dollarmath"]
 
