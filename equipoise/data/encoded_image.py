@@ -78,8 +78,11 @@ class EncodedImage:
 
     def square(self, size: int) -> Tensor:
         """uint8 [3, size, size]: the evaluation crop, exactly as `Preprocess.for_evaluation` makes it of a file."""
-        picture = self.resized(evaluation_box(self.height, self.width, size), (size, size))
-        return torch.from_numpy(np.array(picture)).permute(2, 0, 1)
+        return torch.from_numpy(self.square_pixels(size)).permute(2, 0, 1)
+
+    def square_pixels(self, size: int) -> np.ndarray:
+        """The same, uint8 [size, size, 3], and without torch."""
+        return np.array(self.resized(evaluation_box(self.height, self.width, size), (size, size)))
 
     def shrunk(self, width: int, height: int) -> Image.Image:
         """The whole picture at width x height, within two levels of `resized`, by what is fastest here."""

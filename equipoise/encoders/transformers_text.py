@@ -14,7 +14,7 @@ from equipoise.io.json_files import read_json, read_json_table
 from equipoise.types import Features, UserError
 
 POOLINGS = ("mean", "first")
-TOGETHER = 32  # texts of about one length that a processor encodes at once
+TOGETHER, ON_GPU = 32, 256  # texts of about one length that a processor encodes at once, or a GPU
 SENTENCE_MODULES = ("Transformer", "Pooling", "Normalize")  # of a sentence-transformers folder; the last is a space's
 
 
@@ -54,18 +54,19 @@ class TransformersText(Pretrained, TextEncoder):
             load_all(self.model, trained_weights(self.config.model), self.config.model)
 
     def forward(self, ids: Tensor, mask: Tensor, classes_only: bool = False) -> Features:
-        if classes_only and not ids.is_cuda and not torch.is_grad_enabled() and len(ids) > TOGETHER:
-            return self._by_length(ids, mask)
+        together = ON_GPU if ids.is_cuda else TOGETHER
+        if classes_only and not torch.is_grad_enabled() and len(ids) > together:
+            return self._by_length(ids, mask, together)
         x = self.model(input_ids=ids, attention_mask=mask.long()).last_hidden_state
         if self.pooling == "first":
             return Features(x[:, :1], x[:, 1:], mask[:, 1:])
         return Features(mean_of_real(x, mask), x, mask)
 
-    def _by_length(self, ids: Tensor, mask: Tensor) -> Features:
-        """Class features alone, of texts of about one length at a time: a processor spends as long on padding as on
-        words, and a batch is padded to its longest text."""
+    def _by_length(self, ids: Tensor, mask: Tensor, together: int) -> Features:
+        """Class features alone, of texts of about one length at a time: padding takes as long as words, and a batch is
+        padded to its longest text."""
         lengths = mask.sum(1)
-        parts = lengths.argsort(stable=True).split(TOGETHER)
+        parts = lengths.argsort(stable=True).split(together)
         widths = [int(lengths[rows].max()) for rows in parts]
         found = [self(ids[rows, :width], mask[rows, :width]).classes for rows, width in zip(parts, widths, strict=True)]
         return Features(torch.cat(found)[torch.cat(parts).argsort()])

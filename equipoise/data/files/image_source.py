@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from equipoise.data.bad_records import BadRecord
+from equipoise.data.decode_threads import decode_all
 from equipoise.data.encoded_image import EncodedImage, encoded
 from equipoise.data.files.records import Records, Subset
 from equipoise.data.files.regions import RegionFolder
 from equipoise.data.source import Pair, Record
+
+AT_ONCE = 256  # pictures whose pixels lie beside those of all
 
 
 class Pictures:
@@ -57,10 +61,16 @@ class Pictures:
         return self._digests[index]
 
     def images(self, indices: Sequence[int], size: int, device: torch.device | str = "cpu") -> Tensor:
-        pixels = torch.empty(len(indices), 3, size, size, dtype=torch.uint8)
-        for row, index in zip(pixels, indices, strict=True):
-            row.copy_(self.encoded(index).square(size))
-        return pixels.to(device)
+        found = torch.empty(len(indices), 3, size, size, dtype=torch.uint8)
+        pixels = np.empty((min(len(indices), AT_ONCE), size, size, 3), dtype=np.uint8)
+        for start in range(0, len(indices), AT_ONCE):
+            some = indices[start : start + AT_ONCE]
+            decode_all(partial(self._fill, pixels, some), range(len(some)))
+            found[start : start + len(some)] = torch.from_numpy(pixels[: len(some)]).permute(0, 3, 1, 2)
+        return found.to(device)
+
+    def _fill(self, pixels: np.ndarray, indices: Sequence[int], place: int) -> None:
+        pixels[place] = self.encoded(indices[place]).square_pixels(pixels.shape[1])
 
 
 class LabelledPictures(Pictures):
