@@ -8,13 +8,16 @@ core's own, the best of rounds that take turns, so that other work on the machin
 
 Two tables: where the time of a pair goes, and how many cores keep a model busy. `--prepare` instead: `equipoise data
 prepare` beside its bound, which is decoding and encoding alone, and by one and by two processes. The last two are by
-the clock, without the start of the command, and other work disturbs them.
+the clock, without the start of the command, and other work disturbs them. `--threads 1 2 ...` instead: the same
+pictures as `embed`, `audit`, `clean` and evaluation read them, squares of 224 pixels resized as Pillow does, by as
+many threads; by the clock too.
 """
 
 from __future__ import annotations
 
 import argparse
 import io
+import itertools
 import subprocess
 import sys
 import tarfile
@@ -42,6 +45,7 @@ from equipoise.data.tokenizer_memory import PieceMemory
 COUNT, ROUNDS, QUALITY = 64, 40, 90
 PREPARED, SHARDS, WINDOW = 256, 24, 8  # pixels of the shorter side; shards that processes share; of these, timed
 LARGE, SMALL = 224, 32  # pixels of the crops
+TURNS = 8
 MODELS = {  # pairs a second that a model takes in training (docs/performance.md), of which size
     "ViT-B/32, bf16, compiled, one H200": (13_600, LARGE),
     "ViT-B/16, bf16, compiled, one H200": (3_665, LARGE),
@@ -217,6 +221,19 @@ def print_preparing(files: Sequence[bytes], captions: Sequence[str], folder: Pat
         print(f"| {name} | {rate:,.0f} | {rate * sum(map(len, files)) / COUNT / 1e6:.1f} | {rate / bound:.0%} |")
 
 
+def print_threads(files: Sequence[bytes], captions: Sequence[str], folder: Path, counts: Sequence[int]) -> None:
+    """Rounds take turns, and the best of each counts."""
+    source, best = opened([write_shard([*files] * 4, [*captions] * 4, folder / "a.tar")]), dict.fromkeys(counts, 0.0)
+    for _, count in itertools.product(range(TURNS), counts):
+        torch.set_num_threads(count)
+        start = time.perf_counter()
+        source.images(range(len(source)), LARGE)
+        best[count] = max(best[count], len(source) / (time.perf_counter() - start))
+    print("| threads | pictures/s by the clock | of the first |\n|---:|---:|---:|")
+    for count, rate in best.items():
+        print(f"| {count} | {rate:,.0f} | {rate / best[counts[0]]:.2f} |")
+
+
 def _decode_and_encode(files: Sequence[bytes]) -> None:
     """What cannot be spared: a whole picture is decoded, and one of the smaller size is encoded."""
     for data in files:
@@ -239,12 +256,15 @@ def main() -> None:
     parser.add_argument("--picture", type=Path, nargs="+", default=(), help="photographs instead of scikit-learn's")
     parser.add_argument("--captions", type=Path, nargs="+", default=(), help="shards with captions")
     parser.add_argument("--prepare", action="store_true", help="the speed of `equipoise data prepare` instead")
+    parser.add_argument("--threads", type=int, nargs="+", help="reading without training, by so many threads, instead")
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     options = parser.parse_args()
     torch.set_num_threads(1)
     files, captions = photographs(options.picture), captions_of(options.captions)
     with tempfile.TemporaryDirectory() as folder:
-        if options.prepare:
+        if options.threads:
+            print_threads(files, captions, Path(folder), options.threads)
+        elif options.prepare:
             print_preparing(files, captions, Path(folder), options.rounds)
         else:
             print_feeding(*feeding(files, captions, Path(folder)), options.rounds)
