@@ -81,7 +81,7 @@ class FileSettings(ABC):
         if self.regions:
             source.region_folder = inside or RegionFiles(self._region_folder())
             if split == "train":
-                require_regions(source.region_folder, [records.key(index) for index in range(len(records))])
+                require_regions(source.region_folder, records.key, len(records))
         return source
 
     def _region_folder(self) -> Path:
