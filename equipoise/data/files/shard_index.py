@@ -21,7 +21,7 @@ from equipoise.data.files.tar_index import Entry, entries
 from equipoise.types import UserError
 
 TEXT_FILES = ("txt", "json", "cls")
-SIDE_FILES = (*TEXT_FILES, "regions.npy", "regions.npz")
+SIDE_FILES = KINDS[1:]
 
 Files = dict[str, Span]  # by file ending, or "image" whatever its kind
 Check = Callable[[dict[str, bytes]], None]  # of the files of text; raises BadText
