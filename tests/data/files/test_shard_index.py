@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from some_files import jpeg, records, write_tar
 
 from equipoise.data.bad_records import Fault
-from equipoise.data.files import ClassShards, Shards
+from equipoise.data.files import ClassShards, Shards, index_files
 from equipoise.data.files.index_files import OPEN_MAPS, index_file, mapped_index, owner_of, write_index
 from equipoise.data.files.packed_index import CRC_ENDS, FIELDS, KINDS, NotThisIndex, PackedIndex, packed
 from equipoise.data.files.shard_index import Shard, open_shard
@@ -203,6 +203,27 @@ def test_maps_are_closed_and_mapped_again(tmp_path):
         assert open_files(cache) == OPEN_MAPS
     mapped_index.cache_clear()
     assert open_files(cache) == 0
+
+
+def test_a_file_is_compared_with_its_crc_until_it_is_known(tar, tmp_path, monkeypatch):
+    shard = open_shard(tar, anything, tmp_path / "cache")
+    (kept,) = (tmp_path / "cache").iterdir()
+    crc, compared = zlib.crc32, []
+    monkeypatch.setattr(index_files.zlib, "crc32", lambda *given: compared.append(given) or crc(*given))
+
+    def comparisons() -> int:
+        compared.clear()
+        mapped_index.cache_clear()
+        assert shard.key(0) == "00000"
+        return len(compared)
+
+    assert comparisons() == comparisons() > 0  # a file this new might be written again without a sign
+    monkeypatch.setattr(index_files, "SETTLED", 0)
+    assert comparisons() > comparisons() == 0
+    os.utime(kept, ns=(1, 1))
+    assert comparisons() > comparisons() == 0
+    kept.write_bytes(kept.read_bytes().replace(b"00000", b"NAMED"))
+    assert comparisons() > 0
 
 
 def test_an_index_that_was_lost_meanwhile_is_made_again(tar, tmp_path):
