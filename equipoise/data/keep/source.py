@@ -57,7 +57,7 @@ class KeptSource:
         texts = texts[keep]  # of each caption kept: its record, and its number there
         self.origins, self.kept = record_numbers(owners[texts]), record_numbers(places[texts])
         self.starts = record_numbers(np.append(starts, len(self.kept)))
-        self.weights = None if weights is None else weights[keep]
+        self.weights = None if weights is None else weights[keep].astype(np.float32)
         self.caption_weights = None if weights is None else self._caption_weights
         self.selection: dict[str, Any] = {}  # how captions were chosen, where that is known
         for name in (*IMAGES, *FEATURES):
