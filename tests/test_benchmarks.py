@@ -55,6 +55,7 @@ SMALLEST: dict[str, list[str]] = {
     "noise": ["scenes", *STUDY, "--shares", "0.4", "--rates", "1e-3", "2e-3", "--rows", "40%: all pairs", *SCENES],
     "ranking": ["--images", "20", "--ours"],
     "ranks": ["--ranks", "2", "--pairs", "32", "--dim", "8", "--repeats", "1", "--ways", "ring"],
+    "record_index": ["--records", "300", "--per-shard", "100", "--reads", "10"],
     "recomputation": ["--width", "16", "--layers", "2", "--heads", "2", "--size", "32", "--batch", "2", "--steps", "1"],
     "regions": ["--scenes", "4"],
     "resize": ["--rounds", "1"],

@@ -59,7 +59,7 @@ def _given(source: Source, donors: np.ndarray) -> Source:
     """The source with all captions of each record from another one [N]; the source itself where each has its own."""
     if np.array_equal(donors, np.arange(len(source))):
         return source
-    return RemappedSource(source, range(len(source)), donors.tolist())
+    return RemappedSource(source, range(len(source)), donors)
 
 
 def shuffled(count: int, share: float, seed: int) -> Tensor:

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from equipoise.data.record_numbers import record_numbers
 from equipoise.data.source import (
     Pair,
     Record,
@@ -30,7 +31,7 @@ TRUE, DETAILS = "captions_true", "details"  # in a pair's truth, of scenes: one 
 TEXT_SIDE = ("caption", "text_vectors")  # side data that belongs to the texts, and goes with them
 
 
-def subset(source: Source, indices: Sequence[int]) -> RemappedSource:
+def subset(source: Source, indices: Sequence[int] | np.ndarray) -> RemappedSource:
     """The pairs of `source` with these numbers, in this order."""
     return RemappedSource(source, indices, indices)
 
@@ -41,9 +42,10 @@ class RemappedSource:
     It offers what `source` offers (`data/source.py`); the members of all else are None.
     """
 
-    def __init__(self, source: Source, images: Sequence[int], texts: Sequence[int]):
+    def __init__(self, source: Source, images: Sequence[int] | np.ndarray, texts: Sequence[int] | np.ndarray):
         self.source = cast(Any, source)
-        self.image_numbers, self.text_numbers = list(images), list(texts)
+        self.image_numbers = record_numbers(images)
+        self.text_numbers = self.image_numbers if texts is images else record_numbers(texts)
         self.max_bad = source.max_bad if can_crop(source) else None
         self.open = self._open if can_crop(source) else None
         self.relevance = self._relevance if is_judged(source) else None
@@ -62,7 +64,7 @@ class RemappedSource:
         return len(self.image_numbers)
 
     def pair(self, index: int) -> Pair:
-        return self._with_texts(self.source.pair(self.image_numbers[index]), index)
+        return self._with_texts(self.source.pair(int(self.image_numbers[index])), index)
 
     def images(self, indices: Sequence[int], size: int, device: torch.device | str = "cpu") -> Tensor:
         return self.source.images(self._images(indices), size, device)
@@ -71,27 +73,27 @@ class RemappedSource:
         return self.source.regions(self._images(indices))
 
     def tags(self, index: int) -> tuple[str, ...]:
-        return self.source.tags(self.image_numbers[index])
+        return self.source.tags(int(self.image_numbers[index]))
 
     def _with_texts(self, own: Pair, index: int) -> Pair:
         """The image's own pair with the texts that it has here."""
         if self.image_numbers[index] == self.text_numbers[index]:
             return own
-        other = self.source.pair(self.text_numbers[index])
+        other = self.source.pair(int(self.text_numbers[index]))
         truth = {**own.truth, "is_clean": False, "noise": "shuffled", "other": other.key}
         if TRUE in truth:  # said of the captions that it had; a stranger's count as wrong
             truth |= {TRUE: [False] * len(other.captions), DETAILS: other.truth[DETAILS]}
         return replace(own, captions=other.captions, truth=truth)
 
     def _open(self, index: int) -> Record:
-        record = self.source.open(self.image_numbers[index])
+        record = self.source.open(int(self.image_numbers[index]))
         return replace(record, pair=self._with_texts(record.pair, index))
 
     def _relevance(self, indices: Sequence[int], captions: Sequence[str]) -> np.ndarray:
         return self.source.relevance(self._images(indices), captions)
 
     def _picture_digest(self, index: int) -> bytes:
-        return self.source.picture_digest(self.image_numbers[index])
+        return self.source.picture_digest(int(self.image_numbers[index]))
 
     def _batch(self, indices: Sequence[int], draws: Sequence[float], tokens: CaptionTokenizer) -> Batch:
         batch = self.source.batch(self._images(indices), draws, tokens)
@@ -108,7 +110,7 @@ class RemappedSource:
         return self.source.text_features(self._texts(indices), per_image)
 
     def _images(self, indices: Sequence[int]) -> list[int]:
-        return [self.image_numbers[index] for index in indices]
+        return self.image_numbers[np.asarray(indices, dtype=np.int64)].tolist()
 
     def _texts(self, indices: Sequence[int]) -> list[int]:
-        return [self.text_numbers[index] for index in indices]
+        return self.text_numbers[np.asarray(indices, dtype=np.int64)].tolist()

@@ -78,6 +78,17 @@ def test_it_offers_what_its_source_offers_and_can_be_pickled(name, sources):
     assert [some.pair(i) for i in range(6)] == [whole.pair(i) for i in CHOSEN]
 
 
+def test_numbers_of_records_are_small(scenes):
+    """A number of either side took 36 bytes as Python's integers; here both sides are one array."""
+    some = subset(scenes, range(len(scenes)))
+    assert some.image_numbers is some.text_numbers
+    assert some.image_numbers.nbytes == len(scenes) <= 256
+    drawn = torch.tensor([3, 0])
+    assert torch.equal(some.images(drawn, 8), scenes.images([3, 0], 8))
+    with pytest.raises(IndexError):
+        some.pair(len(scenes))
+
+
 @pytest.fixture
 def sources(tmp_path, scenes):
     from equipoise.data.files import Folders

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from equipoise.data.rng import generator
 from equipoise.data.sampling import EpochSampler
 from equipoise.types import UserError
 
@@ -31,6 +33,14 @@ def test_seeds_and_epochs_have_orders_of_their_own() -> None:
     assert whole.batch(0) != whole.batch(1)
     assert whole.batch(0) != EpochSampler(100, 100, 1).batch(0)
     assert whole.batch(0) != list(range(100))
+
+
+@pytest.mark.parametrize("samples", [1, 2, 255, 70_000])
+def test_the_order_is_that_of_64_bit_numbers_in_half_the_memory(samples: int) -> None:
+    order = EpochSampler(samples, samples, 3)
+    for epoch in (0, 5):
+        assert order.batch(epoch) == torch.randperm(samples, generator=generator(3, "order", epoch)).tolist()
+    assert order._shuffled.element_size() == 4
 
 
 def test_a_batch_larger_than_the_data_is_refused() -> None:

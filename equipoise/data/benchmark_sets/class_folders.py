@@ -9,7 +9,8 @@ ROOT/test/0.tar ...        CLIP_benchmark's layout: KEY.jpg (png, webp), KEY.cls
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from equipoise.data.benchmark_sets.class_set import ClassSet, class_set, listed_set
@@ -46,15 +47,16 @@ def read_class_shards(shards: Sequence[Path], words: ClassWords | None) -> Class
         templates = checked_templates(read_lines(templates_file, "templates"), str(templates_file))
     else:
         templates = words.templates if words else DEFAULT_TEMPLATES
-
-    def check(files: dict[str, bytes]) -> None:
-        class_of(files, len(names))
-
+    check = partial(_has_class, classes=len(names))
     records = ClassRecords(open_shards(shards, check, "", ""), names, templates)
     if records.faults:
         raise UserError(f"{records.faults[0]}; a benchmark needs every record")
     labels = [class_of(records.text_files(index), len(names)) for index in range(len(records))]
     return class_set(records, labels, names, templates, str(shards[0].parent))
+
+
+def _has_class(files: Mapping[str, bytes], classes: int) -> None:
+    class_of(files, classes)
 
 
 def read_class_folders(root: Path, words: ClassWords | None) -> ClassSet:

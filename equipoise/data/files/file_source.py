@@ -22,6 +22,7 @@ from equipoise.data.files.paths import Patterns, as_tuple
 from equipoise.data.files.records import Records, Subset, held_out
 from equipoise.data.files.regions import RegionFiles, require_regions
 from equipoise.data.files.regions_in_shards import INSIDE, RegionsInside
+from equipoise.data.record_numbers import Selection
 from equipoise.data.splits import require_split
 from equipoise.data.urls import URL, fetch_arrays
 from equipoise.types import UserError
@@ -64,7 +65,7 @@ class FileSettings(ABC):
         records, part = self.part_of(records, split, part)
         if part in ("kept", "held out"):
             away = held_out(records, self.validation_share)
-            records = Subset(records, np.flatnonzero(away if part == "held out" else ~away))
+            records = Subset(records, Selection(away if part == "held out" else ~away))
         if split == "train":
             self._glance(records)
         else:
@@ -80,7 +81,7 @@ class FileSettings(ABC):
         if self.regions:
             source.region_folder = inside or RegionFiles(self._region_folder())
             if split == "train":
-                require_regions(source.region_folder, [records.key(index) for index in range(len(records))])
+                require_regions(source.region_folder, records.key, len(records))
         return source
 
     def _region_folder(self) -> Path:

@@ -15,6 +15,7 @@ from equipoise.data.decode_threads import decode_all
 from equipoise.data.encoded_image import EncodedImage, encoded
 from equipoise.data.files.records import Records, Subset
 from equipoise.data.files.regions import RegionFolder
+from equipoise.data.record_numbers import Selection
 from equipoise.data.source import Pair, Record
 
 AT_ONCE = 256  # pictures whose pixels lie beside those of all
@@ -85,13 +86,13 @@ class LabelledPictures(Pictures):
 
 def decodable(records: Records) -> Records:
     """The records whose images can be decoded: in evaluation no record may replace another."""
-    faults, kept = [], []
+    faults, sound = [], np.ones(len(records), dtype=bool)
     for index in range(len(records)):
         try:
             encoded(records.image(index), records.place(index)).check()
-            kept.append(index)
         except BadRecord as error:
+            sound[index] = False
             faults.append(error.fault)
     if not faults:
         return records
-    return Subset(records, np.array(kept, dtype=np.int64), [*records.faults, *faults])
+    return Subset(records, Selection(sound), [*records.faults, *faults])

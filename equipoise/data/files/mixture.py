@@ -33,6 +33,7 @@ from equipoise.data.files.regions import same_width
 from equipoise.data.files.table import Table
 from equipoise.data.files.webdataset import Shards
 from equipoise.data.files.webdataset_classes import ClassShards
+from equipoise.data.record_numbers import record_numbers
 from equipoise.data.source import Pair, Record
 from equipoise.settings.choice import choices
 from equipoise.types import UserError
@@ -155,4 +156,4 @@ def _interleaved(sizes: Sequence[int], times: Sequence[int]) -> tuple[np.ndarray
     records = np.concatenate([np.arange(count) % size for count, size in zip(visits, sizes, strict=True)])
     places = np.concatenate([(np.arange(count) + 0.5) / count for count in visits])
     order = np.argsort(places, kind="stable")
-    return owners[order].astype(np.int32), records[order]
+    return record_numbers(owners[order]), record_numbers(records[order])

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from equipoise.data.bad_records import Fault
+from equipoise.data.record_numbers import Selection, record_numbers
 from equipoise.data.rng import BITS, keyed_int
 from equipoise.data.source import Pair
 
@@ -48,9 +49,13 @@ class Records(Protocol):
 class Subset:
     """The records with the numbers `chosen`."""
 
-    def __init__(self, records: Records, chosen: np.ndarray, faults: Sequence[Fault] | None = None):
-        self.records, self.chosen = records, chosen
-        self.faults = records.faults if faults is None else faults
+    def __init__(self, records: Records, chosen: np.ndarray | Selection, faults: Sequence[Fault] | None = None):
+        self.records, self._faults = records, faults
+        self.chosen = record_numbers(chosen) if isinstance(chosen, np.ndarray) else chosen
+
+    @property
+    def faults(self) -> Sequence[Fault]:
+        return self.records.faults if self._faults is None else self._faults
 
     def __len__(self) -> int:
         return len(self.chosen)

@@ -11,7 +11,7 @@ is in no file has neither.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -120,15 +120,15 @@ class RegionFiles:
         return self._parts
 
 
-def require_regions(found: RegionFolder, keys: Sequence[str]) -> None:
+def require_regions(found: RegionFolder, key_of: Callable[[int], str], records: int) -> None:
     """Warns how many records lack regions or tags; raises UserError if all of them do."""
-    without_regions = sum(not found.count(key) for key in keys)
-    without_tags = sum(not found.tags(key) for key in keys)
-    if without_regions == without_tags == len(keys):
-        raise UserError(f"{found.home} has no regions of this data (of {keys[0]}, for instance); give its own folder")
+    without_regions = sum(not found.count(key_of(record)) for record in range(records))
+    without_tags = sum(not found.tags(key_of(record)) for record in range(records))
+    if without_regions == without_tags == records:
+        raise UserError(f"{found.home} has no regions of this data (of {key_of(0)}, for instance); give its own folder")
     for what, count in (("regions", without_regions), ("tags", without_tags)):
         if count:
-            message = f"{count:,} of {len(keys):,} records have no {what} in {found.home}"
+            message = f"{count:,} of {records:,} records have no {what} in {found.home}"
             warnings.warn(f"{message}; where {what} guide a target, their rows stay one-hot", stacklevel=4)
 
 

@@ -16,8 +16,10 @@ import torch
 from torch import Tensor
 
 from equipoise.data.bad_records import Fault
+from equipoise.data.files.key_table import KeyTable
 from equipoise.data.files.records import Records, Subset
 from equipoise.data.files.regions import BOX, padded
+from equipoise.data.record_numbers import Selection, record_numbers
 from equipoise.types import UserError
 
 INSIDE = "inside"
@@ -31,8 +33,7 @@ class RegionsInside:
 
     def __init__(self, records: Records):
         self.most, self.width = 0, 0
-        self._rows: dict[str, tuple[int, int]] = {}  # number and regions of a record
-        faults, kept = list[Fault](), list[int]()
+        faults, usable, counts = list[Fault](), np.zeros(len(records), dtype=bool), list[int]()
         for index in range(len(records)):
             try:
                 found = _read(records, index)
@@ -41,24 +42,28 @@ class RegionsInside:
             except ValueError as error:
                 faults.append(Fault(records.place(index), f"its regions cannot be used: {error}"))
                 continue
-            if (key := records.key(index)) in self._rows:
-                raise UserError(f"{records.place(index)} has the key of another record, by which regions are found")
-            self._rows[key], self.most = (len(kept), len(found)), max(self.most, len(found))
+            self.most = max(self.most, len(found))
             self.width = self.width or (found.shape[1] if len(found) else 0)
-            kept.append(index)
+            usable[index] = True
+            counts.append(len(found))
+        self.records = Subset(records, Selection(usable), [*records.faults, *faults])
+        self._counts = record_numbers(counts)
+        self._rows = KeyTable(self.records.key, len(self.records))
+        if (again := self._rows.repeated()) is not None:
+            place = self.records.place(again)
+            raise UserError(f"{place} has the key of another record, by which regions are found")
         if not self.most and not faults:
             raise UserError(f"no record has a .{ENDINGS[0]} beside its picture; write them, or use `equipoise regions`")
-        self.records = Subset(records, np.array(kept, dtype=np.int64), [*records.faults, *faults])
 
     def regions(self, keys: Sequence[str]) -> tuple[Tensor, Tensor]:
-        arrays = (_read(self.records, self._rows[key][0]) if self.count(key) else () for key in keys)
+        arrays = (_read(self.records, self._rows[key]) if self.count(key) else () for key in keys)
         return padded([torch.tensor(array).view(-1, self.width) for array in arrays], self.most, self.width)
 
     def tags(self, key: str) -> tuple[str, ...]:
-        return self.records.pair(self._rows[key][0]).tags
+        return self.records.pair(self._rows[key]).tags
 
     def count(self, key: str) -> int:
-        return self._rows[key][1]
+        return int(self._counts[self._rows[key]])
 
 
 def _read(records: Records, index: int) -> np.ndarray:

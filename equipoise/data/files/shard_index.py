@@ -1,76 +1,113 @@
 """One WebDataset shard: which records it holds and where, read once; then any record, directly.
 
-Entries whose names differ only after the first dot make one record. An index may be kept in a folder, as JSON; it is
-believed as long as the shard has the same size and time of change.
+Entries whose names differ only after the first dot make one record. An index may be kept in a folder, from where it is
+mapped into memory, and is believed as long as the shard has the same size and time of change (`index_files.py`);
+otherwise it stays in memory, as the same compact bytes (`packed_index.py`).
 """
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-import numpy as np
 
 from equipoise.data.bad_records import Fault, printable
 from equipoise.data.files.captions import LONGEST, BadText, has_surrogates
+from equipoise.data.files.index_files import find_index, index_file, mapped_index, owner_of, write_index
+from equipoise.data.files.packed_index import FIELDS, KINDS, Header, NotThisIndex, PackedIndex, Span, packed
 from equipoise.data.files.records import IMAGES, LARGEST
 from equipoise.data.files.tar_index import Entry, entries
-from equipoise.io.atomic import write_text
 from equipoise.types import UserError
 
 TEXT_FILES = ("txt", "json", "cls")
-SIDE_FILES = (*TEXT_FILES, "regions.npy", "regions.npz")
-KINDS = ("image", *SIDE_FILES)
-MISSING = (-1, -1)
-VERSION = 3  # of the index files
+SIDE_FILES = KINDS[1:]
 
-Span = tuple[int, int]  # offset, size
 Files = dict[str, Span]  # by file ending, or "image" whatever its kind
 Check = Callable[[dict[str, bytes]], None]  # of the files of text; raises BadText
 
 
 @dataclass(frozen=True)
 class Shard:
-    path: Path
-    size: int  # bytes, when it was indexed
-    changed: int  # nanoseconds, likewise
-    keys: list[str]
-    spans: np.ndarray  # int64 [records, KINDS, 2]
-    faults: list[Fault]
+    """What goes to other processes: where the index lies and how it begins, or all of it where no file holds it."""
 
-    def read(self, index: int, *names: str) -> dict[str, bytes]:
+    path: Path
+    check: Check
+    header: bytes
+    store: Path | None = None  # the file of the index
+    held: PackedIndex | None = None  # the index itself, where there is no such file
+
+    def __len__(self) -> int:
+        return Header.read(self.header).records
+
+    @property
+    def faults(self) -> list[Fault]:
+        return self._index().faults() if Header.read(self.header).fault_bytes else []
+
+    def key(self, record: int) -> str:
+        return self._index().key(record)
+
+    def spans(self, record: int) -> Files:
+        """Where the files of a record lie."""
+        return self._index().spans(record)
+
+    def place(self, record: int) -> str:
+        return f"{self.path}, record {self.key(record)}"
+
+    def read(self, record: int, *names: str) -> dict[str, bytes]:
         """Files of a record. Opened for each reading: no handle has to survive a fork, a thread or a long run."""
         with _opened(self.path) as handle:
-            if handle.stamp != (self.size, self.changed):
-                raise UserError(f"{self.path}: this shard was changed while it was in use; start again")
-            spans = {
-                name: (offset, size) for name, (offset, size) in zip(KINDS, self.spans[index].tolist(), strict=True)
-            }
-            return {name: handle.read(spans[name], self.place(index)) for name in names if spans[name] != MISSING}
+            if handle.stamp != _stamp(self.header):
+                raise self._changed()
+            spans = self.spans(record)
+            return {name: handle.read(spans[name], self.place(record)) for name in names if name in spans}
 
-    def place(self, index: int) -> str:
-        return f"{self.path}, record {self.keys[index]}"
+    def _index(self) -> PackedIndex:
+        if self.held is not None:
+            return self.held
+        assert self.store is not None
+        try:
+            return mapped_index(self.store, self.header)
+        except (OSError, NotThisIndex):  # removed or damaged meanwhile
+            return self._again(self.store)
+
+    def _again(self, store: Path) -> PackedIndex:
+        """The index, made and stored once more."""
+        with _opened(self.path) as handle:
+            stamp = handle.stamp
+        data = _indexed(self.path, stamp, self.check)
+        if data[: FIELDS.size] != self.header:
+            raise self._changed()
+        write_index(store, data)
+        return PackedIndex(data)
+
+    def _changed(self) -> UserError:
+        return UserError(f"{self.path}: this shard was changed while it was in use; start again")
 
 
 def open_shard(path: Path, check: Check, kept_in: Path | None = None) -> Shard:
     """Indexes a shard; records for which `check` raises BadText are faults. Stores the index in `kept_in`."""
     with _opened(path) as handle:
         stamp = handle.stamp
-    store = None if kept_in is None else kept_in / f"{path.name}.{stamp[0]}.{stamp[1]}.json"
-    known = _stored(store, path, stamp) if store else None
-    if known:
-        return known
-    shard = _indexed(path, stamp, check)
-    if store:
-        write_text(store, _to_json(shard))
-    return shard
+    if kept_in is None:
+        held = PackedIndex(_indexed(path, stamp, check))
+        return Shard(path, check, bytes(held.data[: FIELDS.size]), held=held)
+    store = index_file(kept_in, path)
+    header = find_index(store, path, stamp)
+    if header is None:
+        data = _indexed(path, stamp, check)
+        header = data[: FIELDS.size]
+        write_index(store, data)
+    return Shard(path, check, header, store)
 
 
-def _indexed(path: Path, stamp: Span, check: Check) -> Shard:
+def _stamp(header: bytes) -> Span:
+    found = Header.read(header)
+    return found.size, found.changed
+
+
+def _indexed(path: Path, stamp: Span, check: Check) -> bytes:
+    """The index of a shard, as it is stored."""
     found: dict[str, Files] = {}
     faults: dict[str, Fault] = {}  # by record, so that each counts once
     for entry in _entries(path):
@@ -78,7 +115,7 @@ def _indexed(path: Path, stamp: Span, check: Check) -> Shard:
             _put(entry, found)
         except BadText as error:
             faults.setdefault(_record(entry.name)[0], Fault(f"{path}, entry {printable(entry.name)}", str(error)))
-    keys, spans = list[str](), list[list[Span]]()
+    sound: dict[str, Files] = {}
     with _opened(path) as handle:
         for key, files in found.items():
             place = f"{path}, record {key}"
@@ -89,9 +126,8 @@ def _indexed(path: Path, stamp: Span, check: Check) -> Shard:
             except BadText as error:
                 faults.setdefault(key, Fault(place, str(error)))
             else:
-                keys.append(key)
-                spans.append([files.get(kind, MISSING) for kind in KINDS])
-    return Shard(path, *stamp, keys, np.array(spans, dtype=np.int64).reshape(-1, len(KINDS), 2), [*faults.values()])
+                sound[key] = files
+    return packed(owner_of(path), stamp, [*sound], [*sound.values()], [*faults.values()])
 
 
 def _entries(path: Path) -> Iterator[Entry]:
@@ -168,21 +204,3 @@ class _opened:
         if len(data) != span[1]:
             raise UserError(f"{place}: the shard ends in the middle of it; fetch it again")
         return data
-
-
-def _to_json(shard: Shard) -> str:
-    faults = [vars(fault) for fault in shard.faults]
-    changed = {"path": str(shard.path.absolute()), "spans": shard.spans.tolist(), "faults": faults}
-    return json.dumps({"version": VERSION, **vars(shard), **changed})
-
-
-def _stored(store: Path, path: Path, stamp: Span) -> Shard | None:
-    """An index as it was kept; None where there is none that fits."""
-    try:
-        kept: dict[str, Any] = json.loads(store.read_text(encoding="utf-8"))
-        if (kept["version"], kept["path"], (kept["size"], kept["changed"])) != (VERSION, str(path.absolute()), stamp):
-            return None
-        spans = np.array(kept["spans"], dtype=np.int64).reshape(len(kept["keys"]), len(KINDS), 2)
-        return Shard(path, *stamp, kept["keys"], spans, [Fault(**fault) for fault in kept["faults"]])
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError):
-        return None  # it is made again

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
 
+from equipoise.data.bad_records import Fault
 from equipoise.data.files.captions import BadText, captions_under, read_captions, read_side
 from equipoise.data.files.file_source import FileSettings
 from equipoise.data.files.paths import find_files
@@ -43,8 +44,12 @@ class Shards(FileSettings):
 class ShardRecords:
     def __init__(self, shards: Sequence[Shard], caption_key: str = ""):
         self.shards, self.caption_key = shards, caption_key
-        self.faults = [fault for shard in shards for fault in shard.faults]
-        self._ends = list(accumulate(len(shard.keys) for shard in shards))
+        self._ends = list(accumulate(map(len, shards)))
+
+    @property
+    def faults(self) -> list[Fault]:
+        """Those that were left out, read from the indices: they may be many, and are seldom asked for."""
+        return [fault for shard in self.shards for fault in shard.faults]
 
     def __len__(self) -> int:
         return self._ends[-1] if self._ends else 0
@@ -58,7 +63,7 @@ class ShardRecords:
 
     def key(self, index: int) -> str:
         shard, number = self.find(index)
-        return shard.keys[number]
+        return shard.key(number)
 
     def place(self, index: int) -> str:
         shard, number = self.find(index)
@@ -78,7 +83,7 @@ class ShardRecords:
     def read(self, index: int) -> tuple[Pair, bytes]:
         shard, number = self.find(index)
         files = shard.read(number, "image", *TEXT_FILES)
-        return self.pair_from(shard.keys[number], files), files["image"]
+        return self.pair_from(shard.key(number), files), files["image"]
 
     def text_files(self, index: int) -> Mapping[str, bytes]:
         shard, number = self.find(index)

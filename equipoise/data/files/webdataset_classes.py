@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
@@ -34,12 +35,8 @@ class ClassShards(FileSettings):
 
     def records(self, patterns: tuple[str, ...]) -> ClassRecords:
         names, templates = self.words(patterns)
-
-        def check(files: dict[str, bytes]) -> None:
-            class_of(files, len(names))
-            read_side(files.get("json", b"{}"))
-
-        shards = open_shards(find_files(patterns, self.root, self.cache), check, self.cache, f"classes {len(names)}")
+        paths, check = find_files(patterns, self.root, self.cache), partial(check_class, classes=len(names))
+        shards = open_shards(paths, check, self.cache, f"classes {len(names)}")
         return ClassRecords(shards, names, templates)
 
     def source(self, records: Records, patterns: tuple[str, ...]) -> LabelledPictures:
@@ -67,6 +64,12 @@ class ClassRecords(ShardRecords):
         name = self.names[class_of(files, len(self.names))]
         side = read_side(files.get("json", b"{}"))
         return pair_with(key, filled(self.templates, name), {**side, "label": name})
+
+
+def check_class(files: Mapping[str, bytes], classes: int) -> None:
+    """Raises BadText for a record whose class or side data cannot be read."""
+    class_of(files, classes)
+    read_side(files.get("json", b"{}"))
 
 
 def class_of(files: Mapping[str, bytes], classes: int) -> int:

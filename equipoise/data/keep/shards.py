@@ -107,7 +107,7 @@ def _beside(source: Any, index: int) -> Mapping[str, bytes]:
     if isinstance(source, KeptSource):
         return _beside(source.whole, int(source.records[index]))
     if isinstance(source, RemappedSource):
-        return _beside(source.source, source.image_numbers[index])
+        return _beside(source.source, int(source.image_numbers[index]))
     if isinstance(source, ExchangedCaptions):
         return _beside(source.source, index)
     if isinstance(source, Mixture):

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from equipoise.data.caption_exchange import NAMES
 from equipoise.data.keep.weights import pair_weights
+from equipoise.data.record_numbers import record_numbers
 from equipoise.data.remap import RemappedSource, subset
 from equipoise.data.source import Pair, Source, is_judged
 from equipoise.data.tokenizer import CaptionTokenizer
@@ -46,18 +47,17 @@ class KeptSource:
         texts = np.arange(len(owners))
         for row, other in (swaps or {}).items():
             texts[row] = other
-        self.records, starts = np.unique(owners[keep], return_index=True)
+        records, starts = np.unique(owners[keep], return_index=True)
+        self.records = record_numbers(records)
         if not len(self.records):
             raise UserError("no caption is kept, so there is nothing to train on; lower the threshold")
         self.whole: Any = source
-        self.source: Any = subset(source, self.records.tolist())
-        self.counts = counts  # captions of each record of the whole
-        self.origins, self.kept = (
-            owners[texts[keep]],
-            places[texts[keep]],
-        )  # of each caption kept: its record and number
-        self.starts = np.append(starts, len(self.kept))
-        self.weights = None if weights is None else weights[keep]
+        self.source: Any = subset(source, self.records)
+        self.counts = record_numbers(counts)  # captions of each record of the whole
+        texts = texts[keep]  # of each caption kept: its record, and its number there
+        self.origins, self.kept = record_numbers(owners[texts]), record_numbers(places[texts])
+        self.starts = record_numbers(np.append(starts, len(self.kept)))
+        self.weights = None if weights is None else weights[keep].astype(np.float32)
         self.caption_weights = None if weights is None else self._caption_weights
         self.selection: dict[str, Any] = {}  # how captions were chosen, where that is known
         for name in (*IMAGES, *FEATURES):
@@ -115,9 +115,9 @@ class KeptSource:
         """The source's own batch: a draw among the captions kept becomes the draw that picks the same one among all."""
         drawn = [self._drawn(index, draw) for index, draw in zip(indices, draws, strict=True)]
         origins = self.origins[drawn]
-        inner = ((self.kept[drawn] + 0.5) / self.counts[origins]).tolist()
+        inner = ((self.kept[drawn].astype(np.int64) + 0.5) / self.counts[origins]).tolist()
         images = self.records[list(indices)]
-        batch = RemappedSource(self.whole, images.tolist(), origins.tolist())._batch(range(len(drawn)), inner, tokens)
+        batch = RemappedSource(self.whole, images, origins)._batch(range(len(drawn)), inner, tokens)
         side = {**batch.side, **pair_weights(self, indices, draws)}
         return replace(batch, index=torch.as_tensor(indices), side=side)
 
@@ -132,8 +132,8 @@ class KeptSource:
         chosen = np.concatenate([np.zeros(0, dtype=np.int64), *each])
         givers, place = np.unique(self.origins[chosen], return_inverse=True)
         values, mask, _ = self.whole.text_features(givers.tolist())
-        starts = self.counts[givers].cumsum() - self.counts[givers]
-        rows = torch.from_numpy(starts[place] + self.kept[chosen])
+        counts = self.counts[givers].astype(np.int64)
+        rows = torch.from_numpy((counts.cumsum() - counts)[place] + self.kept[chosen])
         owners = torch.from_numpy(np.repeat(np.arange(len(each)), list(map(len, each))))
         return values[rows], None if mask is None else mask[rows], owners
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from equipoise.config import Loaded, Run
@@ -64,8 +65,9 @@ class HeldOutData:
             return held_out
         if self.run.clean.seen:
             return whole
-        left_out = set(self.fold)
-        return subset(whole, [index for index in range(len(whole)) if index not in left_out])
+        others = np.ones(len(whole), dtype=bool)
+        others[list(self.fold)] = False
+        return subset(whole, np.flatnonzero(others))
 
     def selection(self) -> str:
         """A digest of the captions that were chosen of the other folds; empty where none were, but all are taken."""
