@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from equipoise.data.bad_records import BadRecord
+from equipoise.data.bad_records import BadRecord, Fault
 from equipoise.data.decode_threads import decode_all
 from equipoise.data.encoded_image import EncodedImage, encoded
 from equipoise.data.files.records import Records, Subset
@@ -86,13 +86,18 @@ class LabelledPictures(Pictures):
 
 def decodable(records: Records) -> Records:
     """The records whose images can be decoded: in evaluation no record may replace another."""
-    faults, sound = [], np.ones(len(records), dtype=bool)
-    for index in range(len(records)):
-        try:
-            encoded(records.image(index), records.place(index)).check()
-        except BadRecord as error:
-            sound[index] = False
-            faults.append(error.fault)
+    found = decode_all(partial(_fault, records), range(len(records)))
+    faults = [fault for fault in found if fault is not None]
     if not faults:
         return records
+    sound = np.array([fault is None for fault in found])
     return Subset(records, Selection(sound), [*records.faults, *faults])
+
+
+def _fault(records: Records, index: int) -> Fault | None:
+    """What is wrong with the image of a record."""
+    try:
+        encoded(records.image(index), records.place(index)).check()
+    except BadRecord as error:
+        return error.fault
+    return None

@@ -11,7 +11,7 @@ import torch
 from some_files import encode, jpeg, picture, write_tar
 
 from equipoise.data.bad_records import BadRecord
-from equipoise.data.decode_threads import FEWEST, decode_all
+from equipoise.data.decode_threads import FEWEST, QUEUED, decode_all
 from equipoise.data.files.image_source import AT_ONCE
 from equipoise.data.files.webdataset import Shards
 
@@ -63,6 +63,8 @@ def test_work_is_spread_where_there_is_enough_of_it(threads):
     together = threading.Barrier(threads, timeout=30)  # passed only by as many threads as are asked for
     done = decode_all(lambda number: together.wait() >= 0 and number * number, range(FEWEST * threads))
     assert done == [number * number for number in range(FEWEST * threads)]
+    many = range(3, 3 + QUEUED + FEWEST)
+    assert decode_all(lambda number: number + 1, many) == [number + 1 for number in many]
     names = decode_all(lambda _: threading.current_thread().name, range(FEWEST))
     assert names == [threading.current_thread().name] * FEWEST
 
