@@ -12,6 +12,7 @@ import json
 import os
 import shutil
 import sys
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,6 +35,7 @@ from equipoise.data.encoded_image import encoded
 from equipoise.data.features.source import FeatureFiles
 from equipoise.data.files.check import check
 from equipoise.data.files.image_source import Pictures, decodable
+from equipoise.data.files.packed_index import CRC_ENDS
 from equipoise.data.files.regions import RegionFiles
 from equipoise.data.files.webdataset import Shards
 from equipoise.data.keep.apply import kept_source
@@ -244,6 +246,27 @@ def read_keep(case: Case, here: Path) -> None:
             raise Silent("weights that are not finite")
 
 
+def read_index(case: Case, here: Path) -> None:
+    """A damaged index is made anew. One whose CRC was made to fit may say anything, but may not break what reads it."""
+    forged = case.get("forged", False)
+    for file in here.glob("**/*.index") if forged else ():
+        data = file.read_bytes()
+        crc = zlib.crc32(data[CRC_ENDS:])
+        file.unlink()  # not written through the link to the seed
+        file.write_bytes(data[: CRC_ENDS - 4] + crc.to_bytes(4, "little") + data[CRC_ENDS:])
+    shard = os.environ["FUZZ_SEEDS"] + "/shards/a.tar"
+    sound, found = (Shards(train=shard, validation=shard, cache=cache).build("train") for cache in ("", str(here)))
+    read = [(found.pair(index), found.records.image(index)) for index in range(len(found))]
+    if not forged and read != [(sound.pair(index), sound.records.image(index)) for index in range(len(sound))]:
+        raise Silent("other records than the shard's")
+
+
+def draw_index(random: Random, seeds: Path) -> Case:
+    folder = seeds / "index"
+    file = str(next(folder.glob("**/*.index")).relative_to(folder))
+    return {"edits": [damage(random, folder, file)], "forged": random.random() < 0.5}
+
+
 def draw_setting(random: Random, seeds: Path) -> Case:
     return {"set": [a_setting(random) for _ in range(random.choice([1, 1, 2]))]}
 
@@ -292,5 +315,6 @@ KINDS: dict[str, Kind] = {
     "features": Kind("features", ("*",), read_features, 0.05),
     "regions": Kind("regions", ("0*",), read_regions, 0.02),
     "keep": Kind("keep", ("*",), read_keep, 0.015),
+    "index": Kind("index", ("**/*.index",), read_index, 0.02, draw_index),
     "http": Kind("recipe", (), ask, 0.05, draw_request),
 }

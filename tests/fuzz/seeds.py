@@ -88,6 +88,8 @@ def write(folder: Path) -> None:
     if main(["regions", str(folder / "shards" / "a.tar"), "--out", str(folder / "regions"), "--per-file", "4"]):
         raise SystemExit("the seed has no regions")
     keep_file(folder / "keep", folder / "shards" / "a.tar")
+    shard = str(folder / "shards" / "a.tar")
+    Shards(train=shard, validation=shard, cache=str(folder / "index")).build("train")
     keep_folder(folder / "model", folder / "suspects")
     for kind in ("bpe", "wordpiece"):
         tokens = CaptionTokenizer.train(CAPTIONS * 3, CaptionTokenizer.Config(kind=kind, vocabulary=530, context=16))

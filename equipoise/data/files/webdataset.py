@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
 
-from equipoise.data.bad_records import Fault
+from equipoise.data.bad_records import BadRecord, Fault
 from equipoise.data.files.captions import BadText, captions_under, read_captions, read_side
 from equipoise.data.files.file_source import FileSettings
 from equipoise.data.files.paths import find_files
@@ -70,7 +70,14 @@ class ShardRecords:
         return shard.place(number)
 
     def pair(self, index: int) -> Pair:
-        return self.pair_from(self.key(index), self.text_files(index))
+        return self._pair(index, self.text_files(index))
+
+    def _pair(self, index: int, files: Mapping[str, bytes]) -> Pair:
+        """Texts were sound when the shard was indexed; on a disk that decays they need not be any more."""
+        try:
+            return self.pair_from(self.key(index), files)
+        except BadText as error:
+            raise BadRecord(self.place(index), str(error)) from None
 
     def pair_from(self, key: str, files: Mapping[str, bytes]) -> Pair:
         """The pair that the text files of a record make. Raises BadText."""
@@ -83,7 +90,7 @@ class ShardRecords:
     def read(self, index: int) -> tuple[Pair, bytes]:
         shard, number = self.find(index)
         files = shard.read(number, "image", *TEXT_FILES)
-        return self.pair_from(shard.key(number), files), files["image"]
+        return self._pair(index, files), files["image"]
 
     def text_files(self, index: int) -> Mapping[str, bytes]:
         shard, number = self.find(index)
