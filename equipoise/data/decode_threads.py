@@ -14,7 +14,6 @@ import torch
 
 MOST = 16
 FEWEST = 8  # pictures a thread: for less none is started
-QUEUED = 1024  # at once, each with a kilobyte of its own until it is done
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -30,5 +29,4 @@ def decode_all(work: Callable[[T], R], items: Sequence[T]) -> list[R]:
         return [work(item) for item in items]
     # threads of this call alone: those of a pool that stays do not survive a fork
     with ThreadPoolExecutor(threads, "decode") as pool:
-        blocks = (items[start : start + QUEUED] for start in range(0, len(items), QUEUED))
-        return [done for block in blocks for done in pool.map(work, block)]
+        return list(pool.map(work, items))

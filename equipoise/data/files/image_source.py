@@ -18,7 +18,7 @@ from equipoise.data.files.regions import RegionFolder
 from equipoise.data.record_numbers import Selection
 from equipoise.data.source import Pair, Record
 
-AT_ONCE = 256  # pictures whose pixels lie beside those of all
+AT_ONCE = 256  # pictures whose files lie in memory, and whose pixels lie beside those of all
 
 
 class Pictures:
@@ -65,13 +65,10 @@ class Pictures:
         found = torch.empty(len(indices), 3, size, size, dtype=torch.uint8)
         pixels = np.empty((min(len(indices), AT_ONCE), size, size, 3), dtype=np.uint8)
         for start in range(0, len(indices), AT_ONCE):
-            some = indices[start : start + AT_ONCE]
-            decode_all(partial(self._fill, pixels, some), range(len(some)))
-            found[start : start + len(some)] = torch.from_numpy(pixels[: len(some)]).permute(0, 3, 1, 2)
+            files = [_file(self.records, index) for index in indices[start : start + AT_ONCE]]
+            decode_all(partial(_fill, pixels), list(enumerate(files)))
+            found[start : start + len(files)] = torch.from_numpy(pixels[: len(files)]).permute(0, 3, 1, 2)
         return found.to(device)
-
-    def _fill(self, pixels: np.ndarray, indices: Sequence[int], place: int) -> None:
-        pixels[place] = self.encoded(indices[place]).square_pixels(pixels.shape[1])
 
 
 class LabelledPictures(Pictures):
@@ -86,7 +83,10 @@ class LabelledPictures(Pictures):
 
 def decodable(records: Records) -> Records:
     """The records whose images can be decoded: in evaluation no record may replace another."""
-    found = decode_all(partial(_fault, records), range(len(records)))
+    found: list[Fault | None] = []
+    for start in range(0, len(records), AT_ONCE):
+        some = range(start, min(start + AT_ONCE, len(records)))
+        found += decode_all(_fault, [_file(records, index) for index in some])
     faults = [fault for fault in found if fault is not None]
     if not faults:
         return records
@@ -94,10 +94,28 @@ def decodable(records: Records) -> Records:
     return Subset(records, Selection(sound), [*records.faults, *faults])
 
 
-def _fault(records: Records, index: int) -> Fault | None:
-    """What is wrong with the image of a record."""
+def _file(records: Records, index: int) -> tuple[bytes, str] | Fault:
+    """The bytes of a picture and where they are from, or why there are none. Read by the one thread that asks: a table
+    keeps the rows that a thread read last."""
     try:
-        encoded(records.image(index), records.place(index)).check()
+        return records.image(index), records.place(index)
+    except BadRecord as error:
+        return error.fault
+
+
+def _fill(pixels: np.ndarray, numbered: tuple[int, tuple[bytes, str] | Fault]) -> None:
+    row, file = numbered
+    if isinstance(file, Fault):
+        raise BadRecord(file.place, file.reason)
+    pixels[row] = encoded(*file).square_pixels(pixels.shape[1])
+
+
+def _fault(file: tuple[bytes, str] | Fault) -> Fault | None:
+    """What is wrong with a picture."""
+    if isinstance(file, Fault):
+        return file
+    try:
+        encoded(*file).check()
     except BadRecord as error:
         return error.fault
     return None

@@ -6,13 +6,16 @@ import os
 import threading
 from collections.abc import Iterator
 
+import pyarrow
 import pytest
 import torch
+from pyarrow import parquet
 from some_files import encode, jpeg, picture, write_tar
 
 from equipoise.data.bad_records import BadRecord
-from equipoise.data.decode_threads import FEWEST, QUEUED, decode_all
+from equipoise.data.decode_threads import FEWEST, decode_all
 from equipoise.data.files.image_source import AT_ONCE
+from equipoise.data.files.table import Table
 from equipoise.data.files.webdataset import Shards
 
 
@@ -63,10 +66,20 @@ def test_work_is_spread_where_there_is_enough_of_it(threads):
     together = threading.Barrier(threads, timeout=30)  # passed only by as many threads as are asked for
     done = decode_all(lambda number: together.wait() >= 0 and number * number, range(FEWEST * threads))
     assert done == [number * number for number in range(FEWEST * threads)]
-    many = range(3, 3 + QUEUED + FEWEST)
-    assert decode_all(lambda number: number + 1, many) == [number + 1 for number in many]
     names = decode_all(lambda _: threading.current_thread().name, range(FEWEST))
     assert names == [threading.current_thread().name] * FEWEST
+
+
+def test_rows_of_a_table_are_read_once_whoever_decodes(tmp_path, threads, monkeypatch):
+    count = 4 * FEWEST
+    table = pyarrow.table({"image": [jpeg(seed=number) for number in range(count)], "caption": ["a caption"] * count})
+    parquet.write_table(table, tmp_path / "a.parquet", row_group_size=FEWEST)
+    source = Table(test=str(tmp_path / "a.parquet"), path="image", captions="caption").build("test")
+    groups, read = [], parquet.ParquetFile.read_row_group
+    monkeypatch.setattr(parquet.ParquetFile, "read_row_group", lambda *a, **k: (groups.append(a[1]), read(*a, **k))[1])
+    for start in range(0, len(source), 2 * FEWEST):
+        source.images(range(start, min(start + 2 * FEWEST, len(source))), 20)
+    assert sorted(groups) == sorted(set(groups))
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="without fork")
