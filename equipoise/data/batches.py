@@ -6,6 +6,7 @@ records travel as 8-bit pixels and are normalised on the device where they are u
 
 from __future__ import annotations
 
+import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
@@ -86,6 +87,7 @@ class Batches:
         self.order = EpochSampler(len(source), batch_size, seed)
         self.seed, self.device, self.plain = seed, torch.device(device), plain
         self.workers, self.timeout = workers, timeout
+        self.waited = 0.0  # seconds for batches that were not made yet
         self.bad = EpochCount(source.max_bad if can_crop(source) else 0.0, len(source), self.order.batches_per_epoch)
         self.named: list[str] = []  # places of bad records
         self.part = _part(batch_size, *share)
@@ -109,9 +111,18 @@ class Batches:
         workers = self.workers if workers is None else workers
         make = partial(self._counted, device="cpu") if workers else partial(self._apart()._counted, device=self.device)
         with closing(prefetch(make, position, workers, self.timeout)) as stream:
-            for made in stream:
+            for made in self._timed(stream):
                 self.tokens.truncated += made.shortened
                 yield self._received(made)
+
+    def _timed(self, stream: Iterator[LoaderBatch]) -> Iterator[LoaderBatch]:
+        while True:
+            start = time.monotonic()
+            made = next(stream, None)
+            self.waited += time.monotonic() - start
+            if made is None:
+                return
+            yield made
 
     def make(self, position: int, device: torch.device | str) -> LoaderBatch:
         """The batch, on `device` or on the CPU; nothing is counted yet."""

@@ -23,6 +23,7 @@ from equipoise.training.distributed.wrap import device_of_rank
 from equipoise.training.ema import EMA
 from equipoise.training.finite import NotFinite
 from equipoise.training.length import is_due
+from equipoise.training.logging.feed_watch import FeedWatch
 from equipoise.training.logging.metrics import MetricsLog, NullLogger
 from equipoise.training.logging.running_mean import RunningMean
 from equipoise.training.logging.throughput import Throughput
@@ -82,9 +83,10 @@ def train(
         SignalHandler(ranks) as interrupt,
         sharded_encoding(model, ranks, between=interrupt.give_up_together),
     ):
+        clock = Throughput(position.seconds)
         run = _Run(
-            state, settings, evaluate, position, checkpoints, log, progress, interrupt, Throughput(position.seconds),
-            batches, settings.steps if until is None else min(until, settings.steps),
+            state, settings, evaluate, position, checkpoints, log, progress, interrupt, clock,
+            FeedWatch(batches, clock, device), batches, settings.steps if until is None else min(until, settings.steps),
         )  # fmt: skip
         try:
             run.go()
@@ -127,6 +129,7 @@ class _Run:
     progress: Progress | NullLogger
     interrupt: SignalHandler
     clock: Throughput
+    feed: FeedWatch
     batches: Batches
     until: int  # the step to stop after
     loss: RunningMean = field(default_factory=RunningMean)  # shown; what is logged is the loss of one step
@@ -139,6 +142,7 @@ class _Run:
             stopped, clock_says_save = self.interrupt.consensus(self.checkpoints.is_due_by_clock())
             if stopped or batch is None:
                 break
+            self.feed.batch_came()
             if clock_says_save and self.position.step:
                 self._save()
             self._step(replace(batch, moment=self._step_info()))
@@ -159,7 +163,10 @@ class _Run:
         self.position.step = number
         self.loss.add(facts.loss.total)
         self.clock.count(len(batch) * self.interrupt.ranks.world)
+        self.feed.step_done()
         self._log_if_due(facts)
+        if told := self.feed.sentence():
+            self.progress.note(told)
         self._evaluate_if_due()
         if is_due(number, self.settings.checkpoint_every, self.settings.steps):
             self._save()
