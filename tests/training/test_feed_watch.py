@@ -22,6 +22,8 @@ from equipoise.training.logging.feed_watch import LOOKED, SKIPPED, FeedWatch
 from equipoise.training.step import Step
 from equipoise.workflows import train_run
 
+ON_GPU = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")]
+
 
 @pytest.fixture(autouse=True)
 def untold(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -88,7 +90,7 @@ def test_much_waiting_is_told_once_with_what_helps(gpu, monkeypatch):
     assert told(batches_of(scenes), "cuda", 0.6) == []
 
 
-@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=ON_GPU)])
 @pytest.mark.parametrize("slow", [True, False])
 def test_a_run_on_files_that_are_read_too_slowly_says_so(tmp_path, capfd, monkeypatch, slow, device):
     for number in range(8):

@@ -95,6 +95,8 @@ class Fed:
     stream: Iterator[Batch]
     seed: int = 0
     bad: EpochCount = field(default_factory=lambda: EpochCount(0.0, 64, 4))
+    waited: float = 0.0
+    workers: int = 0
 
     def starting_at(self, position: int) -> Iterator[Batch]:
         assert position == 0

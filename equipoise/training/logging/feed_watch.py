@@ -42,9 +42,11 @@ class FeedWatch:
 
     def sentence(self) -> str:
         """What to say after this step: mostly nothing, and in a process that trains several models once."""
+        if self.steps != SKIPPED + LOOKED or FeedWatch._told:
+            return ""
         share = self._idle / max(1e-9, self.clock.seconds() - self._start)
-        advice = self._advice()
-        if self.steps != SKIPPED + LOOKED or share < MUCH or not advice or FeedWatch._told:
+        advice = self._advice() if share >= MUCH else []
+        if not advice:
             return ""
         FeedWatch._told = True
         return f"For {min(share, 1):.0%} of the time training waits for its batches. {' '.join(advice)}"
