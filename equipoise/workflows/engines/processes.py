@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
@@ -10,6 +11,7 @@ from multiprocessing import current_process, get_context
 import torch
 
 from equipoise.data.part_writer import PartWriter
+from equipoise.io.parent import end_with
 from equipoise.io.progress import Progress
 from equipoise.types import UserError
 from equipoise.workflows.engines.worker import Job, PartDone, Surroundings, Worker
@@ -21,7 +23,7 @@ def write_in_processes(writer: PartWriter, job: Job, count: int, doing: str) -> 
     """Write the files that are not there yet."""
     missing = writer.files.missing()
     worker = Worker(job, Surroundings.here(), max(1, torch.get_num_threads() // count))
-    pool = ProcessPoolExecutor(count, get_context("spawn"), _begin, (worker,))
+    pool = ProcessPoolExecutor(count, get_context("spawn"), _begin, (worker, os.getpid()))
     try:
         with Progress(len(writer.files), doing, len(writer.files) - len(missing)) as progress:
             parts = [pool.submit(_write, number) for number in missing]
@@ -37,7 +39,8 @@ def write_in_processes(writer: PartWriter, job: Job, count: int, doing: str) -> 
         pool.shutdown(cancel_futures=True)
 
 
-def _begin(worker: Worker) -> None:
+def _begin(worker: Worker, parent: int) -> None:
+    end_with(parent)
     gpus = torch.cuda.device_count() if worker.around.device == "cuda" else 0
     if gpus > 1:
         number = (current_process()._identity or (1,))[-1] - 1
