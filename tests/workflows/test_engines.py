@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import signal
 import subprocess
 import sys
 import tarfile
@@ -139,6 +140,23 @@ def test_processes_end_with_the_one_that_was_killed(tmp_path):
         process.kill()
     wait_until(lambda: not any(runs(pid) for _, pid in job.begun()))
     assert len(job.begun()) == 2
+
+
+@pytest.mark.parametrize("everyone", [True, False], ids=["ctrl-c", "kill -INT"])
+def test_processes_stop_soon_and_in_silence(tmp_path, everyone):
+    """Ctrl-C reaches them all, `kill` and schedulers the first alone; files that lie ready to be written are not begun."""
+    job = job_in(tmp_path, seconds=20.0)
+    command = [sys.executable, "-c", SHARED, str(job.folder), str(job.notes), str(job.seconds)]
+    paths = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    with subprocess.Popen(command, env=paths, stderr=subprocess.PIPE, start_new_session=True) as process:
+        wait_until(lambda: len(job.begun()) == 2)
+        (os.killpg if everyone else os.kill)(process.pid, signal.SIGINT)
+        begun = time.monotonic()
+        _, told = process.communicate(timeout=60)
+    assert time.monotonic() - begun < job.seconds / 2
+    assert len(job.begun()) == 2
+    assert contents(job.folder) == {}, "nor is anything left of those that were given up"
+    assert b"Process Spawn" not in told
 
 
 def test_engines_that_cannot_be(tmp_path, capsys, monkeypatch):
