@@ -23,7 +23,6 @@ from equipoise.workflows.engines import Engine, write_parts
 from equipoise.workflows.engines.ray_data import root_cause
 from equipoise.workflows.engines.worker import TRIES, PartDone, Surroundings, Worker
 
-
 SHARED = """if __name__ == "__main__":
     import sys
     from pathlib import Path
@@ -144,7 +143,7 @@ def test_processes_end_with_the_one_that_was_killed(tmp_path):
 
 @pytest.mark.parametrize("everyone", [True, False], ids=["ctrl-c", "kill -INT"])
 def test_processes_stop_soon_and_in_silence(tmp_path, everyone):
-    """Ctrl-C reaches them all, `kill` and schedulers the first alone; files that lie ready to be written are not begun."""
+    """Ctrl-C reaches them all, `kill` the first alone; files that wait their turn are not begun."""
     job = job_in(tmp_path, seconds=20.0)
     command = [sys.executable, "-c", SHARED, str(job.folder), str(job.notes), str(job.seconds)]
     paths = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
