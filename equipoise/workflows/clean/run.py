@@ -185,9 +185,9 @@ def _warn_of_few(cleaned: Cleaned, settings: Clean) -> None:
     kept, right = int(cleaned.keep.sum()), 1 - cleaned.evidence.interval[1]
     if kept < FEW * right * len(cleaned.keep):
         warnings.warn(
-            f"{kept:,} of {len(cleaned.keep):,} captions are kept, though {right:.0%} of them or more look right, for "
-            f"what clean.evidence = {settings.evidence!r} says is seldom enough for clean.rule = {settings.rule!r}; choose "
-            "another rule (clean.rule=share) or threshold, or let the judges train longer (clean.steps)",
+            f"{kept:,} of {len(cleaned.keep):,} captions are kept, though {right:.0%} of them or more look right: few "
+            f"reach what clean.rule = {settings.rule!r} asks of clean.evidence = {settings.evidence!r}; choose another "
+            "rule (clean.rule=share) or threshold, or let the judges train longer (clean.steps)",
             stacklevel=3,
         )
 
