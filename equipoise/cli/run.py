@@ -26,7 +26,7 @@ def run(arguments: Sequence[str]) -> int:
         return _fail(f"{strange!r} is not UTF-8 text; write it in UTF-8, or rename the file", MISTAKE)
     options = build_parser().parse_args(arguments, argparse.Namespace(command=shlex.join(["equipoise", *arguments])))
     with warnings.catch_warnings():
-        warnings.showwarning = _warn  # type: ignore[assignment]
+        warnings.showwarning = _Told()  # type: ignore[assignment]
         return _run(options)
 
 
@@ -83,9 +83,18 @@ def _fail(sentence: str, code: int) -> int:
     return code
 
 
-def _warn(message: Warning | str, category: type[Warning], *_: object) -> None:
-    kind = "" if issubclass(category, Notice) else "warning: "
-    print(f"equipoise: {kind}{one_line(str(message))}", file=sys.stderr)
+class _Told:
+    """Print warnings, the same sentence once a command: Python's own memory of them ends where filters change."""
+
+    def __init__(self) -> None:
+        self.told: set[str] = set()
+
+    def __call__(self, message: Warning | str, category: type[Warning], *_: object) -> None:
+        kind = "" if issubclass(category, Notice) else "warning: "
+        sentence = f"equipoise: {kind}{one_line(str(message))}"
+        if sentence not in self.told:
+            self.told.add(sentence)
+            print(sentence, file=sys.stderr)
 
 
 def _drop_output() -> None:

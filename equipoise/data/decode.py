@@ -48,7 +48,7 @@ def read_pixels(picture: Picture, name: str = "") -> np.ndarray:
         raise UserError(_too_large(name)) from None
     except Exception as error:  # damaged files make decoders raise anything: OSError, SyntaxError, TypeError, ...
         reason = reason_of(error)
-        raise UserError(f"{name}: this cannot be read as an image ({reason}); replace or remove it.") from None
+        raise UserError(f"{name}: this cannot be read as an image ({reason}); replace or remove it") from None
 
 
 def reason_of(error: Exception) -> str:

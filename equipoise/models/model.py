@@ -101,7 +101,8 @@ class Model(AlignedModel):
         if unknown := set(needs) - set(makers) - further:
             raise UserError(
                 f"this model cannot produce {', '.join(sorted(unknown))}, which the objective needs; "
-                "regions need regions.width, tags and pivots a text encoder that reads words, others a head"
+                "regions need regions.width, tags and pivots a text encoder that reads words, others a head; softclip "
+                "does without regions and tags by objective.guide.name=image_text"
             )
         embeddings = {role: makers[role]() for role in needs if role in makers}
         for head in heads:

@@ -60,6 +60,7 @@ def equipoise(capsys: pytest.CaptureFixture[str]) -> Call:
         (("train", "demo", "--steps", "3"), "--steps is not understood; did you mean --set?"),
         (("train", "dmeo"), 'there is no recipe "dmeo", and no such file or folder; give a path, or one of: demo, '),
         (("train", "my/recipe.toml"), "my/recipe.toml: there is no such file; check the path"),
+        (("data", "check", ""), "DATA is an empty word; give shards (.tar), a table"),
         (("show", "demo", "--set", "seed"), "--set seed: this is not of the form key=value"),
         (("show", "demo", "--set", "trainig.steps=3"), '--set trainig.steps: unknown key "trainig"; did you mean '),
         (("show", "demo", "--set", "training.batch_size=1"), "--set training.batch_size: training: batch_size 1"),

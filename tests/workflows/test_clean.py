@@ -125,6 +125,15 @@ def test_another_rule_needs_no_new_judges(cleaned, noisy, tmp_path, capsys):
     assert table["p_right"][::2] == table["p_right"][1::2]
 
 
+@pytest.mark.parametrize(("rules", "warns"), [({"clean.threshold": 0.99999}, True), ({"clean.rule": "share"}, False)])
+def test_far_fewer_kept_than_look_right_is_warned_of(cleaned, noisy, tmp_path, capsys, rules, warns):
+    folder = shutil.copytree(cleaned, tmp_path / "again")
+    assert main(["clean", "features", *noisy, *words({"clean.evidence": "gsc", **rules}), "--out", str(folder)]) == 0
+    told = [line for line in capsys.readouterr().err.splitlines() if "captions are kept, though" in line]
+    assert len(told) == warns
+    assert all("clean.evidence = 'gsc'" in line and "clean.rule=share" in line for line in told)
+
+
 def test_what_it_cost_is_beside_the_keep_file_and_not_in_it(cleaned, noisy, tmp_path):
     folder = shutil.copytree(cleaned, tmp_path / "again")
     assert "judging" not in note_of(folder)

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import io
+import os
+import signal
+import subprocess
 import sys
 import tarfile
+import time
 import warnings
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -16,6 +22,28 @@ from equipoise.types import UserError
 from equipoise.workflows.engines import Engine, write_parts
 from equipoise.workflows.engines.ray_data import root_cause
 from equipoise.workflows.engines.worker import TRIES, PartDone, Surroundings, Worker
+
+SHARED = """if __name__ == "__main__":
+    import sys
+    from pathlib import Path
+    from slow_parts import SlowJob
+    from equipoise.workflows.engines import Engine, write_parts
+    job = SlowJob(Path(sys.argv[1]), Path(sys.argv[2]), seconds=float(sys.argv[3]))
+    write_parts(Engine(processes=2), job(), job, "writing")"""
+
+
+def wait_until(condition: Callable[[], bool], seconds: float = 60) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def runs(pid: int) -> bool:
+    """Whether a process is there, and no zombie whose new parent has not looked yet."""
+    with suppress(FileNotFoundError, ProcessLookupError):
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    return False
 
 
 def job_in(tmp_path: Path, name: str = "out", **wish) -> SlowJob:
@@ -98,6 +126,36 @@ def test_files_that_did_not_come_back_are_told(tmp_path, monkeypatch):
     monkeypatch.setattr(processes, "write_in_processes", lambda *_: None)  # as on a disk that is not shared
     with pytest.raises(UserError, match="all machines share"):
         write_parts(Engine(processes=2), job(), job, "writing")
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="asks Linux which processes run")
+def test_processes_end_with_the_one_that_was_killed(tmp_path):
+    """Else each stays for ever, with its model, and writes beside those of the next try."""
+    job = job_in(tmp_path, seconds=2.0)
+    command = [sys.executable, "-c", SHARED, str(job.folder), str(job.notes), str(job.seconds)]
+    paths = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    with subprocess.Popen(command, env=paths) as process:
+        wait_until(lambda: len(job.begun()) == 2)
+        process.kill()
+    wait_until(lambda: not any(runs(pid) for _, pid in job.begun()))
+    assert len(job.begun()) == 2
+
+
+@pytest.mark.parametrize("everyone", [True, False], ids=["ctrl-c", "kill -INT"])
+def test_processes_stop_soon_and_in_silence(tmp_path, everyone):
+    """Ctrl-C reaches them all, `kill` the first alone; files that wait their turn are not begun."""
+    job = job_in(tmp_path, seconds=20.0)
+    command = [sys.executable, "-c", SHARED, str(job.folder), str(job.notes), str(job.seconds)]
+    paths = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    with subprocess.Popen(command, env=paths, stderr=subprocess.PIPE, start_new_session=True) as process:
+        wait_until(lambda: len(job.begun()) == 2)
+        (os.killpg if everyone else os.kill)(process.pid, signal.SIGINT)
+        begun = time.monotonic()
+        _, told = process.communicate(timeout=60)
+    assert time.monotonic() - begun < job.seconds / 2
+    assert len(job.begun()) == 2
+    assert contents(job.folder) == {}, "nor is anything left of those that were given up"
+    assert b"Process Spawn" not in told
 
 
 def test_engines_that_cannot_be(tmp_path, capsys, monkeypatch):

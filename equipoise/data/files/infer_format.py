@@ -65,6 +65,8 @@ def settings_for(name: str) -> FileSettings:
 
 def infer(name: str, given: Mapping[str, Any] | None = None) -> Inferred:
     """The table [data] that reads the files of a path or pattern, less the settings that are `given`."""
+    if not name:  # a variable of a shell that is not set; the path would be where the command runs
+        raise UserError(f"DATA is an empty word; {ADVICE}")
     given = given or {}
     path = Path(next(iter(expand_braces(name))))
     inside = _inside(path) or name

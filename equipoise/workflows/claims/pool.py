@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -12,11 +11,11 @@ from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context
 from typing import TypeVar
 
+from equipoise.io.parent import end_with
 from equipoise.types import UserError
 
 K = TypeVar("K")
 T = TypeVar("T")
-SECONDS_BETWEEN_LOOKS = 1.0
 
 
 def side_by_side(calls: Sequence[Callable[[], T]], jobs: int, until: float | None = None) -> Iterator[tuple[int, T]]:
@@ -31,7 +30,7 @@ def as_asked(
     """The same of calls that are asked for when a process is free: their names, and None while there is nothing to do,
     which may be until another has ended."""
     running = dict[Future[T], K]()
-    pool = ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), initializer=_die_with, initargs=(os.getpid(),))
+    pool = ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), initializer=end_with, initargs=(os.getpid(),))
     try:
         while True:
             while len(running) < jobs and (until is None or time.monotonic() < until) and (asked := ask()):
@@ -47,14 +46,3 @@ def as_asked(
         ) from error
     finally:
         pool.shutdown(cancel_futures=True)
-
-
-def _die_with(parent: int) -> None:
-    """End this process when the one that started it is gone, however that died."""
-
-    def watch() -> None:
-        while os.getppid() == parent:
-            time.sleep(SECONDS_BETWEEN_LOOKS)
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()

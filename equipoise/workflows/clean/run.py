@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -43,6 +44,7 @@ from equipoise.workflows.load import load
 from equipoise.workflows.subject import find_run
 
 SHOW, MOST = 200, 5000  # suspicious captions on the page: by default, and as many as a browser bears
+FEW = 0.5  # of the captions that look right, below which it is warned of how many are kept
 
 
 @dataclass(frozen=True)
@@ -155,6 +157,7 @@ def clean_data(
             evidence = further_round(judging, source, verdict.parts, folder, first, chosen, last, number, clock, points)
             evidence.require_knowledge()
         cleaned = _decided(source, evidence, first, settings, rematching)
+        _warn_of_few(cleaned, settings)
         (folder / PAGE).unlink(missing_ok=True)  # it would be on other probabilities
         kinds = verdict.kinds(evidence.right(settings.per, prior=first))
         table = write_table(cleaned, evidence, kinds, source, loaded, folder, pictures)
@@ -175,6 +178,18 @@ def _decided(source: Source, evidence: Evidence, first: Evidence, settings: Clea
         instead = rematching.instead(first.owners, keep, REMATCH_LEAST)
         truth |= rematched_truth(source, first.owners, instead)
     return Cleaned(first, right, keep, len(source), truth, instead)
+
+
+def _warn_of_few(cleaned: Cleaned, settings: Clean) -> None:
+    """Warn where far fewer captions are kept than look right: evidence need not be a probability, and rules may err."""
+    kept, right = int(cleaned.keep.sum()), 1 - cleaned.evidence.interval[1]
+    if kept < FEW * right * len(cleaned.keep):
+        warnings.warn(
+            f"{kept:,} of {len(cleaned.keep):,} captions are kept, though {right:.0%} of them or more look right: few "
+            f"reach what clean.rule = {settings.rule!r} asks of clean.evidence = {settings.evidence!r}; choose another "
+            "rule (clean.rule=share) or threshold, or let the judges train longer (clean.steps)",
+            stacklevel=3,
+        )
 
 
 def _right(evidence: Evidence, settings: Clean, prior: Evidence | None = None) -> np.ndarray:
