@@ -67,8 +67,8 @@ class Evidence:
             shown = " and ".join(f"{auroc:.2f}" for auroc in self.aurocs)
             raise UserError(
                 f"no judge can tell the pairs from shuffled ones (AUROC {shown}, 0.5 is chance), so nothing can be "
-                "said of any pair; train judges longer (clean.steps), by a better recipe, or on features of a model that "
-                "was trained before (equipoise embed; docs/clean.md), or give such a model with --model"
+                "said of any pair; train judges longer (clean.steps), by a better recipe, or on features of a model "
+                "that was trained before (equipoise embed; docs/clean.md), or give such a model with --model"
             )
 
     def split(self, per: str) -> np.ndarray:
