@@ -259,6 +259,8 @@ def main() -> None:
     parser.add_argument("--threads", type=int, nargs="+", help="reading without training, by so many threads, instead")
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     options = parser.parse_args()
+    if options.threads and min(options.threads) < 1:
+        parser.error("--threads counts threads, of which there is at least 1")
     torch.set_num_threads(1)
     files, captions = photographs(options.picture), captions_of(options.captions)
     with tempfile.TemporaryDirectory() as folder:

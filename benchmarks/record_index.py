@@ -87,7 +87,10 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--reads", type=int, default=5_000)
     parser.add_argument("--folder", type=Path, help="where the shards are written for the time, 3.5 kB a record")
     parser.add_argument("--row", choices=ROWS, help=argparse.SUPPRESS)
-    return parser.parse_args()
+    options = parser.parse_args()
+    if min(options.records, options.per_shard, options.reads) < 1:
+        parser.error("--records, --per-shard and --reads count from 1")
+    return options
 
 
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ def run(arguments: Sequence[str]) -> int:
         return _fail(f"{strange!r} is not UTF-8 text; write it in UTF-8, or rename the file", MISTAKE)
     options = build_parser().parse_args(arguments, argparse.Namespace(command=shlex.join(["equipoise", *arguments])))
     with warnings.catch_warnings():
-        warnings.showwarning = _Told()  # type: ignore[assignment]
+        warnings.showwarning = _WarningsOnce()  # type: ignore[assignment]
         return _run(options)
 
 
@@ -83,7 +83,7 @@ def _fail(sentence: str, code: int) -> int:
     return code
 
 
-class _Told:
+class _WarningsOnce:
     """Print warnings, the same sentence once a command: Python's own memory of them ends where filters change."""
 
     def __init__(self) -> None:

@@ -19,7 +19,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
-def decode_all(work: Callable[[T], R], items: Sequence[T]) -> list[R]:
+def map_in_threads(work: Callable[[T], R], items: Sequence[T]) -> list[R]:
     """What `work` gives for each item, in their order; an error is that of the first item that has one.
 
     `work` must not compute with torch, which would start as many threads again in each of these.

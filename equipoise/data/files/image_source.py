@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from equipoise.data.bad_records import BadRecord, Fault
-from equipoise.data.decode_threads import decode_all
+from equipoise.data.decode_threads import map_in_threads
 from equipoise.data.encoded_image import EncodedImage, encoded
 from equipoise.data.files.records import Records, Subset
 from equipoise.data.files.regions import RegionFolder
@@ -66,7 +66,7 @@ class Pictures:
         pixels = np.empty((min(len(indices), AT_ONCE), size, size, 3), dtype=np.uint8)
         for start in range(0, len(indices), AT_ONCE):
             files = [_file(self.records, index) for index in indices[start : start + AT_ONCE]]
-            decode_all(partial(_fill, pixels), list(enumerate(files)))
+            map_in_threads(partial(_fill, pixels), list(enumerate(files)))
             found[start : start + len(files)] = torch.from_numpy(pixels[: len(files)]).permute(0, 3, 1, 2)
         return found.to(device)
 
@@ -86,7 +86,7 @@ def decodable(records: Records) -> Records:
     found: list[Fault | None] = []
     for start in range(0, len(records), AT_ONCE):
         some = range(start, min(start + AT_ONCE, len(records)))
-        found += decode_all(_fault, [_file(records, index) for index in some])
+        found += map_in_threads(_fault, [_file(records, index) for index in some])
     faults = [fault for fault in found if fault is not None]
     if not faults:
         return records

@@ -44,9 +44,10 @@ from equipoise.workflows.audit.folds import HeldOutData, folds_of, require_same_
 from equipoise.workflows.audit.judge import Judgement, judge
 from equipoise.workflows.audit.points import Judge, points_here
 from equipoise.workflows.audit.stopwatch import JUDGING, READING, TRAINING, Stopwatch
+from equipoise.workflows.clean.judging_run import judging_run
 from equipoise.workflows.clean.moving_evidence import averaged, evidence_of, store, stored
 from equipoise.workflows.clean.probability import Evidence
-from equipoise.workflows.clean.run import Cleaned, judging_run, write_table
+from equipoise.workflows.clean.run import Cleaned, write_table
 from equipoise.workflows.clean.training import FOLDER
 from equipoise.workflows.clean.truth import measured
 from equipoise.workflows.load import load

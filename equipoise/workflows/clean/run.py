@@ -13,7 +13,7 @@ import numpy as np
 
 from equipoise.analysis.evidence import EVIDENCE
 from equipoise.analysis.noise_kinds import KINDS
-from equipoise.config import Loaded, Run, load_layers
+from equipoise.config import Loaded, Run
 from equipoise.data.keep.file import TABLE, KeepTable, digest, require_pyarrow, write_keep
 from equipoise.data.keep.records import records
 from equipoise.data.keep.rules import caption_weights, kept_captions, reason
@@ -22,7 +22,6 @@ from equipoise.data.source import Source
 from equipoise.io.numbers import hand_over
 from equipoise.models.model import Model
 from equipoise.reports.curate_page import PAGE
-from equipoise.settings.recipe import recipe_layers
 from equipoise.spaces import Space
 from equipoise.training.checkpoint.run_folder import locked_run
 from equipoise.types import UserError
@@ -32,6 +31,7 @@ from equipoise.workflows.audit.pictures import PictureData
 from equipoise.workflows.audit.points import PointsOf, points_here
 from equipoise.workflows.audit.points_job import JudgedData
 from equipoise.workflows.audit.stopwatch import JUDGING, Stopwatch
+from equipoise.workflows.clean.judging_run import judging_run
 from equipoise.workflows.clean.page import write_curators_page
 from equipoise.workflows.clean.probability import Evidence
 from equipoise.workflows.clean.proposals import Proposals
@@ -224,33 +224,6 @@ def _require_cosines(settings: Clean, space: Space) -> None:
             f"evidence score is a cosine, and similarities of the space {type(space).__name__} go from "
             f"{space.range[0]:g} to {space.range[1]:g}; choose a model on the sphere, or other evidence"
         )
-
-
-def judging_run(loaded: Loaded) -> Loaded:
-    """The run as the judges are trained: shorter, or by a recipe of their own, and the same whatever is decided by
-    them."""
-    settings = replace(loaded.run.clean, enabled=False)
-    by = by_own_recipe(loaded) if settings.recipe else loaded
-    steps = by.run.training.steps
-    by = by.with_training(steps=settings.steps or steps if settings.recipe else settings.judge_steps(steps))
-    return Loaded(replace(by.run, clean=settings), {**by.table, "clean": vars(Clean(seen=settings.seen))})
-
-
-def by_own_recipe(loaded: Loaded) -> Loaded:
-    """The recipe `clean.recipe` on the pairs of a run, with its seed and where it is trained.
-
-    Stored settings may name it, so what it says is trusted no more than they are.
-    """
-    settings, training = loaded.run.clean, loaded.run.training
-    own = load_layers(*(replace(layer, trusted=False) for layer in recipe_layers(settings.recipe)))
-    if own.run.training.epochs and not settings.steps:
-        raise UserError(
-            f"clean.recipe {settings.recipe} says training.epochs; say in clean.steps how long judges train"
-        )
-    own = own.with_training(epochs=0.0, device=training.device, workers=training.workers)
-    shared = ("data", "shuffle", "keep", "seed")
-    run = replace(own.run, clean=settings, **{name: getattr(loaded.run, name) for name in shared})
-    return Loaded(run, {**own.table, **{name: loaded.table[name] for name in shared}})
 
 
 def write_table(

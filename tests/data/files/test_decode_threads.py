@@ -13,7 +13,7 @@ from pyarrow import parquet
 from some_files import encode, jpeg, picture, write_tar
 
 from equipoise.data.bad_records import BadRecord
-from equipoise.data.decode_threads import FEWEST, decode_all
+from equipoise.data.decode_threads import FEWEST, map_in_threads
 from equipoise.data.files.image_source import AT_ONCE
 from equipoise.data.files.table import Table
 from equipoise.data.files.webdataset import Shards
@@ -64,9 +64,9 @@ def test_the_first_bad_picture_is_named(tmp_path, threads):
 
 def test_work_is_spread_where_there_is_enough_of_it(threads):
     together = threading.Barrier(threads, timeout=30)  # passed only by as many threads as are asked for
-    done = decode_all(lambda number: together.wait() >= 0 and number * number, range(FEWEST * threads))
+    done = map_in_threads(lambda number: together.wait() >= 0 and number * number, range(FEWEST * threads))
     assert done == [number * number for number in range(FEWEST * threads)]
-    names = decode_all(lambda _: threading.current_thread().name, range(FEWEST))
+    names = map_in_threads(lambda _: threading.current_thread().name, range(FEWEST))
     assert names == [threading.current_thread().name] * FEWEST
 
 
@@ -85,7 +85,7 @@ def test_rows_of_a_table_are_read_once_whoever_decodes(tmp_path, threads, monkey
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="without fork")
 def test_a_forked_process_decodes_too(threads):
     def both() -> list[int]:
-        return decode_all(lambda number: len(jpeg(seed=number)), range(FEWEST * threads))
+        return map_in_threads(lambda number: len(jpeg(seed=number)), range(FEWEST * threads))
 
     expected = both()
     child = os.fork()
