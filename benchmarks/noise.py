@@ -12,7 +12,8 @@ For each share of wrong captions: a run on all pairs; runs by the ways of the fi
 saw what they judge (`--clean`); and the bound of every method that drops: a run on the captions that are truly right. A
 run without noise stands beside them. Rows of one seed share their start and their data; the last columns are
 differences to the noisy row per seed, with a bootstrap interval over seeds. `--against WAY` tells how far that way is
-ahead of every other, and how much each closes of the gap to the bound. `--draw FILE.png` draws R@1 against noise.
+ahead of every other, and how much each closes of the gap to the bound, `--by` mean recall or another number. `--draw
+FILE.png` draws R@1 against noise.
 `--features data.train=FILE ...` adds rows whose judges are heads on features of the same records (`equipoise embed`),
 ours and the field's. `--share-judges` judges once for all rows that differ in what is done with P(right) alone, by the
 recipe's own loss (noise_judged.py). `--only-judge` asks either kind beforehand: those on features need no GPU.

@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 
 from cells import add_options
+from noise_report import BY, MEAN_RECALL
 from noise_rows import DRAWN, NOISE, RECIPES, SHUFFLED
 
 
@@ -54,6 +55,7 @@ def _add_judges(parser: argparse.ArgumentParser) -> None:
 
 def _add_tables(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--against", metavar="WAY", help="also tell how far this way is ahead of every other")
+    parser.add_argument("--by", choices=BY, default=MEAN_RECALL, help="the number by which --against compares")
     parser.add_argument("--judged", action="store_true", help="also tell who names the wrong ones")
     parser.add_argument("--draw", type=Path, metavar="FILE", help="a picture: R@1 against the share of wrong captions")
     parser.add_argument("--keep", type=Path, metavar="FILE.jsonl.gz", help="pack the cells of the folder into a file")

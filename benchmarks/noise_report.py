@@ -13,7 +13,8 @@ from noise_rows import BOUND, CLEAN, DRAWN, NOISY, OURS
 
 from equipoise.claims.interval import mean_interval
 
-MEAN_RECALL = "retrieval/mean_recall"
+MEAN_RECALL = "mean recall"
+BY = {**RECALL, MEAN_RECALL: "retrieval/mean_recall", **ZERO_SHOT}  # what ways may be compared by
 BY_FILE = {name: key.replace("matching/", "retrieval/") for name, key in PRECISION.items()}
 NAMED = {
     "share read": "read", "AUROC": "auroc", "wrong among kept": "wrong_among_kept", "right ones dropped":
@@ -28,8 +29,9 @@ def show(cells: Cells, rows: Sequence[Row], options: argparse.Namespace) -> None
     tables = [table(named, NAMED)] if options.judged and named else []
     if found:
         columns = _columns(found, options.data)
-        tables = [table(found, columns), gains(found, columns), *tables]
-        tables += [against(found, options.against)] if options.against else []
+        gained = [gains(found, columns)] if any(name.endswith(NOISY) and found[name] for name in found) else []
+        tables = [table(found, columns), *gained, *tables]
+        tables += [against(found, options.against, options.by)] if options.against else []
     if not tables and not options.only_judge:
         raise SystemExit("no cell of these rows is there")
     print(*tables, sep="\n\n")
@@ -42,7 +44,7 @@ def _columns(found: Table, data: str) -> dict[str, str]:
     if data in DRAWN:
         return {**RECALL, **PRECISION, **ZERO_SHOT}
     by_file = any(key in one for results in found.values() for one in results for key in BY_FILE.values())
-    return {**RECALL, "mean recall": MEAN_RECALL, **(BY_FILE if by_file else {})}
+    return {**RECALL, MEAN_RECALL: BY[MEAN_RECALL], **(BY_FILE if by_file else {})}
 
 
 def gains(found: Table, columns: Mapping[str, str]) -> str:
@@ -65,7 +67,7 @@ def _gain(pairs: Sequence[tuple[Found, Found]], key: str) -> str:
 
 def _interval(values: Sequence[float], digits: str, unit: str = "") -> str:
     middle, low, high = (format(value, digits) for value in mean_interval(values))
-    return f"{middle}{unit} ({low} to {high})"
+    return f"{middle}{unit} ({low} to {high})" if len(values) > 1 else f"{middle}{unit} (one seed)"
 
 
 def ways(rows: Iterable[str]) -> list[str]:
@@ -73,29 +75,32 @@ def ways(rows: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(name.partition(": ")[2] for name in rows if ": " in name))
 
 
-def against(found: Table, ahead: str) -> str:
-    """Markdown: mean recall, the part that a row closes of the gap from all pairs to the truly right ones, and how far
-    `ahead` is ahead of it, each paired by seed with 95% bootstrap intervals."""
+def against(found: Table, ahead: str, by: str) -> str:
+    """Markdown: a number of `BY`, the part that a row closes of the gap from all pairs to the truly right ones, and how
+    far `ahead` is ahead of it, each paired by seed with 95% bootstrap intervals."""
+    found = {name: [one for one in results if BY[by] in one] for name, results in found.items()}
+    if not any(found.values()):
+        raise SystemExit(f"no cell of these rows tells {by}")
     shares = list(dict.fromkeys(name.partition(": ")[0] for name in found if ": " in name))
     heads = [head for share in shares for head in (share, "of the gap", "is ahead by")]
-    lines = [f"| mean recall, and *{ahead}* | " + " | ".join(heads) + " |", "|---|" + "---:|" * len(heads)]
+    lines = [f"| {by}, and *{ahead}* | " + " | ".join(heads) + " |", "|---|" + "---:|" * len(heads)]
     for way in ways(name for name, results in found.items() if results):
-        cells = [cell for share in shares for cell in _compared(found, share, way, ahead)]
+        cells = [cell for share in shares for cell in _compared(found, share, way, ahead, BY[by])]
         lines.append(f"| {way} | " + " | ".join(cells) + " |")
     if clean := found.get(CLEAN):
-        recall = f"{100 * np.mean([one[MEAN_RECALL] for one in clean]):.1f}{_fewer(found, clean)}"
-        lines.append(f"| {CLEAN} | " + " | ".join([recall, "", ""] * len(shares)) + " |")
+        told = f"{100 * np.mean([one[BY[by]] for one in clean]):.1f}{_fewer(found, clean)}"
+        lines.append(f"| {CLEAN} | " + " | ".join([told, "", ""] * len(shares)) + " |")
     return "\n".join(lines)
 
 
-def _compared(found: Table, share: str, way: str, ahead: str) -> tuple[str, str, str]:
+def _compared(found: Table, share: str, way: str, ahead: str, key: str) -> tuple[str, str, str]:
     results, first = (found.get(f"{share}: {one}", ()) for one in (way, ahead))
     if not results:
         return "", "", ""
-    own = {one[SEED]: one[MEAN_RECALL] for one in results}
-    between = () if way in (NOISY, BOUND) else _ends(found, share)
+    own = {one[SEED]: one[key] for one in results}
+    between = () if way in (NOISY, BOUND) else _ends(found, share, key)
     closed = [100 * (own[seed] - low) / (high - low) for seed, low, high in between if seed in own]
-    margins = [100 * (one[MEAN_RECALL] - other[MEAN_RECALL]) for one, other in paired(first, results)]
+    margins = [100 * (one[key] - other[key]) for one, other in paired(first, results)]
     return (
         f"{100 * np.mean(list(own.values())):.1f}{_fewer(found, results)}",
         _interval(closed, ".0f", "%") if closed else "",
@@ -108,10 +113,10 @@ def _fewer(found: Table, results: Sequence[Found]) -> str:
     return f" (mean of {len(results)})" if len(results) < max(map(len, found.values())) else ""
 
 
-def _ends(found: Table, share: str) -> list[tuple[float, float, float]]:
-    """Seed, mean recall of all pairs and of the truly right ones, for each seed that has both."""
+def _ends(found: Table, share: str, key: str) -> list[tuple[float, float, float]]:
+    """Seed, the number of all pairs and of the truly right ones, for each seed that has both."""
     pairs = paired(found.get(f"{share}: {NOISY}", ()), found.get(f"{share}: {BOUND}", ()))
-    return [(low[SEED], low[MEAN_RECALL], high[MEAN_RECALL]) for low, high in pairs]
+    return [(low[SEED], low[key], high[key]) for low, high in pairs]
 
 
 def draw(found: Table, path: Path) -> None:

@@ -76,10 +76,10 @@ OURS = {
     "kept, two rounds, active complementary loss": (CLEANED, "clean.rounds=2", "objective.name=crcl"),
     "kept, two rounds, P >= 0.9": (CLEANED, "clean.rounds=2", "clean.threshold=0.9"),
     "kept, two rounds, P >= 0.9, active complementary loss": (
-        CLEANED,
-        "clean.rounds=2",
-        "clean.threshold=0.9",
-        "objective.name=crcl",
+        CLEANED, "clean.rounds=2", "clean.threshold=0.9", "objective.name=crcl",
+    ),
+    "kept, two rounds, P >= 0.2, active complementary loss": (
+        CLEANED, "clean.rounds=2", "clean.threshold=0.2", "objective.name=crcl",
     ),
     "kept, two rounds, matched anew": (CLEANED, "clean.rounds=2", "clean.rematch=true"),
     "kept, 4 folds of 4 judges": (CLEANED, "clean.folds=4", "clean.judges=4"),
@@ -88,7 +88,7 @@ OURS = {
     "weighted, two rounds, active complementary loss": (CLEANED, WEIGHED, "clean.rounds=2", "objective.name=crcl"),
     "weighted, judged meanwhile (online)": (CLEANED, WEIGHED, ONLINE, "clean.every=5"),
     "weighted, 4 folds of 4 judges": (CLEANED, WEIGHED, "clean.folds=4", "clean.judges=4"),
-}
+}  # fmt: skip
 # what held-out judges could do at best: those of the second round learn from the truly right pairs of the other folds
 TOLD = "weighted, judges told what is right"
 RECIPES = {

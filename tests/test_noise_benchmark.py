@@ -76,7 +76,7 @@ def test_rows_that_differ_in_rule_or_loss_share_their_judges(tmp_path: Path) -> 
     rows = noise.rows("features", [0.4], "image")
     shared = folders(SharedJudges(tmp_path, of_all=True), rows)
     two = {name for name in shared if "two rounds" in name and "matched" not in name}
-    assert len(two) == 6, "kept and weighted, P >= 0.9, and the loss of CRCL with each"
+    assert len(two) == 7, "kept and weighted, P >= 0.9, the loss of CRCL with each, and P >= 0.2 with that"
     assert len({shared[name] for name in two}) == 1
     assert shared["kept"] == shared["weighted"]
     assert len({shared[name] for name in ("kept", "kept, two rounds", "kept, two rounds, matched anew")}) == 3
@@ -182,7 +182,7 @@ def test_what_is_closed_of_the_gap_and_who_is_ahead_are_told_by_seed():
         "40%: early stopping": [],
         "40%: label smoothing": several(s1=0.26, s2=0.05),  # without the first seed
     }
-    head, _, *lines = noise_report.against(found, "kept").splitlines()
+    head, _, *lines = noise_report.against(found, "kept", "mean recall").splitlines()
     assert head == "| mean recall, and *kept* | 40% | of the gap | is ahead by |"
     told = {line.split(" | ")[0].strip("| "): line.strip(" |").split(" | ")[1:] for line in lines}
     assert list(told) == ["all pairs", "truly right pairs", "kept", "label smoothing", "no noise"]
@@ -196,4 +196,16 @@ def test_what_is_closed_of_the_gap_and_who_is_ahead_are_told_by_seed():
 def test_gains_are_of_the_seeds_that_both_rows_have():
     found = {"40%: all pairs": several(s0=0.1, s1=0.2), "40%: kept": several(s1=0.5, s2=0.9)}
     line = noise_report.gains(found, {"mean recall": RECALL}).splitlines()[-1]
-    assert line == "| 40%: kept | +30.0 (-inf to +inf) |"
+    assert line == "| 40%: kept | +30.0 (one seed) |"
+
+
+def test_ways_are_compared_by_the_number_that_is_asked_for():
+    found = {
+        "60%: kept": [{"seed": 0, RECALL: 0.9, "zero_shot/acc1": 0.3}],
+        "60%: weighted": [{"seed": 0, RECALL: 0.9, "zero_shot/acc1": 0.25}, {"seed": 1, RECALL: 0.9}],
+    }
+    assert (
+        noise_report.against(found, "kept", "zero-shot").splitlines()[-1] == "| weighted | 25.0 |  | +5.0 (one seed) |"
+    )
+    with pytest.raises(SystemExit, match="no cell of these rows tells R@1 text → image"):
+        noise_report.against(found, "kept", "R@1 text → image")
