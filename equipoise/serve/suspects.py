@@ -43,9 +43,7 @@ class Suspects:
         self.digest = digest_of_table(self.table)
         self._stamp = self._stamp_now()
         self._writing, self._opening, self._drawing = threading.Lock(), threading.Lock(), threading.Lock()
-        right = self.table.right
-        order = np.argsort(right, kind="stable")
-        self.order = order[~np.isnan(right[order])]  # of the others nothing is known
+        self.order = self.table.suspicious()
         self.owners = np.cumsum(self.table.captions == 0) - 1  # the record of each row
         self.starts = np.flatnonzero(self.table.captions == 0)
 

@@ -28,7 +28,7 @@ from equipoise.data.keep.settings import Keep
 from equipoise.data.source import Pair
 from equipoise.reports.curate_page import MEANINGS, PAGE, safe_json
 from equipoise.workflows.audit.judge import judge
-from equipoise.workflows.clean.page import _suspicious_rows, write_curators_page
+from equipoise.workflows.clean.page import write_curators_page
 from equipoise.workflows.clean.probability import Evidence
 from equipoise.workflows.clean.proposals import FalseNegative, Proposal, Proposals
 
@@ -137,7 +137,7 @@ def test_the_least_likely_are_shown_with_what_fits_better(scenes, tmp_path):
 
 def test_what_nothing_is_known_of_is_not_shown(scenes, tmp_path):
     table = made(scenes, tmp_path, show=0)
-    assert len(table) - 5 == len(_suspicious_rows(table.right, 5000))
+    assert len(table) - 5 == len(table.suspicious())
     assert state_of(tmp_path)["pairs"] == []
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from captioned_pictures import write_captioned
@@ -13,13 +14,16 @@ from class_pictures import SMALL
 from equipoise.cli import main
 from equipoise.config import load_run
 from equipoise.data.copies.watch import WatchedSource
-from equipoise.data.keep.file import read_keep
+from equipoise.data.keep.file import TABLE, UNREADABLE, KeepTable, read_keep
 from equipoise.data.unreadable_pictures import GREY, BlankPictures, readable_pictures
+from equipoise.reports.curate_page import PAGE
 from equipoise.types import UserError
 from equipoise.workflows import run_recipe
+from equipoise.workflows.clean.unreadable import said_of, without_picture
 
 BAD = 5
 COUNT = 48
+GONE = [2 * BAD, 2 * BAD + 1, 2 * BAD + 2, 2 * BAD + 3]  # the captions of the two
 
 
 @pytest.fixture(scope="module")
@@ -63,18 +67,66 @@ def test_too_many_are_refused(recipe: Path) -> None:
         readable_pictures(source)
 
 
-@pytest.mark.parametrize("command", ["audit", pytest.param("clean", marks=pytest.mark.slow)])
-def test_pairs_are_judged_all_the_same(command: str, recipe: Path, run: Path, tmp_path: Path, capsys) -> None:
-    """A judge of two steps may know nothing, which ends `clean`, but not for the pictures."""
-    code = main([command, str(recipe), "--model", str(run), "--out", str(tmp_path / "out")])
-    said = capsys.readouterr().err
-    assert "grey picture" in said
+def test_pairs_are_judged_all_the_same(recipe: Path, run: Path, tmp_path: Path, capsys) -> None:
+    assert main(["audit", str(recipe), "--model", str(run), "--out", str(tmp_path / "out")]) == 0
+    assert "grey picture" in capsys.readouterr().err
     rows = (tmp_path / "out" / "pairs.csv").read_text(encoding="utf-8").splitlines()
     assert len(rows) == 2 * COUNT + 1
-    if command == "audit":
-        assert code == 0
-    elif code == 0:
-        assert len(read_keep(tmp_path / "out")[0]) == 2 * COUNT
+
+
+def test_captions_without_a_picture_are_told_apart(recipe: Path) -> None:
+    source = BlankPictures(load_run(recipe).run.data.build("train"))
+    owners = np.repeat(np.arange(COUNT), 2)
+    assert not without_picture(source, owners).any(), "none was asked for yet"
+    with pytest.warns(UserWarning, match="grey"):
+        source.images(range(COUNT), 8)
+    gone = without_picture(source, owners)
+    assert np.flatnonzero(gone).tolist() == GONE
+    assert not without_picture(source.source, owners).any()
+
+    each, right = [f"{owner}.png" for owner in owners], np.linspace(1, 0, len(owners))
+    right[3] = np.nan
+    keep = ~gone
+    table = said_of(KeepTable(each, owners % 2, owners, right, keep, keep * 1.0, ["likely"] * len(owners)), gone)
+    assert [row for row, kind in enumerate(table.kinds) if kind == UNREADABLE] == GONE
+    assert {table.reasons[row] for row in GONE} == {"its picture cannot be read"}
+    assert set(table.suspicious().tolist()) == set(range(len(owners))) - {3, *GONE}
+    assert table.suspicious()[0] == len(owners) - 1
+
+
+@pytest.fixture(scope="module")
+def judge(recipe: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model that knows the pictures by heart."""
+    out = tmp_path_factory.mktemp("judge")
+    longer = ["training.steps=200", "training.learning_rate=3e-3", "training.evaluate_every=200"]
+    assert run_recipe(str(recipe), [*SMALL, *longer], out, "") == 0
+    return out
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rule", ["threshold", "share", "weights"])
+def test_they_are_dropped_whatever_grey_looks_like(
+    rule: str, recipe: Path, judge: Path, tmp_path: Path, capsys
+) -> None:
+    words = ["clean", str(recipe), "--model", str(judge), "--set", f"clean.rule={rule}", "--set", "clean.share=0.1"]
+    assert main([*words, "--out", str(tmp_path / "out")]) == 0
+    said = capsys.readouterr()
+    assert "those of 2 images for want of a picture that can be read" in said.out
+    assert "grey picture" in said.err
+    table, note = read_keep(tmp_path / "out")
+    assert not table.keep[GONE].any()
+    assert not table.weight[GONE].any()
+    assert not table.right[GONE].any()
+    assert note["unreadable"] == {"images": 2}
+    assert (~table.keep).sum() == (10 if rule == "share" else 4), "with a share, the rest of it is of the least likely"
+    page = (tmp_path / "out" / PAGE).read_text(encoding="utf-8")
+    shown = page.count("data:image/jpeg")
+    assert shown >= 92, "all captions with a picture, and false negatives"
+    assert page.count('class="picture"') == shown
+    assert "no picture to show" not in page
+
+    assert main([*words, "--processes", "2", "--out", str(tmp_path / "shared")]) == 0
+    assert (tmp_path / "shared" / TABLE).read_bytes() == (tmp_path / "out" / TABLE).read_bytes()
 
 
 def test_judges_are_trained_without_them(recipe: Path, tmp_path: Path, capsys) -> None:

@@ -61,13 +61,23 @@ def checked(captions: list[str], what: str) -> list[str]:
         raise BadText(f"the {what} is empty")
     for caption in kept:
         if has_surrogates(caption):
-            raise BadText(f"the {what} is not UTF-8 text")
+            raise BadText(f"the {what} is not UTF-8 text{in_windows(caption)}")
     return kept
 
 
 def has_surrogates(text: str) -> bool:
     """Whether bytes that are not UTF-8, or half of a character, are in it."""
     return not text.isascii() and any("\ud800" <= letter <= "\udfff" for letter in text)
+
+
+def in_windows(text: str) -> str:
+    """How a text with bytes that are no UTF-8 reads in the encoding that spreadsheets save, as the end of a sentence;
+    empty where it does not."""
+    try:
+        read = text.encode("utf-8", "surrogateescape").decode("cp1252")
+    except UnicodeError:  # half a character, or bytes that are nothing there either
+        return ""
+    return f' (in Windows-1252 it is "{read[:60]}"); save the file as UTF-8' if read.isprintable() else ""
 
 
 def read_class(data: bytes, classes: int) -> int:

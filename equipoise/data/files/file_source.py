@@ -75,7 +75,8 @@ class FileSettings(ABC):
             records = inside.records
         self._require_sound(total, records.faults, patterns)
         if not len(records):
-            raise UserError(f"data.{split}: no usable record was found in {', '.join(patterns)}; check the files")
+            why = f": {records.faults[0]}" if records.faults else ""
+            raise UserError(f"data.{split}: no usable record was found in {', '.join(patterns)}{why}; check the files")
         self._tell(split, part, len(records))
         source = self.source(records, patterns)
         if self.regions:

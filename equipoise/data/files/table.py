@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from equipoise.data.bad_records import Fault
-from equipoise.data.files.captions import BadText, checked, has_surrogates
+from equipoise.data.files.captions import BadText, checked, has_surrogates, in_windows
 from equipoise.data.files.file_source import FileSettings
 from equipoise.data.files.image_folder import read_picture
 from equipoise.data.files.parquet_pictures import StoredPicture
@@ -102,7 +102,7 @@ def _text(cell: Cell, column: str) -> str:
     if isinstance(cell, list | StoredPicture):
         raise BadText(f'the column "{column}" holds a list')
     if cell and (has_surrogates(cell) or "\0" in cell):
-        raise BadText(f'the column "{column}" is not UTF-8 text')
+        raise BadText(f'the column "{column}" is not UTF-8 text{in_windows(cell)}')
     return cell or ""
 
 

@@ -29,6 +29,7 @@ VERSION, REMATCHED = 1, 2  # the second where captions take the place of others,
 NO_OTHER = -1
 COLUMNS = ("key", "caption", "fingerprint", "p_right", "weight", "decision", "reason", "kind")
 INSTEAD = "instead"
+UNREADABLE = "unreadable"  # the kind of a caption whose picture cannot be read
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,13 @@ class KeepTable:
 
     def __len__(self) -> int:
         return len(self.keys)
+
+    def suspicious(self) -> np.ndarray:
+        """Rows to be looked at, the least likely right first; not those that nothing is known of, nor those whose
+        picture cannot be read."""
+        order = np.argsort(self.right, kind="stable")
+        seen = np.array([kind != UNREADABLE for kind in self.kinds or [""] * len(self)], dtype=bool)
+        return order[~np.isnan(self.right[order]) & seen[order]]
 
 
 def write_keep(folder: Path, table: KeepTable, note: Mapping[str, Any]) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 
 from equipoise.data.copies.find import Copy
 from equipoise.data.keep.decisions import DECISIONS, Decisions, digest_of_table, read_decisions
-from equipoise.data.keep.file import KeepTable, read_note
+from equipoise.data.keep.file import UNREADABLE, KeepTable, read_note
 from equipoise.data.keep.rules import kept_captions
 from equipoise.data.source import Pair, Source
 from equipoise.data.thumbnail import thumbnail
@@ -29,17 +29,11 @@ def write_curators_page(
 ) -> Path:
     """The page on the keep file in `folder`, by the evidence that its probabilities are from."""
     shown = _Shown(folder, table, source, evidence.owners, evidence.log_ratio)
-    pairs = [shown.suspicious(row, proposals) for row in _suspicious_rows(table.right, proposals.show)]
+    pairs = [shown.suspicious(row, proposals) for row in table.suspicious()[: proposals.show].tolist()]
     twins = [shown.copy(copy) for copy in copies[:COPIES]] if proposals.show else []
     alike = {(copy.first, copy.second) for copy in copies}
     strangers = [shown.false_negative(found) for found in _apart(proposals.false_negatives, alike, shown)]
     return write_page(folder, shown.facts(len(copies)), pairs, twins, strangers, shown.state(pairs, twins))
-
-
-def _suspicious_rows(right: np.ndarray, show: int) -> list[int]:
-    """The captions with the lowest P(right); those that nothing is known of are left out."""
-    order = np.argsort(right, kind="stable")
-    return order[~np.isnan(right[order])][:show].tolist()
 
 
 @dataclass(frozen=True)
@@ -54,6 +48,9 @@ class _Shown:
         """Rows of a record's captions; they come in the order of the data."""
         low, high = np.searchsorted(self.owners, [record, record + 1]).tolist()
         return range(low, high)
+
+    def lacks_picture(self, record: int) -> bool:
+        return any(self.table.kinds[row] == UNREADABLE for row in self.rows(record)) if self.table.kinds else False
 
     def text(self, place: Place) -> str:
         return words(self.source.pair(place[0]), place[1])
@@ -172,11 +169,13 @@ class _Shown:
 
 
 def _apart(found: Sequence[FalseNegative], alike: set[tuple[int, int]], shown: _Shown) -> list[FalseNegative]:
-    """The best of different pictures, each record once, whose captions are not the same words."""
+    """The best of different pictures that can be read, each record once, whose captions are not the same words."""
     seen: set[int] = set()
     chosen = []
     for one in sorted(found, key=lambda one: -one.log_ratio):
         two = (min(one.record, one.place[0]), max(one.record, one.place[0]))
+        if any(shown.lacks_picture(record) for record in two):
+            continue
         own = {int(shown.table.fingerprints[row]) for row in shown.rows(one.record)}
         if two in alike or seen & set(two) or int(shown.table.fingerprints[shown.row(one.place)]) in own:
             continue

@@ -14,7 +14,7 @@ import numpy as np
 from equipoise.analysis.evidence import EVIDENCE
 from equipoise.analysis.noise_kinds import KINDS
 from equipoise.config import Loaded, Run
-from equipoise.data.keep.file import TABLE, KeepTable, digest, require_pyarrow, write_keep
+from equipoise.data.keep.file import NO_OTHER, TABLE, KeepTable, digest, require_pyarrow, write_keep
 from equipoise.data.keep.records import records
 from equipoise.data.keep.rules import caption_weights, kept_captions, reason
 from equipoise.data.keep.settings import WEIGHTS, Clean
@@ -39,6 +39,7 @@ from equipoise.workflows.clean.rematch import REMATCH_LEAST, Rematching, looking
 from equipoise.workflows.clean.rounds import further_round
 from equipoise.workflows.clean.shards import require_shards, write_kept_pairs
 from equipoise.workflows.clean.truth import kinds_against_truth, measured
+from equipoise.workflows.clean.unreadable import BELOW_ALL, said_of, without_picture
 from equipoise.workflows.engines import Engine
 from equipoise.workflows.load import load
 from equipoise.workflows.subject import find_run
@@ -58,6 +59,11 @@ class Cleaned:
     truth: dict[str, float]
     instead: np.ndarray | None = None  # [M] the caption that takes the place of each, or -1
     page: Path | None = None  # for curators
+    gone: np.ndarray | None = None  # [M] bool: its picture cannot be read, so it is dropped
+
+    @property
+    def images_gone(self) -> int:
+        return 0 if self.gone is None else len(np.unique(self.evidence.owners[self.gone]))
 
     @property
     def images_left(self) -> int:
@@ -70,8 +76,14 @@ class Cleaned:
         return (
             f"Of {total:,} captions of {self.records:,} images, {self.evidence.share:.1%} look wrong ({low:.1%} to "
             f"{high:.1%} at 95%); {kept:,} captions of {self.images_left:,} images are kept, "
-            f"{total - kept:,} captions are dropped{self._rematched}."
+            f"{total - kept:,} captions are dropped{self._gone}{self._rematched}."
         )
+
+    @property
+    def _gone(self) -> str:
+        if not self.images_gone:
+            return ""
+        return f", those of {self.images_gone:,} images for want of a picture that can be read"
 
     @property
     def _rematched(self) -> str:
@@ -170,14 +182,15 @@ def clean_data(
 
 def _decided(source: Source, evidence: Evidence, first: Evidence, settings: Clean, rematching: Rematching) -> Cleaned:
     """Which captions are kept, by the evidence of the last round and the share that the first round read."""
-    right = _right(evidence, settings, prior=first)
-    keep = kept_captions(right, settings.rule, settings.threshold, settings.share or first.share)
+    gone = without_picture(source, first.owners)
+    right = np.where(gone, BELOW_ALL, _right(evidence, settings, prior=first))
+    keep = kept_captions(right, settings.rule, settings.threshold, settings.share or first.share) & ~gone
     right = right.clip(0, 1)  # a cosine may be below 0, and is ranked so
     truth, instead = measured(source, first.owners, right, keep), None
     if settings.rematch:
-        instead = rematching.instead(first.owners, keep, REMATCH_LEAST)
+        instead = np.where(gone, NO_OTHER, rematching.instead(first.owners, keep, REMATCH_LEAST))
         truth |= rematched_truth(source, first.owners, instead)
-    return Cleaned(first, right, keep, len(source), truth, instead)
+    return Cleaned(first, right, keep, len(source), truth, instead, gone=gone)
 
 
 def _warn_of_few(cleaned: Cleaned, settings: Clean) -> None:
@@ -248,12 +261,15 @@ def write_table(
     fingerprints = np.concatenate([texts for _, texts in named])
     weight = caption_weights(cleaned.right, cleaned.keep, settings.rule)
     table = KeepTable(keys, numbers, fingerprints, cleaned.right, cleaned.keep, weight, reasons, kinds)
+    if cleaned.gone is not None and cleaned.gone.any():
+        table = said_of(table, cleaned.gone)
     if cleaned.instead is not None:
         table = with_rematched(table, cleaned.instead)
     note = _note(cleaned, evidence, digest(key for key, _ in named), loaded)
+    note |= {"unreadable": {"images": cleaned.images_gone}} if cleaned.images_gone else {}
     if kinds:
-        note["kinds"] = {kind: kinds.count(kind) for kind in KINDS}
-        note |= kinds_against_truth(source, cleaned.evidence.owners, kinds)
+        note["kinds"] = {kind: list(table.kinds).count(kind) for kind in KINDS}
+        note |= kinds_against_truth(source, cleaned.evidence.owners, table.kinds)
     if pictures:
         note["pictures"] = pictures.note()
     write_keep(folder, table, note)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from some_files import jpeg
 
 from equipoise.data.files import Table
+from equipoise.data.files.captions import in_windows
 from equipoise.types import UserError
 
 
@@ -85,7 +86,7 @@ def test_bad_rows_are_named_by_their_line(folder):
     assert [(fault.place.rpartition("line ")[2], fault.reason) for fault in found.faults] == [
         ("3", 'the column "filepath" is empty'),
         ("4", "the caption is empty"),
-        ("5", "the caption is not UTF-8 text"),
+        ("5", 'the caption is not UTF-8 text (in Windows-1252 it is "café"); save the file as UTF-8'),
         ("7", "the caption is empty"),
     ]
 
@@ -153,7 +154,22 @@ def test_half_characters_spoil_their_row(folder):
     (folder / "a.csv").write_bytes(b"filepath,title,kind\n0.jpg,a,caf\xe9\n1.jpg,b,cat\n")
     found = Table(test="a.csv", label="kind").records((str(folder / "a.csv"),))
     assert [found.pair(index).label for index in range(len(found))] == ["cat"]
-    assert [fault.reason for fault in found.faults] == ['the column "kind" is not UTF-8 text']
+    told = 'the column "kind" is not UTF-8 text (in Windows-1252 it is "café"); save the file as UTF-8'
+    assert [fault.reason for fault in found.faults] == [told]
+
+
+def test_a_table_in_another_encoding_says_so_at_once(folder):
+    (folder / "a.csv").write_bytes("filepath,title\nimages/0.jpg,café\n".encode("cp1252"))
+    with (
+        pytest.raises(UserError, match=r'no usable record .*line 2: .* \(in Windows-1252 it is "café"\)'),
+        pytest.warns(UserWarning, match="1 of the 1 records"),
+    ):
+        Table(test=str(folder / "a.csv"), max_bad=1.0).build("test")
+
+
+@pytest.mark.parametrize(("text", "read"), [("\udc81", ""), ("half \ud800", ""), ("\udc93a\udc94", "“a”")])
+def test_what_reads_as_windows_1252_is_shown(text: str, read: str):
+    assert in_windows(text) == (f' (in Windows-1252 it is "{read}"); save the file as UTF-8' if read else "")
 
 
 def test_a_picture_too_large_is_not_read(folder):
