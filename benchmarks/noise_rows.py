@@ -27,6 +27,8 @@ FIELD = {
         "objective.name=softclip", "objective.guide.name=image_text", "objective.guide.stop_gradient=true",
     ),
     "complementary loss (RCL)": ("objective.form.name=complementary",),
+    "active complementary loss": ("objective.name=crcl",),
+    f"active complementary loss, {BOUND}": ("objective.name=crcl",),  # what that loss gives where nothing is wrong
     "active complementary loss, refined labels (CRCL)": (
         "objective.name=crcl", CLEANED, SEEN, WEIGHED, "clean.evidence=crcl",
     ),

@@ -62,13 +62,13 @@ def read_decisions(folder: Path, table: KeepTable) -> Decisions:
     path = folder / DECISIONS
     if not path.exists():
         return Decisions()
-    content = _content(path)
+    content = content_of(path)
     if content["keep"] != digest_of_table(table):
         raise UserError(f"{path} was made for another keep file than the one beside it; {ADVICE}")
     return _Reader(path, table).decisions(content)
 
 
-def _content(path: Path) -> dict[str, Any]:
+def content_of(path: Path) -> dict[str, Any]:
     """The file's content, of the right kind and version."""
     try:
         if path.stat().st_size > LARGEST:

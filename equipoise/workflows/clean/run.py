@@ -14,6 +14,7 @@ import numpy as np
 from equipoise.analysis.evidence import EVIDENCE
 from equipoise.analysis.noise_kinds import KINDS
 from equipoise.config import Loaded, Run
+from equipoise.data.keep.carry_decisions import carry_decisions
 from equipoise.data.keep.file import NO_OTHER, TABLE, KeepTable, digest, require_pyarrow, write_keep
 from equipoise.data.keep.records import records
 from equipoise.data.keep.rules import caption_weights, kept_captions, reason
@@ -272,6 +273,7 @@ def write_table(
         note |= kinds_against_truth(source, cleaned.evidence.owners, table.kinds)
     if pictures:
         note["pictures"] = pictures.note()
+    carry_decisions(folder, table)
     write_keep(folder, table, note)
     told = {name: value for name, value in note.items() if name not in ("recipe", "pictures")}
     hand_over({**told, "folder": str(folder)})
