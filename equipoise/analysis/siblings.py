@@ -18,6 +18,8 @@ they tell all. Captions that have no siblings go by π.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import torch
 
@@ -27,39 +29,75 @@ BIN = 200  # captions at least, of which one share is read
 BINS = 20
 
 
-def siblings_share(log_ratio: np.ndarray, owners: np.ndarray, share: float) -> np.ndarray:
-    """π(m) of each caption [M], from its log r [M], the number of its image [M] and π of all."""
-    found = np.full(len(log_ratio), share)
-    others = np.bincount(owners)[owners] - 1
-    some = others > 0
-    bins = min(BINS, int(some.sum()) // BIN)
-    if bins < 2:  # too few to tell levels of m apart
+@dataclass(frozen=True)
+class Siblings:
+    """π(m) as it was read off a set of captions."""
+
+    share: float  # π of all
+    centres: np.ndarray  # m [bins]; none where the captions were too few to tell levels of m apart
+    shares: np.ndarray  # π(m) [bins]
+    factor: float = 1.0  # of their odds
+
+    def share_of(self, log_ratio: np.ndarray, owners: np.ndarray) -> np.ndarray:
+        """π(m) of each caption [M], of this set or of another, from its log r and the number of its image [M]."""
+        found = np.full(len(log_ratio), self.share)
+        if len(self.centres):
+            mean, some = _mean_of_others(log_ratio, owners, self.share)
+            found[some] = _smaller(np.interp(mean, self.centres, self.shares), self.factor)
         return found
-    right = _right(log_ratio, np.array(share))
-    mean = (np.bincount(owners, right)[owners] - right)[some] / others[some]
+
+    def right(self, log_ratio: np.ndarray, owners: np.ndarray) -> np.ndarray:
+        """P(right) of each caption [M], by its own evidence and that of its image's other captions."""
+        return _right(log_ratio, self.share_of(log_ratio, owners))
+
+
+def read_siblings(log_ratio: np.ndarray, owners: np.ndarray, share: float) -> Siblings:
+    """π(m) of captions, from log r of each [M], the number of its image [M] and π of all."""
+    mean, some = _mean_of_others(log_ratio, owners, share)
+    bins = min(BINS, len(mean) // BIN)
+    if bins < 2:
+        return Siblings(share, np.zeros(0), np.zeros(0))
     parts = np.array_split(np.argsort(mean, kind="stable"), bins)
     centres = np.array([mean[part].mean() for part in parts])
     shares = _falling(np.array([_likeliest(log_ratio[some][part]) for part in parts]))
-    found[some] = _with_mean(np.interp(mean, centres, shares), share)
-    return found
+    return Siblings(share, centres, shares, _factor(np.interp(mean, centres, shares), share))
 
 
-def _with_mean(shares: np.ndarray, wanted: float) -> np.ndarray:
-    """Shares with their odds made smaller by one factor, so that the mean is `wanted`, where it is larger."""
+def _mean_of_others(log_ratio: np.ndarray, owners: np.ndarray, share: float) -> tuple[np.ndarray, np.ndarray]:
+    """m of the captions that have siblings, and which these are (bool [M])."""
+    others = np.bincount(owners)[owners] - 1
+    some = others > 0
+    right = _right(log_ratio, np.array(share))
+    return (np.bincount(owners, right)[owners] - right)[some] / others[some], some
+
+
+def _factor(shares: np.ndarray, wanted: float) -> float:
+    """What the odds of shares are to be made smaller by, so that their mean is `wanted`, where it is larger."""
     if shares.mean() <= wanted:
-        return shares
-    shares = shares.clip(max=1 - float(SHARES[1]) / 2)  # the odds of 1 would stay
+        return 1.0
     low, high = 0.0, 1.0
     for _ in range(60):
         factor = (low + high) / 2
-        scaled = factor * shares / (1 - shares + factor * shares)
-        low, high = (factor, high) if scaled.mean() < wanted else (low, factor)
-    return high * shares / (1 - shares + high * shares)
+        low, high = (factor, high) if _smaller(shares, factor).mean() < wanted else (low, factor)
+    return high
+
+
+def _smaller(shares: np.ndarray, factor: float) -> np.ndarray:
+    """Shares with their odds made smaller by a factor."""
+    if factor == 1.0:
+        return shares
+    shares = shares.clip(max=1 - float(SHARES[1]) / 2)  # the odds of 1 would stay
+    return factor * shares / (1 - shares + factor * shares)
+
+
+def siblings_share(log_ratio: np.ndarray, owners: np.ndarray, share: float) -> np.ndarray:
+    """π(m) of each caption [M], from its log r [M], the number of its image [M] and π of all."""
+    return read_siblings(log_ratio, owners, share).share_of(log_ratio, owners)
 
 
 def right_with_siblings(log_ratio: np.ndarray, owners: np.ndarray, share: float) -> np.ndarray:
     """P(right) of each caption [M], by its own evidence and that of its image's other captions."""
-    return _right(log_ratio, siblings_share(log_ratio, owners, share))
+    return read_siblings(log_ratio, owners, share).right(log_ratio, owners)
 
 
 def _likeliest(log_ratio: np.ndarray) -> float:

@@ -133,19 +133,21 @@ function dropCopy(twin, side) {
 // the threshold
 function count() {
   const threshold = state.grid[step], low = Math.fround(threshold); // probabilities are of single precision
-  let kept = state.kept[step], wrong = state.wrong[step], known = kept - (state.captions - state.known);
+  let kept = state.kept[step], known = kept - (state.captions - state.known);
+  let wrong = state.wrong ? state.wrong[step] : 0;
+  const rate = known > 0 ? Math.min(1, wrong / known) : 0;
   for (const [row, { decision }] of decisions) {
     const { right } = rows.get(row);
     const was = right === null || right >= low, is = decision !== "drop";
     kept += is - was;
     if (right === null) continue;
     known += is - was;
-    if (was) wrong -= 1 - right; // what a person kept is right
+    if (was) wrong -= is ? rate : 1; // what a person kept is right, and what one dropped was not
   }
-  const share = known > 0 ? (100 * Math.max(0, wrong)) / known : 0;
+  const share = known > 0 ? Math.min(100, (100 * Math.max(0, wrong)) / known) : 0;
   const number = (value) => value.toLocaleString("en");
-  const words = `At ${threshold.toFixed(2)}, ${number(kept)} captions stay and ${number(state.captions - kept)} are dropped; ` +
-    `${share.toFixed(1)}% of those that stay are expected to be wrong.`;
+  const words = `At ${threshold.toFixed(2)}, ${number(kept)} captions stay and ${number(state.captions - kept)} are dropped` +
+    (state.wrong ? `; ${share.toFixed(1)}% of those that stay are expected to be wrong.` : ".");
   at("counts").textContent = words;
   handle.style.left = `${100 * threshold}%`;
   handle.setAttribute("aria-valuenow", threshold);

@@ -65,6 +65,8 @@ def test_wrong_captions_are_dropped_and_right_ones_kept(cleaned):
     assert note["truth"]["wrong"] == 0.4
     assert note["truth"]["wrong_among_kept"] < 0.1
     assert note["truth"]["right_dropped"] < 0.1
+    assert note["still_wrong"] == pytest.approx(note["truth"]["wrong_among_kept"], abs=0.03)
+    assert note["finding"].endswith(f" About {note['still_wrong']:.1%} of what is kept is wrong all the same.")
     assert all(judge["knows"] for judge in note["judges"])
 
 
@@ -361,6 +363,7 @@ def test_other_evidence_needs_no_new_judges(cleaned, noisy, tmp_path, capsys, se
     assert ((right >= 0) & (right <= 1)).all()
     assert note["rule"]["evidence"] == settings["clean.evidence"]
     assert note["noise"] == note_of(cleaned)["noise"]
+    assert "still_wrong" not in note, "only what is a probability can be held against decoys"
     if "clean.share" in settings:
         assert note["captions"] - note["kept"]["captions"] == round(0.4 * note["captions"])
     if settings["clean.evidence"] not in ("osa", "npc"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from html import unescape
 from pathlib import Path
@@ -55,8 +56,18 @@ def evil(scenes) -> ChangedSource:
     return source
 
 
+def half_of_what_fails(thresholds: Sequence[float]) -> np.ndarray:
+    return 50 * (1 - np.array(thresholds))
+
+
 def made(
-    source: Any, folder: Path, rule: str = "threshold", show: int = SHOW, before: Any = None, kinds: Any = ()
+    source: Any,
+    folder: Path,
+    rule: str = "threshold",
+    show: int = SHOW,
+    before: Any = None,
+    kinds: Any = (),
+    still_wrong: Any = half_of_what_fails,
 ) -> KeepTable:
     """The page on a keep file in which caption 0 is the least likely, then caption 1, ...; `kinds` of the first."""
     named = list(records(source))
@@ -89,7 +100,7 @@ def made(
         FalseNegative(20, (21, 2), 2.0),  # the same two again
     ]
     copies = [Copy(30, 31, 1.0, exact=True), Copy(40, 41, 0.8, exact=False)]
-    write_curators_page(folder, table, source, proposals, copies, evidence)
+    write_curators_page(folder, table, source, proposals, copies, evidence, still_wrong)
     return read_keep(folder)[0]
 
 
@@ -158,8 +169,10 @@ def test_counts_at_every_threshold_are_those_of_the_rule(scenes, tmp_path):
     for threshold, kept, wrong in zip(state["grid"], state["kept"], state["wrong"], strict=True):
         keep = kept_captions(table.right, "threshold", threshold, 0.0)
         assert kept == keep.sum()
-        assert wrong == pytest.approx(np.nansum(1 - table.right[keep].astype(float)), abs=1e-4)
+        assert wrong == pytest.approx(50 * (1 - threshold))
     assert sum(state["bars"]) == state["known"] == len(table) - 5
+    made(scenes, tmp_path / "untold", still_wrong=None)
+    assert state_of(tmp_path / "untold")["wrong"] is None
 
 
 def test_decisions_of_before_are_where_the_page_starts(scenes, tmp_path):

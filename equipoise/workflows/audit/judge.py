@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from equipoise.analysis.auroc import auroc
+from equipoise.analysis.decoys import Decoys, compared_with, decoys_of, exchanged, mean_of
 from equipoise.analysis.evidence import EVIDENCE, JudgedPairs
 from equipoise.analysis.noise import (
     SAMPLE,
@@ -51,6 +52,7 @@ class Judgement:
     by_text: Tensor  # [M] of each text with images of others
     fitted: Tensor  # [M] share of images that a text fits alike (`analysis/noise_kinds.py`)
     margin: Tensor  # [M] log r, less that of the image which the text fits best
+    decoys: Decoys  # what is said of captions that are surely wrong
     scores: Tensor | None = None  # [judges, M] by a way of the field, where one was asked for
 
     def fit(self, points: Pairs, similarity: Similarity, images: Tensor, texts: Tensor) -> Tensor:
@@ -63,7 +65,7 @@ def judge(points: Pairs, model: Model, seed: int, shuffled: float) -> Judgement:
     """Estimate the noise level of the pairs, check it, and give each pair's probability to be right."""
     similarity = model.space.similarity
     reading = read_noise(points, similarity, seed)
-    check = read_noise(_shuffled(points, shuffled, seed), similarity, seed)
+    check = read_noise(exchanged(points, shuffled, seed), similarity, seed)
     pool, place = pool_of(points, seed)
     scale = torch.tensor([reading.scale], dtype=torch.float64)
     sums = sums_over(points, pool, place, similarity, scale)
@@ -75,7 +77,7 @@ def judge(points: Pairs, model: Model, seed: int, shuffled: float) -> Judgement:
     fitted, best = fit_elsewhere(points, compared, similarity, reading.scale, (by_image, by_text))
     right, knows = reading.right(ratios), skill >= least
     told = (own, ratios, right, points.image_of_text, skill, knows, by_image, by_text, fitted, ratios - best)
-    return Judgement(reading, check, *told)
+    return Judgement(reading, check, *told, decoys_of(points, similarity, reading.scale, SAMPLE, seed))
 
 
 def score_of(evidence: str, seed: int, learning_rate: float) -> Score | None:
@@ -144,6 +146,7 @@ def _mean_of(judgements: Sequence[Judgement]) -> Judgement:
         fitted=torch.stack([one.fitted for one in judgements]).mean(dim=0),
         margin=torch.stack([one.margin for one in judgements]).mean(dim=0),
         auroc=float(np.mean([one.auroc for one in judgements])),
+        decoys=mean_of([one.decoys for one in judgements]),
     )
 
 
@@ -160,7 +163,7 @@ def knowledge(points: Pairs, similarity: Similarity, scale: float, seed: int) ->
     """
     some, _ = points.sample(SAMPLE, seed)
     scales, itself = torch.tensor([scale], dtype=torch.float64), torch.arange(len(some.images))
-    both = [some, _shuffled(some, 1.0, seed)]
+    both = [some, exchanged(some, 1.0, seed)]
     scores = torch.cat([log_ratios(pairs, pairs, itself, similarity, scales)[0] for pairs in both]).numpy()
     count = len(some.texts)
     error = math.sqrt((2 * count + 1) / (12 * count * count))  # of the rank sum, where both are alike
@@ -169,16 +172,4 @@ def knowledge(points: Pairs, similarity: Similarity, scale: float, seed: int) ->
 
 def pool_of(points: Pairs, seed: int) -> tuple[Pairs, Tensor]:
     """A sample of the pairs, to compare all with, and the place of each image in it, or -1."""
-    pool, owners = points.sample(SAMPLE, seed)
-    place = torch.full((len(points.images),), -1)
-    place[owners] = torch.arange(len(owners))
-    return pool, place
-
-
-def _shuffled(points: Pairs, share: float, seed: int) -> Pairs:
-    """The pairs with the texts of a share of the images, two at least, shuffled among these."""
-    generator = torch.Generator().manual_seed(seed)
-    chosen = torch.randperm(len(points.images), generator=generator)[: max(2, int(share * len(points.images)))]
-    owner = torch.arange(len(points.images))
-    owner[chosen] = chosen.roll(1)
-    return Pairs(points.images, points.texts, owner[points.image_of_text])
+    return compared_with(points, SAMPLE, seed)

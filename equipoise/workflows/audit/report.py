@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from equipoise.analysis.decoys import Decoys
 from equipoise.analysis.noise import NoiseEstimate, pooled
 from equipoise.analysis.noise_kinds import kinds
 from equipoise.data.contact_sheet import contact_sheet
@@ -53,6 +54,7 @@ class Verdict:
     knowing: list[bool]  # whether that is more than chance
     copies: list[Copy] = field(default_factory=list)  # of pictures; `alike` are the first of them, where there are any
     scores: np.ndarray | None = None  # [judges, M] by a way of the field, where one was asked for
+    decoys: Sequence[Decoys] = ()  # of each judge
 
     @property
     def share(self) -> float:

@@ -174,6 +174,7 @@ def _verdict(
         knowing=[found.knows for _, found in judged],
         copies=copies or [],
         scores=_gathered_scores([found.scores for _, found in judged], order),
+        decoys=[found.decoys for _, found in judged],
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,11 +24,20 @@ BARS = 50
 COPIES, STRANGERS = 60, 24  # shown at most
 
 
+StillWrong = Callable[[Sequence[float]], np.ndarray | None]  # captions that are wrong and above each threshold
+
+
 def write_curators_page(
-    folder: Path, table: KeepTable, source: Source, proposals: Proposals, copies: Sequence[Copy], evidence: Evidence
+    folder: Path,
+    table: KeepTable,
+    source: Source,
+    proposals: Proposals,
+    copies: Sequence[Copy],
+    evidence: Evidence,
+    still_wrong: StillWrong | None = None,
 ) -> Path:
     """The page on the keep file in `folder`, by the evidence that its probabilities are from."""
-    shown = _Shown(folder, table, source, evidence.owners, evidence.log_ratio)
+    shown = _Shown(folder, table, source, evidence.owners, evidence.log_ratio, still_wrong)
     pairs = [shown.suspicious(row, proposals) for row in table.suspicious()[: proposals.show].tolist()]
     twins = [shown.copy(copy) for copy in copies[:COPIES]] if proposals.show else []
     alike = {(copy.first, copy.second) for copy in copies}
@@ -43,6 +52,7 @@ class _Shown:
     source: Source
     owners: np.ndarray  # [M] the record of each row
     ratios: np.ndarray
+    still_wrong: StillWrong | None
 
     def rows(self, record: int) -> range:
         """Rows of a record's captions; they come in the order of the data."""
@@ -126,6 +136,7 @@ class _Shown:
         right = self.table.right.astype(np.float32)
         known = ~np.isnan(right)
         kept = [kept_captions(right, "threshold", step, 0.0) for step in grid]
+        wrong = self.still_wrong(grid) if self.still_wrong else None
         return {
             "digest": digest_of_table(self.table),
             "rule": rule["rule"],
@@ -134,7 +145,7 @@ class _Shown:
             "known": int(known.sum()),
             "grid": grid,
             "kept": [int(some.sum()) for some in kept],
-            "wrong": [float((1 - right[some & known]).sum(dtype=np.float64)) for some in kept],
+            "wrong": None if wrong is None else wrong.tolist(),
             "bars": np.histogram(right[known], BARS, (0, 1))[0].tolist(),
             "start": self._start(),
             "pairs": [_kept_of(pair) for pair in pairs],

@@ -21,9 +21,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 
+from equipoise.analysis.decoys import Decoys, still_wrong
 from equipoise.analysis.gaussian_mixture import lower_posterior
 from equipoise.analysis.noise import NoiseEstimate, pooled
-from equipoise.analysis.siblings import right_with_siblings
+from equipoise.analysis.siblings import read_siblings, right_with_siblings
 from equipoise.types import UserError
 from equipoise.workflows.audit.report import Verdict
 
@@ -40,13 +41,14 @@ class Evidence:
     knowing: Sequence[bool]  # whether the judge can tell pairs from shuffled ones
     sizes: Sequence[int]  # records per fold
     scores: np.ndarray | None = None  # [judges, M] by a way of the field, where one was asked for
+    decoys: Sequence[Decoys] = ()  # one per judge; none of evidence that is averaged over time
 
     @classmethod
     def of(cls, verdict: Verdict) -> Evidence:
         fold = np.zeros(sum(verdict.sizes), dtype=np.int64)
         for number, part in enumerate(verdict.parts):
             fold[list(part)] = number
-        rest = (verdict.readings, verdict.aurocs, verdict.knowing, verdict.sizes, verdict.scores)
+        rest = (verdict.readings, verdict.aurocs, verdict.knowing, verdict.sizes, verdict.scores, verdict.decoys)
         return cls(verdict.log_ratio, verdict.owners, fold, *rest)
 
     @property
@@ -92,12 +94,31 @@ class Evidence:
 
         return self._by_judge(self.log_ratio, per, of)
 
+    def still_wrong(self, per: str, thresholds: Sequence[float], prior: Evidence) -> np.ndarray | None:
+        """How many captions are wrong and have P(right) of at least each threshold; π is that of `prior`. None where
+        nothing was asked about captions that are surely wrong."""
+        if not self.decoys:
+            return None
+        counts = np.bincount(self.fold[self.owners], minlength=len(self.sizes))
+        total = np.zeros(len(thresholds))
+        for judge in (number for number, knows in enumerate(self.knowing) if knows):
+            reading, one = prior._reading(judge), self.decoys[judge]
+            if per == "auto":
+                rows = self.fold[self.owners] == judge
+                read = read_siblings(self.log_ratio[rows], self.owners[rows], reading.share)
+                right = read.right(one.log_ratio, one.owners)
+            else:
+                ratios = _image_mean(one.log_ratio, one.owners) if per == "image" else one.log_ratio
+                right = reading.right(torch.from_numpy(ratios)).numpy()
+            total += still_wrong(right.astype(np.float32), thresholds, reading.share, int(counts[judge]))
+        return total
+
     def _by_judge(
         self, values: np.ndarray, per: str, of: Callable[[int, np.ndarray, np.ndarray], np.ndarray]
     ) -> np.ndarray:
         """What `of` makes of the captions of each fold whose judge knows something: its number, values and records;
         nan of those that no judge was asked about."""
-        ratios = self._image_mean(values) if per == "image" else values
+        ratios = _image_mean(values, self.owners) if per == "image" else values
         found = np.full(len(ratios), np.nan)
         for judge in (number for number, knows in enumerate(self.knowing) if knows):
             rows = (self.fold[self.owners] == judge) & ~np.isnan(ratios)
@@ -109,6 +130,7 @@ class Evidence:
         own = self.readings[number]
         return own if self.knowing[number] else replace(own, share=self.share)
 
-    def _image_mean(self, values: np.ndarray) -> np.ndarray:
-        counts = np.maximum(np.bincount(self.owners, minlength=len(self.fold)), 1)
-        return (np.bincount(self.owners, values, len(self.fold)) / counts)[self.owners]
+
+def _image_mean(values: np.ndarray, owners: np.ndarray) -> np.ndarray:
+    """The mean over all captions of an image, for each of them [M]."""
+    return (np.bincount(owners, values) / np.maximum(np.bincount(owners), 1))[owners]

@@ -81,4 +81,5 @@ def further_round(
     readings, aurocs, knowing = zip(*((one.reading, one.auroc, one.knows) for one in judged), strict=True)
     scores = [one.scores for one in judged if one.scores is not None]
     read = torch.cat(scores, dim=1).numpy()[:, order] if scores else None
-    return Evidence(ratios, first.owners, first.fold, readings, aurocs, knowing, first.sizes, read)
+    told = (readings, aurocs, knowing, first.sizes, read, [one.decoys for one in judged])
+    return Evidence(ratios, first.owners, first.fold, *told)

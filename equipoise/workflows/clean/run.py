@@ -5,7 +5,8 @@ from __future__ import annotations
 import signal
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,7 @@ from equipoise.workflows.audit.pictures import PictureData
 from equipoise.workflows.audit.points import PointsOf, points_here
 from equipoise.workflows.audit.points_job import JudgedData
 from equipoise.workflows.audit.stopwatch import JUDGING, Stopwatch
+from equipoise.workflows.clean.cleaned import Cleaned
 from equipoise.workflows.clean.judging_run import judging_run
 from equipoise.workflows.clean.page import write_curators_page
 from equipoise.workflows.clean.probability import Evidence
@@ -47,51 +49,6 @@ from equipoise.workflows.subject import find_run
 
 SHOW, MOST = 200, 5000  # suspicious captions on the page: by default, and as many as a browser bears
 FEW = 0.5  # of the captions that look right, below which it is warned of how many are kept
-
-
-@dataclass(frozen=True)
-class Cleaned:
-    """What was decided."""
-
-    evidence: Evidence  # of the first round, from which the share of wrong captions is read
-    right: np.ndarray  # [M] P(right)
-    keep: np.ndarray  # [M] bool
-    records: int
-    truth: dict[str, float]
-    instead: np.ndarray | None = None  # [M] the caption that takes the place of each, or -1
-    page: Path | None = None  # for curators
-    gone: np.ndarray | None = None  # [M] bool: its picture cannot be read, so it is dropped
-
-    @property
-    def images_gone(self) -> int:
-        return 0 if self.gone is None else len(np.unique(self.evidence.owners[self.gone]))
-
-    @property
-    def images_left(self) -> int:
-        return len(np.unique(self.evidence.owners[self.keep]))
-
-    @property
-    def sentence(self) -> str:
-        low, high = self.evidence.interval
-        total, kept = len(self.keep), int(self.keep.sum())
-        return (
-            f"Of {total:,} captions of {self.records:,} images, {self.evidence.share:.1%} look wrong ({low:.1%} to "
-            f"{high:.1%} at 95%); {kept:,} captions of {self.images_left:,} images are kept, "
-            f"{total - kept:,} captions are dropped{self._gone}{self._rematched}."
-        )
-
-    @property
-    def _gone(self) -> str:
-        if not self.images_gone:
-            return ""
-        return f", those of {self.images_gone:,} images for want of a picture that can be read"
-
-    @property
-    def _rematched(self) -> str:
-        if self.instead is None:
-            return ""
-        images = len(np.unique(self.evidence.owners[self.instead >= 0]))
-        return f"; {images:,} images that lost theirs get the captions of another that fit"
 
 
 def run_clean(
@@ -175,7 +132,8 @@ def clean_data(
         kinds = verdict.kinds(evidence.right(settings.per, prior=first))
         table = write_table(cleaned, evidence, kinds, source, loaded, folder, pictures)
         if show:
-            page = write_curators_page(folder, table, source, proposals, verdict.copies, evidence)
+            wrong = partial(evidence.still_wrong, settings.per, prior=first) if settings.evidence == "ratio" else None
+            page = write_curators_page(folder, table, source, proposals, verdict.copies, evidence, wrong)
             cleaned = replace(cleaned, page=page)
         clock.finish()
     return cleaned
@@ -188,10 +146,21 @@ def _decided(source: Source, evidence: Evidence, first: Evidence, settings: Clea
     keep = kept_captions(right, settings.rule, settings.threshold, settings.share or first.share) & ~gone
     right = right.clip(0, 1)  # a cosine may be below 0, and is ranked so
     truth, instead = measured(source, first.owners, right, keep), None
+    left = _left(evidence, first, settings, right, keep)
     if settings.rematch:
         instead = np.where(gone, NO_OTHER, rematching.instead(first.owners, keep, REMATCH_LEAST))
         truth |= rematched_truth(source, first.owners, instead)
-    return Cleaned(first, right, keep, len(source), truth, instead, gone=gone)
+    return Cleaned(first, right, keep, len(source), truth, instead, gone=gone, left=left)
+
+
+def _left(evidence: Evidence, first: Evidence, settings: Clean, right: np.ndarray, keep: np.ndarray) -> float | None:
+    """The share of what is kept that is wrong all the same; None by other evidence, and where all is kept."""
+    known = keep & ~np.isnan(right)
+    if settings.evidence != "ratio" or settings.rule == WEIGHTS or not known.any():
+        return None
+    lowest = settings.threshold if settings.rule == "threshold" else float(right[known].min())
+    wrong = evidence.still_wrong(settings.per, [lowest], first)
+    return None if wrong is None else min(float(wrong[0]) / int(known.sum()), 1.0)
 
 
 def _warn_of_few(cleaned: Cleaned, settings: Clean) -> None:
@@ -267,6 +236,7 @@ def write_table(
     if cleaned.instead is not None:
         table = with_rematched(table, cleaned.instead)
     note = _note(cleaned, evidence, digest(key for key, _ in named), loaded)
+    note |= {"still_wrong": cleaned.left} if cleaned.left is not None else {}
     note |= {"unreadable": {"images": cleaned.images_gone}} if cleaned.images_gone else {}
     if kinds:
         note["kinds"] = {kind: list(table.kinds).count(kind) for kind in KINDS}
