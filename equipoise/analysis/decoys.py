@@ -1,8 +1,9 @@
 """How many of the captions that look right are wrong all the same, by captions that surely are.
 
-Judges that learned from what was kept are surer than they are right, so the mean of 1 - P(right) says far too little of
-what is left. But what they say of wrong captions can be asked: give every image of a fold, all of which its judge has
-not seen, the captions of another one. A caption that was passed on to a wrong image is such a draw too, so that
+P(right) is surer than it is right where siblings share what misleads a judge, or judges learned from what was kept, so
+the mean of 1 - P(right) says far too little of what is left. But what is said of wrong captions can be asked: give each
+image of a fold, all of which its judge has not seen, the captions of another one. A caption that was passed on to a
+wrong image is such a draw too, so that
 
     wrong among those with P(right) ≥ t     ≈     π M · share of the decoys with P(right) ≥ t
 
@@ -22,6 +23,7 @@ import numpy as np
 import torch
 
 from equipoise.analysis.noise import Pairs, Similarity, log_ratios
+from equipoise.data.rng import generator
 
 SAMPLE = 2048  # images of a fold whose captions are exchanged
 
@@ -35,9 +37,10 @@ class Decoys:
 
 
 def exchanged(points: Pairs, share: float, seed: int) -> Pairs:
-    """The pairs with the texts of a share of the images, two at least, passed on among these."""
-    generator = torch.Generator().manual_seed(seed)
-    chosen = torch.randperm(len(points.images), generator=generator)[: max(2, int(share * len(points.images)))]
+    """The pairs with the texts of a share of the images, two at least, passed on among these, whichever `Pairs.sample`
+    takes by the same seed."""
+    order = torch.randperm(len(points.images), generator=generator(seed, "passed on"))
+    chosen = order[: max(2, int(share * len(points.images)))]
     owner = torch.arange(len(points.images))
     owner[chosen] = chosen.roll(1)
     return Pairs(points.images, points.texts, owner[points.image_of_text])
@@ -55,7 +58,7 @@ def decoys_of(points: Pairs, similarity: Similarity, scale: float, pool_size: in
     """Decoys of some images of a fold, whose log r is taken as that of its pairs is."""
     wrong = exchanged(points, 1.0, seed)
     pool, place = compared_with(wrong, pool_size, seed)
-    images = torch.randperm(len(points.images), generator=torch.Generator().manual_seed(seed))[:SAMPLE].sort().values
+    images = torch.randperm(len(points.images), generator=generator(seed, "decoys"))[:SAMPLE].sort().values
     numbers = torch.full((len(points.images),), -1)
     numbers[images] = torch.arange(len(images))
     texts = (numbers[wrong.image_of_text] >= 0).nonzero().flatten()

@@ -50,6 +50,20 @@ def test_log_r_of_decoys_is_that_of_their_pairs():
         assert found.log_ratio[text] == pytest.approx(float(logit - sum(means) / 2), abs=1e-6)
 
 
+@pytest.mark.parametrize("each", [1, 2])
+def test_a_sample_holds_no_more_of_those_passed_on_than_all_do(each: int):
+    """By one seed both once took the same images, where each had one caption: a check of 20% was one of 78%."""
+    points, _ = pairs(8000, each, 0.0, 0.5)
+    wrong = exchanged(points, 0.2, 0)
+    moved = wrong.image_of_text != points.image_of_text
+    assert moved.double().mean() == pytest.approx(0.2, abs=1e-3)
+    known = Pairs(
+        torch.arange(8000.0)[:, None], torch.arange(8000.0)[points.image_of_text][:, None], wrong.image_of_text
+    )
+    some, owners = known.sample(2048, 0)
+    assert (some.texts[:, 0] != owners[some.image_of_text]).double().mean() == pytest.approx(0.2, abs=0.03)
+
+
 def test_of_many_images_some_are_taken_with_all_their_captions(monkeypatch):
     monkeypatch.setattr("equipoise.analysis.decoys.SAMPLE", 40)
     points, _ = pairs(200, 3, 0.0, 0.5)
@@ -84,7 +98,7 @@ def test_what_is_left_is_told_also_where_probabilities_are_too_sure(per: str, sc
     assert told is not None
     truth = [int(wrong[right >= threshold].sum()) for threshold in (0.3, 0.5)]
     assert min(truth) > 100
-    assert told == pytest.approx(truth, rel=0.1)
+    assert told == pytest.approx(truth, rel=0.15)
     if per == "auto" and scale == 5:  # what siblings share, such as a picture that is hard to place, counts twice
         assert (1 - right[right >= 0.5]).sum() < truth[1] / 4
 
