@@ -118,6 +118,7 @@ def test_cells_that_were_only_judged_are_told_and_a_trained_one_comes_in_their_p
     "content",
     [b"no gzip", gzip.compress(b"{"), gzip.compress(b"[1]\n"), gzip.compress(b'{"name": "a", "seed": 0}\n'),
      gzip.compress(b"{}\n" * 99)[:-9]],
+    ids=["no gzip", "no JSON", "no table", "no settings", "cut short"],  # a gzip file tells the time, and ids must not
 )  # fmt: skip
 def test_a_damaged_file_is_a_sentence(content: bytes, tmp_path, monkeypatch, capsys) -> None:
     (tmp_path / "cells.jsonl.gz").write_bytes(content)
