@@ -141,7 +141,9 @@ def test_processes_end_with_the_one_that_was_killed(tmp_path):
     assert len(job.begun()) == 2
 
 
-@pytest.mark.parametrize("everyone", [True, False], ids=["ctrl-c", "kill -INT"])
+@pytest.mark.parametrize(
+    "everyone", [pytest.param(True, id="ctrl-c"), pytest.param(False, id="kill -INT", marks=pytest.mark.slow)]
+)
 def test_processes_stop_soon_and_in_silence(tmp_path, everyone):
     """Ctrl-C reaches them all, `kill` the first alone; files that wait their turn are not begun."""
     job = job_in(tmp_path, seconds=20.0)
