@@ -373,6 +373,16 @@ def test_other_evidence_needs_no_new_judges(cleaned, noisy, tmp_path, capsys, se
 
 
 @pytest.mark.slow
+def test_judges_that_saw_the_pairs_do_not_tell_what_is_left(noisy, tmp_path):
+    """They know wrong captions by heart, and captions of others they do not."""
+    assert main(["clean", "features", *noisy, "--set", "clean.seen=true", "--out", str(tmp_path / "seen")]) == 0
+    note = note_of(tmp_path / "seen")
+    assert "still_wrong" not in note
+    assert "all the same" not in note["finding"]
+    assert '"wrong": null' in (tmp_path / "seen" / PAGE).read_text().replace('"wrong":null', '"wrong": null')
+
+
+@pytest.mark.slow
 def test_co_teaching_exchanges_what_two_judges_chose(noisy, tmp_path):
     settings = {"clean.evidence": "co_teaching", "clean.judges": 2, "clean.rounds": 2, "clean.rule": "share"}
     folder = tmp_path / "two"

@@ -132,7 +132,7 @@ def clean_data(
         kinds = verdict.kinds(evidence.right(settings.per, prior=first))
         table = write_table(cleaned, evidence, kinds, source, loaded, folder, pictures)
         if show:
-            wrong = partial(evidence.still_wrong, settings.per, prior=first) if settings.evidence == "ratio" else None
+            wrong = partial(evidence.still_wrong, settings.per, prior=first) if _tells_what_is_left(settings) else None
             page = write_curators_page(folder, table, source, proposals, verdict.copies, evidence, wrong)
             cleaned = replace(cleaned, page=page)
         clock.finish()
@@ -153,10 +153,16 @@ def _decided(source: Source, evidence: Evidence, first: Evidence, settings: Clea
     return Cleaned(first, right, keep, len(source), truth, instead, gone=gone, left=left)
 
 
+def _tells_what_is_left(settings: Clean) -> bool:
+    """Whether decoys are judged as wrong captions are: not by judges that learned the wrong ones by heart, nor where
+    what is said is no P(right)."""
+    return settings.evidence == "ratio" and not settings.seen
+
+
 def _left(evidence: Evidence, first: Evidence, settings: Clean, right: np.ndarray, keep: np.ndarray) -> float | None:
-    """The share of what is kept that is wrong all the same; None by other evidence, and where all is kept."""
+    """The share of what is kept that is wrong all the same; None where that cannot be told, or all is kept."""
     known = keep & ~np.isnan(right)
-    if settings.evidence != "ratio" or settings.rule == WEIGHTS or not known.any():
+    if not _tells_what_is_left(settings) or settings.rule == WEIGHTS or not known.any():
         return None
     lowest = settings.threshold if settings.rule == "threshold" else float(right[known].min())
     wrong = evidence.still_wrong(settings.per, [lowest], first)
