@@ -36,6 +36,32 @@ def test_choices_by_name_are_what_they_always_were() -> None:
     assert split_of((("star", "blue", "striped", "large"),)) == "test"
 
 
+def test_few_records_leave_something_on_both_sides() -> None:
+    """Chance alone would hold out none of 20 records at 20% once in 87 times, and such a table was refused."""
+
+    class Keys:
+        def __init__(self, *numbers: int):
+            self.numbers = numbers
+
+        def __len__(self) -> int:
+            return len(self.numbers)
+
+        def key(self, index: int) -> str:
+            return str(self.numbers[index])
+
+    def chosen(numbers: tuple[int, ...], share: float) -> list[int]:
+        return held_out(Keys(*numbers), share).nonzero()[0].tolist()  # type: ignore[arg-type]
+
+    drawn = [keyed_int(str(number)) for number in range(200)]
+    kept = tuple(number for number in range(200) if drawn[number] >= 0.2 * 2**64)
+    away = tuple(number for number in range(200) if drawn[number] < 0.2 * 2**64)
+    assert [kept[index] for index in chosen(kept, 0.2)] == [min(kept, key=drawn.__getitem__)]
+    assert [away[index] for index in range(len(away)) if index not in chosen(away, 0.2)] == [
+        max(away, key=drawn.__getitem__)
+    ]
+    assert [chosen(kept, 0), chosen(kept[:1], 0.2), chosen(away[:1], 0.2), chosen((), 0.2)] == [[], [], [0], []]
+
+
 def test_fingerprints_are_what_they_always_were() -> None:
     numbers = [5279070759330648859, -1970711489451281740, -3811523526868657873]
     assert fingerprints(["a red fish", "", "é"]).tolist() == numbers

@@ -12,6 +12,7 @@ from class_pictures import write_class_folders
 
 from equipoise.cli import main
 from equipoise.config import load_stored
+from equipoise.data.rng import keyed_int
 from equipoise.finetuning.comparison import DidNotHelp
 from equipoise.types import Notice, UserError
 from equipoise.workflows import finetune
@@ -146,6 +147,20 @@ def test_a_first_try_that_failed_does_not_refuse_the_second(data: Path, tmp_path
     assert "cannot be read" in capsys.readouterr().err
     assert not (tmp_path / "run").exists()
     assert main(words) == 0
+
+
+def test_a_handful_of_pairs_is_divided_too_and_said_to_be_few(data: Path, tmp_path: Path, capsys) -> None:
+    """By chance none of these keys is below a fifth; such a table was refused as without a usable record."""
+    names = [f"{number:02d}.png" for number in range(48) if keyed_int(f"{number:02d}.png") >= 0.2 * 2**64][:6]
+    rows = "".join(f"{name},picture {name}\n" for name in names)
+    (tmp_path / "pairs.csv").write_text(f"image,caption\n{rows}")
+    out = tmp_path / "run"
+    assert main(["train", str(tmp_path / "pairs.csv"), "--out", str(out), "--epochs", "1", "--set",
+                 f"data.images={data}/images", *WORDS]) == 0  # fmt: skip
+    said = capsys.readouterr().err
+    assert "only 1 of the records is held out for validation, where R@5 is 100% whatever a model does" in said
+    with pytest.warns(UserWarning, match="held out"):
+        assert len(load_stored(out / "config.toml").run.data.build("train")) == 5
 
 
 def test_names_and_shares() -> None:

@@ -28,6 +28,7 @@ from equipoise.data.urls import URL, fetch_arrays
 from equipoise.types import UserError
 
 GLANCE = 64  # pictures that are tried before a run
+FEW = 5  # records held out, among which R@5 is 100% whatever a model does
 OWN = "own"  # in place of "kept" or "held out": the records say themselves that they are of the split
 
 
@@ -119,6 +120,11 @@ class FileSettings(ABC):
         EpochCount(self.max_bad, len(records), 1).add(len(chosen), faults)
 
     def _tell(self, split: str, part: str, count: int) -> None:
+        if part == "held out" and split == "validation" and count <= FEW:
+            said = f"only {count} of the records {'are' if count > 1 else 'is'} held out for validation"
+            warnings.warn(
+                f"{said}, where R@{FEW} is 100% whatever a model does; name more (data.validation)", stacklevel=3
+            )
         if part == "kept":
             share = f"{self.validation_share:.0%} of the training records, chosen by their keys,"
             warnings.warn(f"data.validation is not given: {share} are held out for it", stacklevel=3)

@@ -80,10 +80,20 @@ class Subset:
 
 
 def held_out(records: Records, share: float) -> np.ndarray:
-    """Bool [records]: about `share` of them, chosen by their keys, so that no other record changes the choice."""
+    """Bool [records]: about `share` of them, chosen by their keys, so that no other record changes the choice.
+
+    Where that would leave nothing on a side, as chance does with a few records, the one nearest to it goes there.
+    """
     limit = int(share * 2**BITS)
     keys = (records.key(index).encode("utf-8", "surrogatepass") for index in range(len(records)))
-    return np.fromiter((keyed_int(key) < limit for key in keys), bool, len(records))
+    drawn = np.fromiter(map(keyed_int, keys), np.uint64, len(records))
+    away = drawn < limit
+    if share > 0 and len(records) > 1:
+        if not away.any():
+            away[drawn.argmin()] = True
+        elif away.all():
+            away[drawn.argmax()] = False
+    return away
 
 
 def side_files_of(pair: Pair) -> dict[str, bytes]:
