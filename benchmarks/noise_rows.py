@@ -75,6 +75,7 @@ BY_FEATURES = {
 OURS = {
     "kept": (CLEANED,),
     "kept, two rounds": (CLEANED, "clean.rounds=2"),
+    "kept, two rounds, share by decoys": (CLEANED, "clean.rounds=2", "clean.reading=decoys"),
     "kept, two rounds, active complementary loss": (CLEANED, "clean.rounds=2", "objective.name=crcl"),
     "kept, two rounds, P >= 0.9": (CLEANED, "clean.rounds=2", "clean.threshold=0.9"),
     "kept, two rounds, P >= 0.9, active complementary loss": (

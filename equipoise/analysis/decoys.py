@@ -54,17 +54,19 @@ def compared_with(points: Pairs, count: int, seed: int) -> tuple[Pairs, torch.Te
     return pool, place
 
 
-def decoys_of(points: Pairs, similarity: Similarity, scale: float, pool_size: int, seed: int) -> Decoys:
+def decoys_of(
+    points: Pairs, similarity: Similarity, scale: float, pool_size: int, seed: int, images: int = SAMPLE
+) -> Decoys:
     """Decoys of some images of a fold, whose log r is taken as that of its pairs is."""
     wrong = exchanged(points, 1.0, seed)
     pool, place = compared_with(wrong, pool_size, seed)
-    images = torch.randperm(len(points.images), generator=generator(seed, "decoys"))[:SAMPLE].sort().values
+    chosen = torch.randperm(len(points.images), generator=generator(seed, "decoys"))[:images].sort().values
     numbers = torch.full((len(points.images),), -1)
-    numbers[images] = torch.arange(len(images))
+    numbers[chosen] = torch.arange(len(chosen))
     texts = (numbers[wrong.image_of_text] >= 0).nonzero().flatten()
-    some = Pairs(points.images[images], points.texts[texts], numbers[wrong.image_of_text[texts]])
+    some = Pairs(points.images[chosen], points.texts[texts], numbers[wrong.image_of_text[texts]])
     scales = torch.tensor([scale], dtype=torch.float64)
-    ratios = log_ratios(some, pool, place[images], similarity, scales)[0]
+    ratios = log_ratios(some, pool, place[chosen], similarity, scales)[0]
     return Decoys(ratios.numpy(), some.image_of_text.numpy())
 
 

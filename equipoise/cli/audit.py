@@ -29,6 +29,12 @@ def add(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--folds", type=int, default=2, help="judges to train, each on the pairs it does not judge")
     parser.add_argument("--neighbours", type=int, default=200, help="closest strangers to list, of each kind")
+    parser.add_argument(
+        "--reading",
+        choices=["likelihood", "decoys"],
+        default="likelihood",
+        help="of the share of wrong pairs: off the likelihood, or by captions that surely are wrong (docs/audit.md)",
+    )
     add_seed(parser, "of the folds")
     add_pictures(parser)
     add_out(parser, "the folder; the same again goes on with it", required=True)
@@ -39,6 +45,7 @@ def run(options: argparse.Namespace) -> int:
     from equipoise.workflows.audit import Audit, run_audit
 
     neighbours = options.neighbours
-    settings = Audit(folds=options.folds, neighbours=neighbours, seed=options.seed, copies=neighbours > 0)
+    of_judges = {"folds": options.folds, "seed": options.seed, "reading": options.reading}
+    settings = Audit(**of_judges, neighbours=neighbours, copies=neighbours > 0)
     chosen = (options.model, settings, options.out, engine_of(options), options.pictures)
     return run_audit(options.data, options.recipe, options.set, *chosen)

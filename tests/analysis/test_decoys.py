@@ -64,10 +64,9 @@ def test_a_sample_holds_no_more_of_those_passed_on_than_all_do(each: int):
     assert (some.texts[:, 0] != owners[some.image_of_text]).double().mean() == pytest.approx(0.2, abs=0.03)
 
 
-def test_of_many_images_some_are_taken_with_all_their_captions(monkeypatch):
-    monkeypatch.setattr("equipoise.analysis.decoys.SAMPLE", 40)
+def test_of_many_images_some_are_taken_with_all_their_captions():
     points, _ = pairs(200, 3, 0.0, 0.5)
-    found = decoys_of(points, cosine, 5.0, 64, seed=1)
+    found = decoys_of(points, cosine, 5.0, 64, seed=1, images=40)
     assert np.bincount(found.owners).tolist() == [3] * 40
 
 

@@ -26,11 +26,14 @@ from equipoise.analysis.noise import (
     sums_over,
 )
 from equipoise.analysis.noise_kinds import fit_elsewhere
+from equipoise.analysis.share_by_decoys import many_decoys, with_share_by_decoys
 from equipoise.data.remap import subset
 from equipoise.data.source import Source
 from equipoise.models.model import Model
 from equipoise.workflows.audit.points import Judge, PointsOf, points_here
 
+LIKELIHOOD, DECOYS = "likelihood", "decoys"  # how the share of wrong pairs is read: `clean.reading`, `audit --reading`
+CHECKED = 4 * SAMPLE  # captions that a share is read off by decoys again, with further ones shuffled
 LEAST_SKILL = 0.03  # AUROC above chance, below which a judge counts as knowing nothing
 
 Score = Callable[[Model, Source, Pairs], Tensor]  # [M] evidence on each text by a way of the field
@@ -61,23 +64,39 @@ class Judgement:
         return block - (self.by_image[images, None] + self.by_text[texts]) / 2
 
 
-def judge(points: Pairs, model: Model, seed: int, shuffled: float) -> Judgement:
+def judge(points: Pairs, model: Model, seed: int, shuffled: float, reading_by: str = LIKELIHOOD) -> Judgement:
     """Estimate the noise level of the pairs, check it, and give each pair's probability to be right."""
     similarity = model.space.similarity
     reading = read_noise(points, similarity, seed)
-    check = read_noise(exchanged(points, shuffled, seed), similarity, seed)
+    more_wrong = exchanged(points, shuffled, seed)
+    check = read_noise(more_wrong, similarity, seed)
     pool, place = pool_of(points, seed)
     scale = torch.tensor([reading.scale], dtype=torch.float64)
     sums = sums_over(points, pool, place, similarity, scale)
     ratios = ratios_of(points, sums, similarity, scale)[0]
     own = own_similarity(points, similarity)
     skill, least = knowledge(points, similarity, reading.scale, seed)
+    decoys = decoys_of(points, similarity, reading.scale, SAMPLE, seed)
+    if reading_by == DECOYS:
+        many = many_decoys(points, similarity, reading.scale, SAMPLE, seed)
+        reading = with_share_by_decoys(reading, ratios.numpy(), points.image_of_text.numpy(), many)
+        check = _check_by_decoys(check, more_wrong, similarity, scale, many, seed)
     by_image, by_text = (part.mean()[0] for part in sums)
     compared = (place >= 0).nonzero().flatten()
     fitted, best = fit_elsewhere(points, compared, similarity, reading.scale, (by_image, by_text))
     right, knows = reading.right(ratios), skill >= least
     told = (own, ratios, right, points.image_of_text, skill, knows, by_image, by_text, fitted, ratios - best)
-    return Judgement(reading, check, *told, decoys_of(points, similarity, reading.scale, SAMPLE, seed))
+    return Judgement(reading, check, *told, decoys)
+
+
+def _check_by_decoys(
+    check: NoiseEstimate, more_wrong: Pairs, similarity: Similarity, scale: Tensor, decoys: Decoys, seed: int
+) -> NoiseEstimate:
+    """The check with its share read by decoys, among a sample of the pairs, at the scale that decoys are judged at."""
+    some, numbers = more_wrong.sample(CHECKED, seed)
+    pool, place = pool_of(more_wrong, seed)
+    ratios = log_ratios(some, pool, place[numbers], similarity, scale)[0]
+    return with_share_by_decoys(check, ratios.numpy(), some.image_of_text.numpy(), decoys)
 
 
 def score_of(evidence: str, seed: int, learning_rate: float) -> Score | None:
@@ -104,6 +123,7 @@ def judge_together(
     shuffled: float,
     score: Score | None = None,
     points_of: PointsOf = points_here,
+    reading_by: str = LIKELIHOOD,
 ) -> JudgedTogether:
     """One judgement by several models on the records `part` of a source: the mean of what those of them say that know
     something.
@@ -115,7 +135,7 @@ def judge_together(
     shown: JudgedTogether | None = None
     for member in members:
         points = points_of(member, source, part)
-        found.append(judge(points, member.model, seed, shuffled))
+        found.append(judge(points, member.model, seed, shuffled, reading_by))
         scores += [score(member.model, subset(source, part), points)] if score else []
         if shown is None or (found[-1].knows and not shown.judgement.knows):
             shown = JudgedTogether(found[-1], points, member)

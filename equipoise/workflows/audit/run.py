@@ -26,7 +26,7 @@ from equipoise.training.checkpoint.run_folder import locked_run, require_same
 from equipoise.types import UserError
 from equipoise.workflows.audit.copies import read_pictures
 from equipoise.workflows.audit.folds import folds_of, judges, training_pairs
-from equipoise.workflows.audit.judge import Judgement, judge_together, pool_of, score_of
+from equipoise.workflows.audit.judge import LIKELIHOOD, Judgement, judge_together, pool_of, score_of
 from equipoise.workflows.audit.pictures import PictureData
 from equipoise.workflows.audit.points import Judge, PointsOf, points_here
 from equipoise.workflows.audit.points_job import JudgedData
@@ -47,6 +47,7 @@ class Audit:
     seed: int = 0
     copies: bool = True  # whether to look for copies of pictures
     evidence: str = "ratio"  # what else to read off the judges (`analysis/evidence`)
+    reading: str = LIKELIHOOD  # how the share of wrong pairs is read: likelihood, decoys
 
     def __post_init__(self) -> None:
         if self.neighbours < 0:
@@ -133,7 +134,8 @@ def audit_data(
             score = score_of(settings.evidence, settings.seed, loaded.run.training.learning_rate)
             for part, members in zip(parts, panel, strict=True):
                 trained = clock.each(TRAINING, members)
-                seen = judge_together(source, part, trained, settings.seed, settings.shuffled, score, points_of)
+                by = (settings.shuffled, score, points_of, settings.reading)
+                seen = judge_together(source, part, trained, settings.seed, *by)
                 first = first or seen.judge
                 judged.append((part, seen.judgement))
                 if look:

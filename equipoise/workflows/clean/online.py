@@ -177,7 +177,7 @@ class JudgedPairs:
             if outcome.signal:
                 raise KeyboardInterrupt
         model = load(step_folders(place)[-1], run.training.torch_device())
-        return judge(points_here(Judge(model), self.source, asked), model, seed, SHUFFLED)
+        return judge(points_here(Judge(model), self.source, asked), model, seed, SHUFFLED, self.settings.reading)
 
 
 def part_ends(settings: Clean, training: Training, records: int) -> list[int]:

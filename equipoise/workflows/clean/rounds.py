@@ -71,7 +71,7 @@ def further_round(
     judged = []
     for part, members in zip(parts, panel, strict=True):
         trained = clock.each(TRAINING, members)
-        seen = judge_together(source, part, trained, settings.seed, 0.2, score, points_of)
+        seen = judge_together(source, part, trained, settings.seed, 0.2, score, points_of, settings.reading)
         judged.append(seen.judgement)
         if look:
             look(part, seen.points, seen.judge.model, seen.judgement)

@@ -48,6 +48,7 @@ from equipoise.workflows.load import load
 from equipoise.workflows.subject import find_run
 
 SHOW, MOST = 200, 5000  # suspicious captions on the page: by default, and as many as a browser bears
+OF_RULE = ("reading", "evidence", "per", "rule", "threshold", "share")  # settings by which captions are kept
 FEW = 0.5  # of the captions that look right, below which it is warned of how many are kept
 
 
@@ -109,7 +110,7 @@ def clean_data(
     if model is None and settings.model:
         model = load(Path(settings.model), loaded.run.training.torch_device())
     _require_cosines(settings, (model or judging.run).space)
-    by = {name: getattr(settings, name) for name in ("folds", "judges", "seed", "evidence")}
+    by = {name: getattr(settings, name) for name in ("folds", "judges", "seed", "evidence", "reading")}
     audit = Audit(**by, neighbours=0, copies=show > 0)
     rounds = settings.rounds if model is None else 1
     proposals, rematching = Proposals(show, settings.per), Rematching()
@@ -265,7 +266,7 @@ def _note(cleaned: Cleaned, evidence: Evidence, keys: str, loaded: Loaded) -> di
         "digest_of_keys": keys,
         "noise": cleaned.evidence.share,
         "interval": cleaned.evidence.interval,
-        "rule": {name: getattr(settings, name) for name in ("evidence", "per", "rule", "threshold", "share")},
+        "rule": {name: getattr(settings, name) for name in OF_RULE},
         "kept": {"captions": int(cleaned.keep.sum()), "images": cleaned.images_left},
         "judges": [
             {"auroc_of_shuffled": auroc, "knows": knows, "noise": reading.share}
