@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from judged_features import IMAGES, WIDTH, noisy_features, words
+from judged_features import IMAGES, WIDTH, words
 from PIL import Image
 from pyarrow import parquet
 
@@ -40,11 +40,6 @@ from equipoise.workflows.clean import run as clean_run
 from equipoise.workflows.clean.moving_evidence import evidence_of
 from equipoise.workflows.clean.summary import cleaning_section
 from equipoise.workflows.load import load
-
-
-@pytest.fixture(scope="module")
-def noisy(tmp_path_factory) -> list[str]:
-    return noisy_features(tmp_path_factory.mktemp("features"))
 
 
 @pytest.fixture(scope="module")

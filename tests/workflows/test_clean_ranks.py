@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
-from judged_features import noisy_features, words
+from judged_features import words
 from started_once import ROOT
 
 from equipoise.data.keep.file import NOTE, TABLE
@@ -21,11 +21,6 @@ pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="reads /proc"),
 ]
 LAUNCH = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2")
-
-
-@pytest.fixture(scope="module")
-def noisy(tmp_path_factory) -> list[str]:
-    return noisy_features(tmp_path_factory.mktemp("features"))
 
 
 def started(*arguments: str | Path, launch: tuple[str, ...] = LAUNCH) -> subprocess.Popen[str]:

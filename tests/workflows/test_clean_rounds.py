@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
-from judged_features import noisy_features, words
+from judged_features import words
 
 from equipoise.cli import main
 from equipoise.data.keep.file import NOTE, TABLE
@@ -19,11 +19,6 @@ from equipoise.workflows.audit.folds import FOLD
 
 TRAINED, ANEW = "Training a judge", "it is trained anew"
 STRICT, SPLIT = {"clean.threshold": 0.9}, {"clean.evidence": "gmm"}
-
-
-@pytest.fixture(scope="module")
-def noisy(tmp_path_factory) -> list[str]:
-    return noisy_features(tmp_path_factory.mktemp("features"))
 
 
 def command(noisy: list[str], folder: Path, rounds: int, settings: dict[str, object]) -> list[str]:

@@ -23,6 +23,7 @@ from equipoise.types import UserError
 
 WEIGHTS = "weights"
 Evidence = Literal["ratio", "gmm", "score", "osa", "npc", "gsc", "crcl", "co_teaching"]
+Reading = Literal["likelihood", "decoys"]
 WEIGHTS_ONLY = ("osa", "npc")  # no probabilities, so that neither a threshold nor a share of them means anything
 CITES: dict[str, tuple[str, ...]] = {
     "gmm": ("li2020dividemix", "huang2021ncr"),
@@ -67,7 +68,7 @@ class Clean:
     rounds: int = 1  # above 1: judges again, trained on what the round before kept
     model: str = ""  # a model to judge with, that was not trained on these pairs; empty: judges are trained
     seen: bool = False  # whether judges train on all pairs, also on those that they judge: to compare with
-    reading: Literal["likelihood", "decoys"] = "likelihood"  # how the share of wrong pairs is read (docs/audit.md)
+    reading: Reading = "likelihood"  # how the share of wrong pairs is read (docs/audit.md)
     evidence: Evidence = "ratio"  # how P(right) follows: from log r and π, or by a way of the field (docs/clean.md)
     judges: int = 1  # models a fold, whose evidence is averaged
     per: Literal["auto", "caption", "image"] = "auto"  # by itself and its siblings, by itself, all of an image together

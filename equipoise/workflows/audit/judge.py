@@ -25,14 +25,14 @@ from equipoise.analysis.noise import (
     read_noise,
     sums_over,
 )
+from equipoise.analysis.noise_by_decoys import many_decoys, with_share_by_decoys
 from equipoise.analysis.noise_kinds import fit_elsewhere
-from equipoise.analysis.share_by_decoys import many_decoys, with_share_by_decoys
+from equipoise.data.keep.settings import Reading
 from equipoise.data.remap import subset
 from equipoise.data.source import Source
 from equipoise.models.model import Model
 from equipoise.workflows.audit.points import Judge, PointsOf, points_here
 
-LIKELIHOOD, DECOYS = "likelihood", "decoys"  # how the share of wrong pairs is read: `clean.reading`, `audit --reading`
 CHECKED = 4 * SAMPLE  # captions that a share is read off by decoys again, with further ones shuffled
 LEAST_SKILL = 0.03  # AUROC above chance, below which a judge counts as knowing nothing
 
@@ -64,7 +64,7 @@ class Judgement:
         return block - (self.by_image[images, None] + self.by_text[texts]) / 2
 
 
-def judge(points: Pairs, model: Model, seed: int, shuffled: float, reading_by: str = LIKELIHOOD) -> Judgement:
+def judge(points: Pairs, model: Model, seed: int, shuffled: float, reading_by: Reading = "likelihood") -> Judgement:
     """Estimate the noise level of the pairs, check it, and give each pair's probability to be right."""
     similarity = model.space.similarity
     reading = read_noise(points, similarity, seed)
@@ -76,11 +76,11 @@ def judge(points: Pairs, model: Model, seed: int, shuffled: float, reading_by: s
     ratios = ratios_of(points, sums, similarity, scale)[0]
     own = own_similarity(points, similarity)
     skill, least = knowledge(points, similarity, reading.scale, seed)
-    decoys = decoys_of(points, similarity, reading.scale, SAMPLE, seed)
-    if reading_by == DECOYS:
-        many = many_decoys(points, similarity, reading.scale, SAMPLE, seed)
-        reading = with_share_by_decoys(reading, ratios.numpy(), points.image_of_text.numpy(), many)
-        check = _check_by_decoys(check, more_wrong, similarity, scale, many, seed)
+    by_decoys = reading_by == "decoys"
+    decoys = (many_decoys if by_decoys else decoys_of)(points, similarity, reading.scale, SAMPLE, seed)
+    if by_decoys:
+        reading = with_share_by_decoys(reading, ratios.numpy(), points.image_of_text.numpy(), decoys)
+        check = _check_by_decoys(check, more_wrong, similarity, scale, decoys, seed)
     by_image, by_text = (part.mean()[0] for part in sums)
     compared = (place >= 0).nonzero().flatten()
     fitted, best = fit_elsewhere(points, compared, similarity, reading.scale, (by_image, by_text))
@@ -123,7 +123,7 @@ def judge_together(
     shuffled: float,
     score: Score | None = None,
     points_of: PointsOf = points_here,
-    reading_by: str = LIKELIHOOD,
+    reading_by: Reading = "likelihood",
 ) -> JudgedTogether:
     """One judgement by several models on the records `part` of a source: the mean of what those of them say that know
     something.

@@ -24,6 +24,7 @@ from equipoise.analysis.noise import NoiseEstimate, pooled
 from equipoise.analysis.noise_kinds import kinds
 from equipoise.data.contact_sheet import contact_sheet
 from equipoise.data.copies.find import Copy
+from equipoise.data.keep.settings import Reading
 from equipoise.data.source import Source, has_pictures
 from equipoise.io.atomic import write_text
 from equipoise.io.numbers import hand_over
@@ -55,6 +56,7 @@ class Verdict:
     copies: list[Copy] = field(default_factory=list)  # of pictures; `alike` are the first of them, where there are any
     scores: np.ndarray | None = None  # [judges, M] by a way of the field, where one was asked for
     decoys: Sequence[Decoys] = ()  # of each judge
+    read_by: Reading = "likelihood"  # how the share of wrong pairs was read
 
     @property
     def share(self) -> float:
@@ -126,6 +128,7 @@ def _numbers(verdict: Verdict, truth: dict[str, float]) -> dict[str, Any]:
     return {
         "finding": verdict.sentence,
         "noise": verdict.share,
+        "reading": verdict.read_by,
         "interval": verdict.interval,
         "check": {"shuffled": verdict.shuffled, "expected": expected, "found": found},
         "judges": [

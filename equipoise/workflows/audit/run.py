@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import torch
@@ -18,6 +19,7 @@ from equipoise.config import Loaded, dump, load_stored
 from equipoise.data.copies.features import unit_vectors
 from equipoise.data.copies.find import Copy
 from equipoise.data.copies.watch import WatchedSource
+from equipoise.data.keep.settings import Reading
 from equipoise.data.source import Source, has_features, has_pictures
 from equipoise.io.atomic import write_text
 from equipoise.models.folder import CONFIG
@@ -26,7 +28,7 @@ from equipoise.training.checkpoint.run_folder import locked_run, require_same
 from equipoise.types import UserError
 from equipoise.workflows.audit.copies import read_pictures
 from equipoise.workflows.audit.folds import folds_of, judges, training_pairs
-from equipoise.workflows.audit.judge import LIKELIHOOD, Judgement, judge_together, pool_of, score_of
+from equipoise.workflows.audit.judge import Judgement, judge_together, pool_of, score_of
 from equipoise.workflows.audit.pictures import PictureData
 from equipoise.workflows.audit.points import Judge, PointsOf, points_here
 from equipoise.workflows.audit.points_job import JudgedData
@@ -47,11 +49,13 @@ class Audit:
     seed: int = 0
     copies: bool = True  # whether to look for copies of pictures
     evidence: str = "ratio"  # what else to read off the judges (`analysis/evidence`)
-    reading: str = LIKELIHOOD  # how the share of wrong pairs is read: likelihood, decoys
+    reading: Reading = "likelihood"  # how the share of wrong pairs is read
 
     def __post_init__(self) -> None:
         if self.neighbours < 0:
             raise UserError(f"--neighbours is {self.neighbours}; ask for none (0) or more")
+        if self.reading not in get_args(Reading):
+            raise UserError(f"the reading must be one of {', '.join(get_args(Reading))}, found {self.reading!r}")
 
 
 Look = Callable[[Sequence[int], Pairs, Model, Judgement], None]  # at a fold, while its points are at hand
@@ -177,6 +181,7 @@ def _verdict(
         copies=copies or [],
         scores=_gathered_scores([found.scores for _, found in judged], order),
         decoys=[found.decoys for _, found in judged],
+        read_by=settings.reading,
     )
 
 

@@ -27,14 +27,14 @@ from equipoise.analysis.decoys import Decoys, decoys_of
 from equipoise.analysis.noise import NoiseEstimate, Pairs, Similarity
 
 QUANTILE = 0.3  # of the decoys' log r: less is fewer captions to count, more is more of them right
-DECOYS = 16_384  # images with decoys at least, where there are as many
+ENOUGH = 16_384  # images with decoys at least, where there are as many
 TIMES = 4  # that an image gets those of another one at most
 
 
 def many_decoys(points: Pairs, similarity: Similarity, scale: float, pool_size: int, seed: int) -> Decoys:
     """Decoys of all images, each several times with those of another one where images are few."""
-    times = min(TIMES, -(-DECOYS // len(points.images)))
-    several = [decoys_of(points, similarity, scale, pool_size, seed + number, images=DECOYS) for number in range(times)]
+    times = min(TIMES, -(-ENOUGH // len(points.images)))
+    several = [decoys_of(points, similarity, scale, pool_size, seed + number, images=ENOUGH) for number in range(times)]
     owners = [one.owners + number * len(points.images) for number, one in enumerate(several)]
     return Decoys(np.concatenate([one.log_ratio for one in several]), np.concatenate(owners))
 

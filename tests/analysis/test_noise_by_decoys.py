@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 from equipoise.analysis.decoys import Decoys
 from equipoise.analysis.noise import NoiseEstimate, Pairs
-from equipoise.analysis.share_by_decoys import DECOYS, TIMES, many_decoys, share_by_decoys, with_share_by_decoys
+from equipoise.analysis.noise_by_decoys import ENOUGH, TIMES, many_decoys, share_by_decoys, with_share_by_decoys
 
 
 def drawn(seed: int, images: int, each: int, wrong: float, apart: float = 4.0) -> tuple[np.ndarray, np.ndarray]:
@@ -95,4 +95,4 @@ def test_of_few_images_each_gets_the_captions_of_several_others():
     assert len(found.log_ratio) == TIMES * 60
     assert np.bincount(found.owners).tolist() == [2] * (TIMES * 30), "an image each time anew"
     assert len(np.unique(found.log_ratio.round(9))) > 2 * 60
-    assert DECOYS > 30
+    assert ENOUGH > 30
