@@ -33,7 +33,8 @@ def add(parser: argparse.ArgumentParser) -> None:
         "--reading",
         choices=["likelihood", "decoys"],
         default="likelihood",
-        help="of the share of wrong pairs: off the likelihood, or by captions that surely are wrong (docs/audit.md)",
+        help="of the share of wrong pairs: off the likelihood, or by captions of other records (docs/audit.md), which "
+        "comes closer where much is wrong, and leaves out captions wrong in a detail",
     )
     add_seed(parser, "of the folds")
     add_pictures(parser)
