@@ -14,6 +14,7 @@ from types import ModuleType
 import pytest
 import torch
 from hypothesis import settings
+from judged_features import noisy_features
 from open_clip_peer import make_torchvision_importable
 
 from equipoise.config import Loaded, load_run
@@ -129,6 +130,12 @@ def finished_run(tmp_path_factory: pytest.TempPathFactory, tiny_settings: tuple[
     folder = tmp_path_factory.mktemp("runs") / "tiny"
     assert run_recipe("demo", tiny_settings, folder, command="equipoise demo") == 0
     return folder
+
+
+@pytest.fixture(scope="module")
+def noisy(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """The words for a run on features of which two pairs in five are wrong."""
+    return noisy_features(tmp_path_factory.mktemp("features"))
 
 
 @pytest.fixture

@@ -128,6 +128,7 @@ def test_files_that_did_not_come_back_are_told(tmp_path, monkeypatch):
         write_parts(Engine(processes=2), job(), job, "writing")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="asks Linux which processes run")
 def test_processes_end_with_the_one_that_was_killed(tmp_path):
     """Else each stays for ever, with its model, and writes beside those of the next try."""
