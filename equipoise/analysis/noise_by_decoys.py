@@ -12,6 +12,9 @@ tell right from wrong reads that all are wrong. With c = 0 it is the reading of 
 chance. So r need be right for the captions below q alone, and only as far as c matters, where the likelihood (noise.py)
 takes it for right everywhere.
 
+All of it takes wrong captions for those of other records. Captions wrong in one detail fit better than decoys, mostly
+lie above q, and are hardly counted, nor does the interval allow for them (docs/audit.md has four runs).
+
 The 95% interval goes up to what c = 0 would read. Its sampling is that of means over images, whose captions go
 together: with Fᵢ the captions of image i below q, nᵢ all of them, the variance of F(q) is Σᵢ (Fᵢ - F nᵢ)² / (Σ nᵢ)², so
 is that of λ, and Var π = (Var F + π² Var λ) / (λ - c)².
