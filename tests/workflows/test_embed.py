@@ -368,6 +368,11 @@ def test_an_image_model_of_transformers(transformers, tmp_path, capsys):
     with torch.no_grad():
         expected = model((pixels - 0.5) / 0.25).pooler_output.flatten(1)
     torch.testing.assert_close(found, expected, atol=1e-4, rtol=1e-4)
+    noted = json.loads((tmp_path / "out" / "embedding.json").read_text())["pictures"]
+    assert noted == {"size": 32, "resized": 40, "resize": "shortest", "mean": [0.5] * 3, "std": [0.25] * 3}
+    (tmp_path / "resnet" / "preprocessor_config.json").write_text(json.dumps({**said, "crop_size": 24}))
+    assert main(words) == 2  # the same weights, but pictures of another size
+    assert "other settings (pictures" in capsys.readouterr().err
 
 
 def picture() -> bytes:

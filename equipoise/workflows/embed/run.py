@@ -9,7 +9,7 @@ from typing import Any
 
 from equipoise.data.keep.readable import readable
 from equipoise.data.part_writer import PartWriter
-from equipoise.data.source import ModalSource, Source, has_modalities
+from equipoise.data.source import ModalSource, Source, has_features, has_modalities
 from equipoise.io.numbers import hand_over
 from equipoise.io.results_folder import Place, folder_of
 from equipoise.io.resumable import NumberedFiles
@@ -66,6 +66,7 @@ class EmbedJob:
         if second.texts is not None:
             source = readable(source, second.texts.tokens)
         of_images, of_texts = first.features(request), second.features(request)
+        seen = {"pictures": first.images.seen} if first.images and not has_features(source) else {}
         note = {
             "model": request.model,
             "weights": first.digest,
@@ -73,6 +74,7 @@ class EmbedJob:
             "text_weights": second.digest,
             "features": of_images,
             **({"text_features": of_texts} if of_texts != of_images else {}),
+            **seen,
             "data": about,
         }
         return Opened(source, part_writer(source, first.images, second.texts, self.folder, self.settings), note)

@@ -60,6 +60,13 @@ class ImageSide:
     finish: Finish = class_features
     resized: int = 0  # the shorter side before the centre is cut out; 0 takes all of it
 
+    @property
+    def seen(self) -> dict[str, Any]:
+        """What the encoder sees of a picture, for the note: other sizes make other features of the same weights."""
+        size, resize = self.preprocess.size, self.preprocess.resize
+        colours = {"mean": list(self.preprocess.mean), "std": list(self.preprocess.std)}
+        return {"size": size, "resized": max(size, self.resized), "resize": resize, **colours}
+
     @torch.no_grad()
     def __call__(self, source: Source, indices: Sequence[int]) -> Tensor:
         given, mask = self._inputs(source, indices)
