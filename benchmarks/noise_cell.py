@@ -67,7 +67,7 @@ def measure(
         found = {"found": numbers(model, tested if split == "test" else loaded.run, split)}
         if split != "test":
             found["test"] = numbers(model, tested, "test")
-    ways = {**({"tf32": True} if tf32 else {}), **({"judges": "shared"} if shared else {})}
+    ways = {**({"tf32": True} if tf32 else {}), **({"judges": "shared", **shared.read(row)} if shared else {})}
     device = torch_device(loaded.run.training.device)
     write_text(file, json.dumps({**made(row, seed, extra, device), **ways, **about, **found}, indent=1) + "\n")
     seconds = about["seconds"]

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from cells import SEED, Found, Row, cell_name
+from noise_judged import FEATURES
 
 from equipoise.io.atomic import replacing
 
@@ -50,6 +51,7 @@ def pack(cells: Cells, file: Path) -> int:
         if cell["settings"] != kept.get((name, seed), cell)["settings"]:
             raise SystemExit(f"{file} has the row {name}, seed {seed}, with other settings; give a file of its own")
     both = {**kept, **cells}
+    _require_one_kind_of_features(both, file)
     lines = (
         json.dumps({"name": name, SEED: seed, **both[name, seed]}, sort_keys=True, ensure_ascii=False) + "\n"
         for name, seed in sorted(both)
@@ -58,6 +60,20 @@ def pack(cells: Cells, file: Path) -> int:
     with replacing(file) as temporary:
         temporary.write_bytes(gzip.compress("".join(lines).encode(), mtime=0))
     return len(both)
+
+
+def _require_one_kind_of_features(cells: Cells, file: Path) -> None:
+    """Rows of one seed are compared with each other, so that their judges must have read features of one kind."""
+    kinds = dict[tuple[str, int], tuple[str, Any]]()
+    for (name, seed), cell in cells.items():
+        if FEATURES in cell:
+            share = name.partition(": ")[0]
+            other, features = kinds.setdefault((share, seed), (name, cell[FEATURES]))
+            if features != cell[FEATURES]:
+                raise SystemExit(
+                    f"{file}, seed {seed}: the judges of the row {name} read features of other weights, or of pictures "
+                    f"of another size, than those of {other}; make both anew alike, or give a file of its own"
+                )
 
 
 def packed(file: Path) -> dict[tuple[str, int], dict[str, Any]]:

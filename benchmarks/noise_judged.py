@@ -43,11 +43,14 @@ from equipoise.workflows.audit.folds import training_pairs
 from equipoise.workflows.claims.run import known_commit
 from equipoise.workflows.clean.run import clean_data
 from equipoise.workflows.clean.truth import measured
+from equipoise.workflows.embed.write import NOTE as EMBEDDED
 
 SECONDS = "seconds.json"
 TAKEN = ("shuffle.", "clean.", "seed=")  # what judges on features take of a row: its noise, its `[clean]`, its seed
 OF_THE_ROW = ("objective.", "training.learning_rate=")  # how a row trains, which its judges do not
 OF_THE_RULE = ("clean.rule=", "clean.threshold=", "clean.share=")  # what is done with P(right)
+FEATURES = "features"  # of a cell: what made those that its judges read
+MADE_BY = ("weights", "text_weights", "features", "pictures", "half")  # of the note of `equipoise embed`
 
 
 def with_seed(row: Row, extra: Sequence[str], seed: int) -> list[str]:
@@ -79,6 +82,18 @@ class SharedJudges:
             return bool(self.features)
         by_itself = ONLINE in row.settings or row.name.endswith(TOLD)
         return self.of_all and CLEANED in row.settings and not by_itself
+
+    def read(self, row: Row) -> dict[str, Any]:
+        """What made the features that a row's judges read, as `equipoise embed` noted it beside them: other weights or
+        other sizes of the pictures make other judges."""
+        if ON_FEATURES not in row.name:
+            return {}
+        given = load_run("features", self.features).run.data.train
+        places = [Path(path) for path in ([given] if isinstance(given, str) else given)]
+        files = dict.fromkeys((place if place.is_dir() else place.parent) / EMBEDDED for place in places)
+        notes = [json.loads(file.read_text()) for file in files if file.is_file()]
+        made = [{key: note[key] for key in MADE_BY if key in note} for note in notes]
+        return {FEATURES: [note for place, note in enumerate(made) if note not in made[:place]]} if made else {}
 
     def asked(self, row: Row, seed: int, extra: Sequence[str]) -> tuple[str, list[str]]:
         """The recipe of a row's judges, and their settings, each once."""
@@ -160,7 +175,8 @@ def judge_alone(judges: SharedJudges, row: Row, seed: int, extra: Sequence[str],
     folder = judges.judged(row, seed, extra)
     judged = {"seconds": {"judging": seconds_of(folder)}, "judged": judges.said(row, seed, extra)}
     device = torch_device(load_run(*judges.asked(row, seed, extra)).run.training.device)  # the row's may not be here
-    write_text(file, json.dumps({**made(row, seed, extra, device), **judged, "found": {}}, indent=1) + "\n")
+    about = {**made(row, seed, extra, device), **judges.read(row), **judged}
+    write_text(file, json.dumps({**about, "found": {}}, indent=1) + "\n")
     return f"{row.name}, seed {seed}, judged in {seconds_of(folder):.0f} s"
 
 

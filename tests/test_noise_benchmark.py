@@ -104,6 +104,28 @@ def test_judges_are_trained_by_the_recipe_and_not_by_the_row(tmp_path: Path) -> 
     assert "clean.rule=weights" in judges.asked(rows["held-out judges, orthogonal weight (OSA)"], 0, ())[1]
 
 
+def test_a_cell_notes_what_made_the_features_that_its_judges_read(tmp_path: Path) -> None:
+    rows = {row.name: row for row in noise.rows("coco", [0.4], "image", on_features=True)}
+    ours = rows["40%: kept, two rounds, judged on features"]
+    sizes = {"small": 128, "large": 224}
+    notes = {name: {"weights": "abc", "pictures": {"size": size}} for name, size in sizes.items()}
+    for name, note in notes.items():
+        (tmp_path / name).mkdir()
+        about = {**note, "model": "transformers:/home/somebody/resnet", "records": 5}
+        (tmp_path / name / "embedding.json").write_text(json.dumps(about))
+
+    def read(*given: str, row: Row = ours) -> dict:
+        return SharedJudges(tmp_path, (f"data.train={json.dumps(given)}",)).read(row)
+
+    files = [str(tmp_path / "large" / f"0000{number}.safetensors") for number in range(3)]
+    assert read(*files) == read(str(tmp_path / "large")) == {"features": [notes["large"]]}
+    assert read(files[0], str(tmp_path / "small")) == {"features": [notes["large"], notes["small"]]}
+    assert read(str(tmp_path / "none.npz")) == {}
+    assert read(*files, row=rows["40%: all pairs"]) == {}
+    one = SharedJudges(tmp_path, (f"data.train={tmp_path / 'small'}",))
+    assert one.read(ours) == {"features": [notes["small"]]}
+
+
 @pytest.mark.slow
 def test_each_row_keeps_by_its_own_rule_what_is_judged_once(tmp_path: Path) -> None:
     features = given_features(tmp_path)
@@ -133,6 +155,7 @@ def test_each_row_keeps_by_its_own_rule_what_is_judged_once(tmp_path: Path) -> N
     assert cell["judged"]["rule"]["threshold"] == 0.9
     assert set(elsewhere) < set(cell["settings"])
     assert {"commit", "device"} < set(cell)
+    assert "features" not in cell, "nobody noted what made them"
 
     noisy = [text for text in with_seed(kept[0], (), 1) if text.startswith(("shuffle.", "clean."))]
     loaded = load_run("features", [*features, *noisy])

@@ -101,6 +101,19 @@ def test_a_cell_that_is_there_already_is_replaced_and_bytes_are_the_same(folder,
         noise_cells.pack(other, first)
 
 
+def test_rows_of_one_seed_are_judged_on_features_of_one_kind(folder, tmp_path) -> None:
+    file, plain = tmp_path / "cells.jsonl.gz", noise_cells.gathered([folder], ())["40%: kept", 0]
+    large, small = ([{"weights": "abc", "pictures": {"size": size}}] for size in (224, 128))
+    ours, theirs = ("40%: kept, judged on features", 0), ("40%: judges that saw the pairs, judged on features", 0)
+    first = {ours: plain | {"features": large}, ("40%: all pairs", 0): plain, (ours[0], 1): plain | {"features": small}}
+    assert noise_cells.pack(first, file) == 3, "other seeds may have others, and what nobody judged has none"
+    with pytest.raises(SystemExit, match=r"seed 0: the judges of the row 40%: judges that saw.* of 40%: kept"):
+        noise_cells.pack({theirs: plain | {"features": small}}, file)
+    assert noise_cells.pack({theirs: plain | {"features": large}}, file) == 4
+    both = {key: plain | {"features": small} for key in (ours, theirs)}
+    assert noise_cells.pack(both, file) == 4, "all of them anew"
+
+
 def test_cells_that_were_only_judged_are_told_and_a_trained_one_comes_in_their_place(folder, tmp_path) -> None:
     judged = tmp_path / "judged"
     judged.mkdir()
