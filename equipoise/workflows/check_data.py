@@ -149,7 +149,7 @@ def prepare_data(
         with place.only_writer():
             claim(home, note_of(records, settings), NOTE)
             job = PrepareJob(source, patterns, home, settings)
-            write_parts(engine, writer, job, f"preparing {name}".rstrip())
+            write_parts(engine, writer, job, f"preparing {name}".rstrip(), "--per-shard")
             gather_left_out(place)  # also of processes that were stopped before
             for file, lines in zip((NAMES, TEMPLATES), _class_words(source, patterns), strict=False):
                 with place.adding(file) as path:

@@ -89,7 +89,7 @@ def find_regions(
         writer = job.writer(records, tools)
         with folder_of(home).only_writer():
             claim_folder(records, home, note, settings)
-            write_parts(engine, writer, job, "looking")
+            write_parts(engine, writer, job, "looking", "--per-file")
             summarise(records, writer.files)
 
 

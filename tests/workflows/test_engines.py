@@ -128,6 +128,29 @@ def test_files_that_did_not_come_back_are_told(tmp_path, monkeypatch):
         write_parts(Engine(processes=2), job(), job, "writing")
 
 
+def test_processes_that_would_have_nothing_to_do_are_not_begun_and_it_is_said(tmp_path, monkeypatch):
+    from equipoise.workflows.engines import processes
+
+    begun: list[int] = []
+
+    def write(writer, job, count, doing):
+        begun.append(count)
+        writer.write_missing(doing)
+
+    monkeypatch.setattr(processes, "write_in_processes", write)
+    one, three, four = (job_in(tmp_path, str(count), records=2 * count) for count in (1, 3, 4))
+    with pytest.warns(UserWarning, match="one file, so one process does it, not 4; a smaller --per-shard gives all"):
+        write_parts(Engine(processes=4), one(), one, "writing", "--per-shard")
+    assert begun == [], "written here"
+    with pytest.warns(UserWarning, match="3 files, so 3 processes do it, not 4"):
+        write_parts(Engine(processes=4), three(), three, "writing", "--per-shard")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        write_parts(Engine(processes=4), three(), three, "writing")  # which no option cuts finer
+        write_parts(Engine(processes=4), four(), four, "writing", "--per-shard")
+    assert begun == [3, 3, 4]
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="asks Linux which processes run")
 def test_processes_end_with_the_one_that_was_killed(tmp_path):

@@ -107,7 +107,7 @@ def embed_data(
     opened = job.open()
     with folder_of(folder).only_writer():
         claim_folder(opened.source, folder, opened.note, settings)
-        write_parts(engine, opened.writer, job, "embedding")
+        write_parts(engine, opened.writer, job, "embedding", "--per-shard")
     _tell(opened.source, opened.writer.files)
     return opened.writer.files
 

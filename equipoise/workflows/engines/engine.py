@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 
 from equipoise.data.part_writer import PartWriter
@@ -38,9 +39,13 @@ class Engine:
             import_ray()
 
 
-def write_parts(engine: Engine, writer: PartWriter, job: Job, doing: str) -> None:
-    """Write the files that are not there yet. `writer` is what `job` opens, opened here."""
-    if engine.is_this_process:
+def write_parts(engine: Engine, writer: PartWriter, job: Job, doing: str, finer: str = "") -> None:
+    """Write the files that are not there yet. `writer` is what `job` opens, opened here; `finer` is the option of its
+    command that makes more files."""
+    files, asked = len(writer.files), engine.processes or 1
+    if finer and files < asked:
+        warnings.warn(_too_few(files, asked, finer), stacklevel=2)
+    if engine.is_this_process or (engine.name == "local" and files <= 1):  # further ones would have nothing to do
         writer.write_missing(doing)
     elif engine.name == "ray":
         from equipoise.workflows.engines.ray_data import write_by_ray
@@ -49,8 +54,13 @@ def write_parts(engine: Engine, writer: PartWriter, job: Job, doing: str) -> Non
     else:
         from equipoise.workflows.engines.processes import write_in_processes
 
-        write_in_processes(writer, job, engine.processes or 1, doing)
+        write_in_processes(writer, job, min(asked, files), doing)  # not of what is missing: the same threads again
     _require_all(writer.files, engine)
+
+
+def _too_few(files: int, asked: int, finer: str) -> str:
+    whole = "one file, so one process does it" if files == 1 else f"{files} files, so {files} processes do it"
+    return f"this work is cut into {whole}, not {asked}; a smaller {finer} gives all of them work"
 
 
 def _require_all(files: NumberedFiles, engine: Engine) -> None:

@@ -109,7 +109,7 @@ def embed(model: Model, wanted: Wanted, fingerprint: str, folder: Path) -> Embed
     note = {"model": fingerprint, "data": about, "of": list(of), "records": len(source), "per_shard": wanted.per_shard}
     claim(folder, note, NOTE)
     writer = part_writer(model, source, wanted, folder)
-    write_parts(wanted.engine, writer, IndexJob(wanted, folder), "embedding")
+    write_parts(wanted.engine, writer, IndexJob(wanted, folder), "embedding", "--per-shard")
     return Embedded(source, writer.files.paths(), of)
 
 
