@@ -78,16 +78,22 @@ class NumberedFiles:
 
     def write_missing(self, fill: Fill, batch_size: int, doing: str) -> None:
         """Call `fill` for every file that does not exist yet."""
-        missing = set(self.missing())
-        with Progress(self.records, doing) as progress:
-            for number in range(len(self)):
-                if number in missing:
-                    self.write(number, fill, batch_size, progress.update)
-                progress.update(self.records_of(number).stop)
+        missing = self.missing()
+        done = self.records - sum(len(self.records_of(number)) for number in missing)
+        with Progress(self.records, doing, done) as progress:
+            for number in missing:
+                records = self.records_of(number)
+                self.write(number, fill, batch_size, _counted(progress, done - records.start))
+                done += len(records)
 
     def words(self, hint: str) -> Iterator[dict[str, Any]]:
         """The lists beside each file; raises UserError, with the hint, for what cannot be read."""
         return self.folder.tables([name.replace(self.ending, ".json") for name in self.names()], hint)
+
+
+def _counted(progress: Progress, shift: int) -> Callable[[int], None]:
+    """Tells the progress of a file whose records are not counted from where they lie but by what is done."""
+    return lambda stop: progress.update(stop + shift)
 
 
 def _batches(records: range, size: int, done: Callable[[int], None] | None) -> Iterator[range]:
