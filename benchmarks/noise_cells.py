@@ -1,4 +1,4 @@
-"""Cells of the noise bench as one file that the repository keeps: what every table of docs/clean.md is made of.
+"""Cells of the noise bench as one file that the repository keeps: what every table of docs/clean-results.md is made of.
 
 A line of JSON a cell, sorted by row and seed, compressed without a time: the same cells are the same bytes. Of what
 judges said only that stays which tables tell, and of absolute paths among the settings the last part.

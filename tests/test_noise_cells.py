@@ -1,4 +1,4 @@
-"""Cells of the noise bench as a file: the same tables as from the folder, and those that docs/clean.md tells."""
+"""Cells of the noise bench as a file: the same tables as from the folder, and those that docs/clean-results.md tells."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 from cells import Row, cell_name
 
 ROOT = Path(__file__).parents[1]
-PAGE = ROOT / "docs" / "clean.md"
+PAGE = ROOT / "docs" / "clean-results.md"
 MARK = re.compile(r"<!-- noise cells: (.+) -->\n\n?((?:\|.*\n)+)")
 ROWS = {"no noise": 0.5, "40%: all pairs": 0.2, "40%: kept": 0.3, "40%: weighted": 0.35, "40%: truly right pairs": 0.4}
 TABLES = ("--against", "kept", "--judged")
