@@ -1,4 +1,4 @@
-"""Cells of the noise bench as a file: the same tables as from the folder, and those that docs/clean-results.md tells."""
+"""Cells of the noise bench as a file: the same tables as from the folder, and those of docs/clean-results.md."""
 
 from __future__ import annotations
 
