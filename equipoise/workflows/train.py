@@ -30,7 +30,7 @@ from equipoise.types import UserError
 from equipoise.workflows.clean.baseline import BASELINE, HEADER, bought, on_all_pairs
 from equipoise.workflows.clean.by_hand import by_hand
 from equipoise.workflows.clean.online import train_online
-from equipoise.workflows.clean.training import with_clean_pairs
+from equipoise.workflows.clean.training import naming_what_was_judged, with_clean_pairs
 from equipoise.workflows.finetune_select import read_comparison, select_weights
 from equipoise.workflows.own_files import RECIPE, own_run, recipe_run
 from equipoise.workflows.save import collect_artifacts, print_comparison, print_findings
@@ -114,7 +114,8 @@ def _run_training(loaded: Loaded, folder: Path, command: str, resume: bool, rank
             if status := _run_training(baseline, folder / BASELINE, command, True, ranks, start):
                 return status
             ranks.print("Training on what was kept")
-        loaded, model, outcome = _trained(loaded, folder, ranks, start)
+        with naming_what_was_judged(folder, ranks):
+            loaded, model, outcome = _trained(loaded, folder, ranks, start)
         if outcome.signal or model is None:
             ranks.print(f"Stopped by {signal.Signals(outcome.signal).name} after step {outcome.step}; {go_on}")
             ranks.barrier()  # for torchrun ends all as soon as one has left

@@ -107,11 +107,11 @@ def test_a_folder_that_cannot_be_made_is_one_sentence(tmp_path):
         pass
 
 
-def begin_and_fail(folder: Path, error: type[BaseException], *inside: str) -> None:
+def begin_and_fail(folder: Path, error: type[BaseException], *inside: str, content: str = "") -> None:
     with locked_run(folder):
         for name in (CONFIG, *inside):
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            (folder / name).write_text("")
+            (folder / name).write_text(content)
         raise error("broken")
 
 
@@ -128,6 +128,25 @@ def test_what_fails_before_its_first_checkpoint_leaves_nothing(tmp_path: Path) -
     with pytest.raises(UserError, match="broken"):
         begin_and_fail(folder, UserError, "checkpoints/step-00000001/state.json")
     assert sorted(path.name for path in folder.iterdir()) == ["checkpoints", CONFIG]
+
+
+@pytest.mark.parametrize(
+    ("inside", "content", "stays"),
+    [
+        ("fold-1-of-2-seed-0/fold.json", '{"trained": true}', True),
+        ("fold-1-of-2-seed-0/fold.json", '{"records": 8}', False),  # that judge has only begun
+        ("fold-1-of-2-seed-0/fold.json", "", True),  # damaged: who asks for the judge is told
+        ("clean/keep.json", "{}", True),
+        (".scoring-0123/images/00000.safetensors", "", True),
+        ("clean/cost.json", "{}", False),
+    ],
+)
+def test_judges_that_are_trained_outlive_a_failure(tmp_path, inside, content, stays):
+    folder = tmp_path / "run"
+    with pytest.raises(UserError, match="broken"):
+        begin_and_fail(folder, UserError, inside, content=content)
+    assert (folder / inside).exists() is stays
+    assert folder.exists() is stays
 
 
 def test_an_interrupt_leaves_what_it_has(tmp_path: Path) -> None:

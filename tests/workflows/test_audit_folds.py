@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 import torch
@@ -12,10 +14,19 @@ from equipoise.data.copies.watch import WatchedSource
 from equipoise.data.features import FeatureFiles
 from equipoise.data.source import Pair
 from equipoise.models.folder import BEST
+from equipoise.training.checkpoint.finished_work import FOLD
 from equipoise.training.settings import Training
 from equipoise.types import UserError
 from equipoise.workflows.audit.copies import copied_records, held_together, joined
-from equipoise.workflows.audit.folds import LOOKS, _look_every, folds, folds_of, judges, require_same_fold
+from equipoise.workflows.audit.folds import (
+    LOOKS,
+    HeldOutData,
+    _look_every,
+    folds,
+    folds_of,
+    judges,
+    require_same_fold,
+)
 
 
 class Album:
@@ -97,11 +108,27 @@ def test_a_judge_is_looked_at_often_enough_to_be_caught_at_its_best():
         assert _look_every(Training(steps=steps, evaluate_every=every)) == expected
 
 
+def held_out(fold: tuple[int, ...], *settings: str) -> HeldOutData:
+    return HeldOutData(load_run("demo", ["data.train_size=24", *settings]).run, fold)
+
+
 def test_a_judge_of_another_fold_is_refused(tmp_path):
-    require_same_fold(tmp_path, (0, 2))
-    require_same_fold(tmp_path, (0, 2))
+    require_same_fold(tmp_path, (0, 2), held_out((0, 2)))
+    require_same_fold(tmp_path, (0, 2), held_out((0, 2)))
     with pytest.raises(UserError, match="another fold"):
-        require_same_fold(tmp_path, (0, 3))
+        require_same_fold(tmp_path, (0, 3), held_out((0, 3)))
+
+
+def test_a_judge_of_data_that_has_changed_is_refused(tmp_path):
+    """It may have learned from the pairs that have the numbers of its fold by now."""
+    require_same_fold(tmp_path, (0, 2), held_out((0, 2)))
+    with pytest.raises(UserError, match=r"was trained on other records or captions.*choose another --out"):
+        require_same_fold(tmp_path, (0, 2), held_out((0, 2), "data.noise.shuffled=0.5"))
+    note = json.loads((tmp_path / FOLD).read_text())
+    del note["data"]
+    (tmp_path / FOLD).write_text(json.dumps(note))
+    with pytest.raises(UserError, match="before the data was noted"):
+        require_same_fold(tmp_path, (0, 2), held_out((0, 2)))
 
 
 @pytest.mark.gpu

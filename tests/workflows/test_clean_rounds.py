@@ -15,7 +15,7 @@ from judged_features import words
 
 from equipoise.cli import main
 from equipoise.data.keep.file import NOTE, TABLE
-from equipoise.workflows.audit.folds import FOLD
+from equipoise.training.checkpoint.finished_work import FOLD
 
 TRAINED, ANEW = "Training a judge", "it is trained anew"
 STRICT, SPLIT = {"clean.threshold": 0.9}, {"clean.evidence": "gmm"}

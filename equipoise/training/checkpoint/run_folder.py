@@ -10,8 +10,9 @@ from typing import Any
 
 from equipoise.io.atomic import clear_leftovers
 from equipoise.io.folder_lock import LOCK, locked
-from equipoise.models.folder import CHECKPOINTS, CONFIG, STEP
+from equipoise.models.folder import CHECKPOINTS, CONFIG
 from equipoise.settings.difference import differences, told
+from equipoise.training.checkpoint.finished_work import holds_finished_work
 from equipoise.training.logging.metrics import METRICS_FILE
 from equipoise.types import UserError
 
@@ -58,14 +59,14 @@ def require_same(folder: Path, stored: Mapping[str, Any], wanted: Mapping[str, A
 
 @contextmanager
 def locked_run(folder: Path) -> Iterator[None]:
-    """Hold `folder` for this process alone (`io/folder_lock.py`). What fails before its first checkpoint leaves the
-    folder as it was, so that the next try may begin there."""
+    """Hold `folder` for this process alone (`io/folder_lock.py`). What fails before anything is done leaves the folder
+    as it was, so that the next try may begin there with other settings (`finished_work.py`)."""
     with locked(folder):
         before = {path.name for path in folder.iterdir()}
         try:
             yield
         except Exception:
-            if not any(folder.rglob(f"{CHECKPOINTS}/{STEP}*")):
+            if not holds_finished_work(folder):
                 _remove_others(folder, {LOCK, *before})
             raise
 

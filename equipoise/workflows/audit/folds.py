@@ -10,7 +10,6 @@ import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -18,6 +17,7 @@ import torch
 from equipoise.config import Loaded, Run
 from equipoise.data.caption_shuffle import Shuffle
 from equipoise.data.copies.watch import WatchedSource
+from equipoise.data.digest import source_digest
 from equipoise.data.keep.settings import Keep
 from equipoise.data.remap import subset
 from equipoise.data.rng import generator
@@ -25,8 +25,8 @@ from equipoise.data.source import Source, can_crop, has_features, has_modalities
 from equipoise.data.unreadable_pictures import BlankPictures
 from equipoise.evaluation.evaluate import CHOOSING
 from equipoise.io.atomic import remove_folder, write_text
-from equipoise.io.json_files import read_json_table
 from equipoise.models.folder import BEST, CHECKPOINTS, step_folders
+from equipoise.training.checkpoint.finished_work import FOLD, TRAINED, is_trained, read_fold
 from equipoise.training.settings import Training
 from equipoise.types import UserError
 from equipoise.workflows.audit.copies import held_together, read_pictures
@@ -34,8 +34,11 @@ from equipoise.workflows.audit.points import Judge
 from equipoise.workflows.load import load
 from equipoise.workflows.train_model import train_run
 
-FOLD = "fold.json"  # beside a judge
 LOOKS = 12  # at the fold while a judge is trained, at least
+OTHER = {  # what a judge was trained on, where what is noted beside it differs
+    "data": "on other records or captions, in another order perhaps, or before the data was",
+    "digest": "for another fold of the data, or before folds were",
+}
 QUICK = 1000  # pairs of the fold that show during training how far it has come
 
 
@@ -68,6 +71,10 @@ class HeldOutData:
         others = np.ones(len(whole), dtype=bool)
         others[list(self.fold)] = False
         return subset(whole, np.flatnonzero(others))
+
+    def digest(self) -> str:
+        """A digest of all pairs, those of the fold among them."""
+        return source_digest(training_pairs(self.run))
 
     def selection(self) -> str:
         """A digest of the captions that were chosen of the other folds; empty where none were, but all are taken."""
@@ -123,12 +130,12 @@ def _named(place: Path, member: int) -> Path:
 
 
 def _trained(loaded: Loaded, data: HeldOutData, part: tuple[int, ...], place: Path, member: int) -> Judge:
-    require_same_fold(place, part, data.selection())
+    require_same_fold(place, part, data)
     seed = loaded.run.seed + 1000 * member
     every = _look_every(loaded.run.training)
     training = replace(loaded.run.training, evaluate_every=every)
     run = replace(loaded.run, data=data, shuffle=Shuffle(), keep=Keep(), training=training, seed=seed)  # type: ignore[arg-type]
-    if not _is_trained(place):
+    if not is_trained(place):
         print(f"Training a judge: {place.name.replace('-', ' ')}", flush=True)
         table = {**loaded.table, "training": {**loaded.table["training"], "evaluate_every": every}, "seed": seed}
         _, outcome = train_run(Loaded(run, table), place, measured=CHOOSING)
@@ -146,39 +153,31 @@ def _look_every(training: Training) -> int:
     return min(training.evaluate_every or training.steps, max(1, training.steps // LOOKS))
 
 
-def require_same_fold(folder: Path, part: tuple[int, ...], selection: str = "") -> None:
-    """A judge of other folds saw other pairs, so the numbers of the records it must not see are kept beside it.
+def require_same_fold(folder: Path, part: tuple[int, ...], data: HeldOutData) -> None:
+    """A judge of other folds, or of data that has changed, saw other pairs, so the numbers of the records it must not
+    see and a digest of the data are kept beside it.
 
     Beside one that learns from captions that were chosen is their digest, too: where others are chosen by now, or
     nothing is noted, it is removed, for it would judge by what no longer holds.
     """
+    selection = data.selection()
     now = {"records": len(part), "digest": hashlib.sha256(" ".join(map(str, part)).encode()).hexdigest()}
-    now |= {"selection": selection} if selection else {}
+    now |= {"data": data.digest()} | ({"selection": selection} if selection else {})
     note = folder / FOLD
     if not note.is_file() and not step_folders(folder):
         write_text(note, json.dumps(now) + "\n")
-    before = _note(folder) if note.is_file() else {}
-    if before.get("digest") != now["digest"]:
-        raise UserError(
-            f"the judge in {folder} was trained for another fold of the data, or before folds were noted; choose "
-            "another --out"
-        )
+    before = read_fold(folder) if note.is_file() else {}
+    for name, other in OTHER.items():
+        if before.get(name) != now[name]:
+            raise UserError(f"the judge in {folder} was trained {other} noted; choose another --out")
     if before.get("selection") != now.get("selection"):
         print(f"Other captions are kept than the judge in {folder} learned from; it is trained anew", flush=True)
         remove_folder(folder)
         write_text(note, json.dumps(now) + "\n")
 
 
-def _is_trained(folder: Path) -> bool:
-    return bool(_note(folder).get("trained"))
-
-
 def _note_trained(folder: Path) -> None:
-    write_text(folder / FOLD, json.dumps({**_note(folder), "trained": True}) + "\n")
-
-
-def _note(folder: Path) -> dict[str, Any]:
-    return read_json_table(folder / FOLD, "choose another --out")
+    write_text(folder / FOLD, json.dumps({**read_fold(folder), TRAINED: True}) + "\n")
 
 
 def _forget_states(folder: Path) -> None:

@@ -29,13 +29,12 @@ from equipoise.evaluation.encoding import captions
 from equipoise.io.folder_lock import locked, only_writer
 from equipoise.io.json_files import read_json_table
 from equipoise.models.folder import WEIGHTS, model_folder, read_tensors
+from equipoise.training.checkpoint.finished_work import SCORES
 from equipoise.types import UserError
 from equipoise.workflows.audit.points import Judge
 from equipoise.workflows.audit.points_job import IMAGES, TEXTS, JudgedData, PointsJob, unpacked
 from equipoise.workflows.embed.encoders import digest_of
 from equipoise.workflows.engines import Engine
-
-SCORES = ".scoring-"
 
 
 def has_scores(out: Path) -> bool:

@@ -167,9 +167,9 @@ class JudgedPairs:
         """What a judge says of records of its fold after step `until` of its own."""
         part, seed = self.folds[number], self.settings.seed
         place = self.place / f"fold-{number + 1}-of-{len(self.folds)}-seed-{seed}"
-        require_same_fold(place, part)
         whole = self.judging.run
         training, data = replace(whole.training, evaluate_every=0), HeldOutData(whole, part)
+        require_same_fold(place, part, data)
         run = replace(whole, data=data, shuffle=Shuffle(), keep=Keep(), training=training)  # type: ignore[arg-type]
         if _steps_done(place) < until:
             with self.clock.on(TRAINING):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -38,3 +40,17 @@ def with_clean_pairs(loaded: Loaded, folder: Path, ranks: Ranks) -> Loaded:
 
     on_main_with_heartbeat(ranks, clean, loaded.run.training.rank_timeout)
     return Loaded(replace(loaded.run, clean=Clean(), keep=Keep(str(place))), loaded.table)
+
+
+@contextmanager
+def naming_what_was_judged(folder: Path, ranks: Ranks) -> Iterator[None]:
+    """Tell where the keep file of the run in `folder` is, if training on it fails: judging need not be done again."""
+    try:
+        yield
+    except Exception:
+        if (folder / FOLDER / NOTE).is_file():
+            ranks.print(
+                f"What was judged stays in {folder / FOLDER}: the run goes on by --resume {folder}, "
+                f"and one with other settings trains on it by --set keep.folder={folder / FOLDER}"
+            )
+        raise
