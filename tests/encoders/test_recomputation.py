@@ -212,7 +212,8 @@ def test_the_names_of_what_is_kept_are_those_of_operations():
     assert kernel.name() in KEPT
 
 
-@pytest.mark.parametrize("text", [pytest.param(False, marks=pytest.mark.slow), True])
+@pytest.mark.slow
+@pytest.mark.parametrize("text", [False, True])
 def test_compiled(text):
     tower: Any = text_tower("causal-nano")[0] if text else vit()
     inputs: Any = (IDS, MASK) if text else (IMAGES,)
