@@ -32,8 +32,8 @@ from cells import Row, cell_name, run
 from noise_rows import CLEANED, ON_FEATURES, ONLINE, TOLD
 
 from equipoise.config import Loaded, load_run
-from equipoise.data.keep.apply import matched
 from equipoise.data.keep.file import NOTE, TABLE, read_keep, read_note
+from equipoise.data.keep.match import matched
 from equipoise.data.keep.rules import kept_captions
 from equipoise.data.keep.settings import WEIGHTS_ONLY, Clean, Keep
 from equipoise.io.atomic import write_text

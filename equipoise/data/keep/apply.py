@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,18 +11,20 @@ import numpy as np
 
 from equipoise.data.keep.decisions import DECISIONS, Decisions, digest_of_table, read_decisions
 from equipoise.data.keep.file import NOTE, TABLE, KeepTable, read_keep
-from equipoise.data.keep.records import records
+from equipoise.data.keep.match import REFUSE, matched
 from equipoise.data.keep.rules import caption_weights, kept_captions
 from equipoise.data.keep.source import KeptSource
 from equipoise.data.source import Source
-from equipoise.types import Notice, UserError
+from equipoise.types import UserError
 
 
-def kept_source(source: Source, folder: Path, rule: str, threshold: float, default: float = 0.5) -> KeptSource:
+def kept_source(
+    source: Source, folder: Path, rule: str, threshold: float, default: float = 0.5, unknown: str = REFUSE
+) -> KeptSource:
     """The captions of `source` that the keep file in `folder` keeps, by its decisions or by another rule, and by what a
-    person decided on some of them (`decisions.py`)."""
+    person decided on some of them (`decisions.py`). Records that it does not name are `unknown`."""
     table, note = read_keep(folder)
-    counts, here = matched(table, source, folder / TABLE)
+    counts, here = matched(table, source, folder / TABLE, unknown)
     decisions = read_decisions(folder, table)
     swaps = {**_rematched(table, rule, decisions), **decisions.swaps}
     rule, threshold = _effective(rule, threshold, default, decisions, note, folder)
@@ -95,54 +96,6 @@ def _digest(table: KeepTable, here: np.ndarray, keep: np.ndarray, weights: np.nd
     total.update(keep.tobytes() + weights[keep].astype(np.float32).tobytes())
     total.update(repr(sorted(swaps.items())).encode())
     return total.hexdigest()
-
-
-def matched(table: KeepTable, source: Source, path: Path) -> tuple[np.ndarray, np.ndarray]:
-    """Captions of each record [N], and the rows of the table that are theirs, in order.
-
-    The table may decide on further records, such as those that are held out for validation. Raises UserError where it
-    is not of this source, caption by caption."""
-    counts, here, row = np.zeros(len(source), dtype=np.int64), list[range](), 0
-    for index, (key, texts) in enumerate(records(source)):
-        row = _row_of(table, key, row, path)
-        end = row + len(texts)
-        if any(place >= len(table) or table.keys[place] != key for place in range(row, end)):
-            raise _other_data(path, f'"{key}" has {len(texts)} captions here and fewer there')
-        if not np.array_equal(table.captions[row:end], np.arange(len(texts))):
-            raise _other_data(path, f'the captions of "{key}" are not numbered from 0 to {len(texts) - 1} there')
-        if not np.array_equal(table.fingerprints[row:end], texts):
-            raise _other_data(path, f'"{key}" has other captions here than there')
-        if end < len(table) and table.captions[end]:
-            raise _other_data(path, f'it holds further captions of "{key}", which the data does not')
-        here.append(range(row, end))
-        counts[index], row = len(texts), end
-    rows = np.fromiter((place for places in here for place in places), dtype=np.int64, count=int(counts.sum()))
-    if len(rows) < len(table):
-        further = int((table.captions == 0).sum()) - len(source)
-        warnings.warn(f"{path} decides on {further:,} records that are not trained on here", Notice, stacklevel=3)
-    return counts, rows
-
-
-def _row_of(table: KeepTable, key: str, start: int, path: Path) -> int:
-    """The row at which a record begins, from `start` on."""
-    found = next((row for row in range(start, len(table)) if table.keys[row] == key), None)
-    if found is None:
-        raise _mismatch(table, start, key, path)
-    return found
-
-
-def _mismatch(table: KeepTable, row: int, key: str, path: Path) -> UserError:
-    if key not in set(table.keys):
-        return UserError(
-            f'{path} says nothing of the record "{key}", so it is of other data, or the data has grown; '
-            "clean the data again"
-        )
-    there = f'"{table.keys[row]}"' if row < len(table) else "nothing"
-    return _other_data(path, f'"{key}" stands here where {there} stands there')
-
-
-def _other_data(path: Path, difference: str) -> UserError:
-    return UserError(f"{path} is of other data: {difference}; give the folder that was cleaned from this data")
 
 
 def _share(note: Mapping[str, Any], folder: Path) -> float:

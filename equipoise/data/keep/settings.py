@@ -45,6 +45,7 @@ class Keep:
     folder: str = ""  # of `equipoise clean`
     rule: Literal["decision", "threshold", "share", "weights"] = "decision"  # the file's, or anew by P(right)
     threshold: float = 0.5  # of the rule threshold: a caption is kept whose P(right) is as high
+    unknown: Literal["refuse", "drop"] = "refuse"  # records of which the file says nothing
 
     def __post_init__(self) -> None:
         _require_probability(self.threshold)
@@ -53,7 +54,7 @@ class Keep:
         """The captions that are kept, and the images that have any; the source itself where there is no folder."""
         if not self.folder:
             return source
-        return kept_source(source, Path(self.folder), self.rule, self.threshold, Keep.threshold)
+        return kept_source(source, Path(self.folder), self.rule, self.threshold, Keep.threshold, self.unknown)
 
 
 @dataclass(frozen=True)

@@ -272,6 +272,23 @@ def test_a_file_of_other_data_is_refused_with_the_first_key(tmp_path, source, wo
     assert all(word in str(error.value) for word in (*words, str(tmp_path / TABLE), '"'))
 
 
+def test_records_of_which_it_says_nothing_can_be_left_out(tmp_path):
+    whole = Scenes.Config(train_size=65).build("train")
+    own = subset(whole, [*range(10), *range(11, 65)])  # whoever made it could not read one of the pictures
+    write(own, tmp_path, np.ones(320, dtype=np.float32), np.arange(320) != 7)
+    with pytest.raises(UserError, match=r"could not be read for judging.*keep\.unknown=drop"):
+        Keep(str(tmp_path)).applied_to(whole)
+    with pytest.warns(Notice, match=f'says nothing of 1 of 65 records, "{whole.pair(10).key}" the first'):
+        kept = Keep(str(tmp_path), unknown="drop").applied_to(whole)
+    assert kept.records.tolist() == [*range(10), *range(11, 65)]
+    assert [len(kept.pair(index).captions) for index in range(64)] == [5, 4, *[5] * 62]
+    assert kept.pair(10).captions == whole.pair(11).captions
+    with pytest.raises(UserError, match="names none of its records"):
+        Keep(str(tmp_path), unknown="drop").applied_to(subset(whole, [10]))
+    with pytest.raises(UserError, match="stands here where"):
+        Keep(str(tmp_path), unknown="drop").applied_to(subset(whole, [1, 0, *range(2, 65)]))
+
+
 def test_features_whose_texts_were_handed_on_are_other_data(tmp_path):
     np.savez(tmp_path / "f.npz", image=np.ones((8, 3)), text=np.ones((8, 3)))
     whole = FeatureFiles([tmp_path / "f.npz"])
