@@ -5,13 +5,13 @@ features   the same or nearly so, whatever their captions (`data/copies/features
 both       the same captions, word for word, and nearly the same picture or features of it: thumbnails, or features,
            that correlate. A caption of very many records ("photo") is not worth the look.
 
-Copies of copies are copies. More than a hundredth of all records that hang together are a kind of picture (shirts on
-white) and no copies, and stay where they are.
+Copies of copies are copies. More than a hundredth of all records that hang together by near copies are a kind of
+picture (shirts on white) and no copies, and stay where they are; exact copies among them are still held out together.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
@@ -24,7 +24,7 @@ from equipoise.data.keep.records import records
 from equipoise.data.source import Source
 from equipoise.types import UserError
 
-MOST = 0.01  # of all records: so many with the same captions are not compared
+MOST = 0.01  # of all records: so many with the same captions are not compared, and so many near copies are none
 AT_ONCE = 256  # pictures
 SIDE, ALIKE = 16, 0.98  # pixels of a thumbnail; correlation of two that are copies
 
@@ -32,13 +32,29 @@ SIDE, ALIKE = 16, 0.98  # pixels of a thumbnail; correlation of two that are cop
 def held_together(parts: Sequence[Sequence[int]], source: Source) -> list[tuple[int, ...]]:
     """The same folds with every copy moved into the fold of the first of its kind."""
     fold = {number: place for place, part in enumerate(parts) for number in part}
-    alike = [[copy.first, copy.second] for copy in source.copies()] if isinstance(source, WatchedSource) else []
-    for first, *copies in joined([*alike, *copied_records(source)], max(2, int(MOST * len(source)))):
-        fold |= dict.fromkeys(copies, fold[first])
+    copies = source.copies() if isinstance(source, WatchedSource) else []
+    most = max(2, int(MOST * len(source)))
+    # A judge that learned an exact copy has seen word for word what it judges, however many there are. But with more of
+    # them than a fold has records, that fold would be most of the data and leave its judge little to learn from.
+    same = joined([[copy.first, copy.second] for copy in copies if copy.exact], min(map(len, parts)))
+    alike = joined([*([copy.first, copy.second] for copy in copies), *copied_records(source)], most)
+    for first, *others in [*(group for group in same if len(group) <= most), *alike]:
+        fold |= dict.fromkeys(others, fold[first])
+    _share_out([group for group in same if len(group) > most], fold)
     moved: list[list[int]] = [[] for _ in parts]
     for number in sorted(fold):
         moved[fold[number]].append(number)
     return [tuple(part) for part in moved] if all(moved) else [tuple(part) for part in parts]
+
+
+def _share_out(crowds: Sequence[Sequence[int]], fold: dict[int, int]) -> None:
+    """Put each crowd, the largest first, into the fold that holds fewest others: chance could give several to one."""
+    held = Counter(fold.values())
+    for crowd in sorted(crowds, key=len, reverse=True):
+        held.subtract(fold[number] for number in crowd)
+        place = min(held, key=lambda one: (held[one], one))
+        fold |= dict.fromkeys(crowd, place)
+        held[place] += len(crowd)
 
 
 def joined(groups: Iterable[Sequence[int]], most: int) -> list[list[int]]:
