@@ -8,9 +8,10 @@ which features that are nowhere below 0 (after a ReLU) are all alike. Of 6,000 p
 different things have 0.81.
 
 Every pair is compared, in tiles and in the leading principal components alone: unit vectors are never further apart in
-some of their components than in all, so that nothing is missed, and few pairs are left to be compared in full. An image
-that more than `CROWD` others are near to is of a kind (shirts on white); its near copies are not named. Work grows with
-the square of the number of images: minutes for `MOST` of them, beyond which exact copies alone are looked for.
+some of their components than in all, so that nothing is missed, and few pairs are left to be compared in full. Where
+many are, one product of the tile's images in full goes before. An image that more than `CROWD` others are near to is of
+a kind (shirts on white); its near copies are not named. Work grows with the square of the number of images: minutes for
+`MOST` of them, beyond which exact copies alone are looked for.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ ALIKE = 0.85
 COMPONENTS = 128  # of photographs' 1,280, 252 of 18 million pairs are left to be compared in full
 MOST = 400_000  # images that are compared with each other
 AT_ONCE, TILE = 4096, 2048  # images read, and compared, at once
+MANY = 16_384  # pairs of a tile, each compared by itself, that take as long as one product of all its images
 ROUNDING = 1e-3  # in a squared distance
 
 
@@ -96,11 +98,21 @@ def _near(source: FeatureSource, mean: Tensor, first: Tensor) -> Iterator[Copy]:
         return
     leading, partners = _leading(source, mean, first), Partners(len(first))
     for rows in _parts(len(first), TILE):
-        for pairs in _candidates(leading, rows):
+        for candidates in _candidates(leading, rows):
+            left = partners.undecided(*candidates)
+            pairs = _nearer(source, mean, first, left) if len(left[0]) > MANY else left
             for one, other in zip(*(places.split(AT_ONCE) for places in pairs), strict=True):
                 _compare(source, mean, first, partners.undecided(one, other), partners)
     for (a, b), cosine in partners.pairs():
         yield Copy(int(first[a]), int(first[b]), cosine, exact=False)
+
+
+def _nearer(source: FeatureSource, mean: Tensor, first: Tensor, pairs: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+    """Those of the pairs in a tile that are near, or nearly so, by the product of its images."""
+    (rows, row), (columns, column) = (places.unique(return_inverse=True) for places in pairs)
+    cosines = _units(source, first[rows], mean) @ _units(source, first[columns], mean).T
+    near = cosines[row, column] >= ALIKE - ROUNDING
+    return pairs[0][near], pairs[1][near]
 
 
 def _compare(

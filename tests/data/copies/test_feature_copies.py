@@ -96,6 +96,19 @@ def test_within_a_crowd_few_pairs_are_compared_in_full(tmp_path, monkeypatch, ti
     assert source.rows < 2 * 100 * 99 / 2  # of all pairs within the kinds, two rows each would be twice as many
 
 
+def test_where_many_pairs_are_left_a_product_goes_before(tmp_path, monkeypatch):
+    monkeypatch.setattr(features, "COMPONENTS", 1)  # nearly all pairs are left
+    image = photographs()
+    rows = {}
+    for many in (0, COUNT**2):
+        monkeypatch.setattr(features, "MANY", many)
+        source = Counting(source_of(tmp_path, image))
+        found = feature_copies(source)
+        assert {(copy.first, copy.second) for copy in found} == read_aloud(image.astype(np.float32))
+        rows[many] = source.rows
+    assert rows[0] < 8 * COUNT < rows[COUNT**2]
+
+
 def test_tokens_are_compared_by_the_mean_of_the_real_ones(tmp_path):
     rng = np.random.default_rng(2)
     image = rng.normal(size=(30, 5, WIDTH))
