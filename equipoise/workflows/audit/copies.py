@@ -3,7 +3,7 @@
 pictures   exact and near copies, whatever their captions (`data/copies`); every picture is read once for it
 features   the same or nearly so, whatever their captions (`data/copies/features.py`)
 both       the same captions, word for word, and nearly the same picture or features of it: thumbnails, or features,
-           that correlate. A caption of very many records ("photo") is not worth the look.
+           that correlate (`looks.py`). A caption of very many records ("photo") is not worth the look.
 
 Copies of copies are copies. More than a hundredth of all records that hang together by near copies are a kind of
 picture (shirts on white) and no copies, and stay where they are; exact copies among them are still held out together.
@@ -12,21 +12,16 @@ picture (shirts on white) and no copies, and stay where they are; exact copies a
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from typing import Any
-
-import torch
-from torch import Tensor
 
 from equipoise.data.copies.watch import WatchedSource
 from equipoise.data.keep.records import records
 from equipoise.data.source import Source
 from equipoise.types import UserError
+from equipoise.workflows.audit.looks import AT_ONCE, Looks, alike_among
 
 MOST = 0.01  # of all records: so many with the same captions are not compared, and so many near copies are none
-AT_ONCE = 256  # pictures
-SIDE, ALIKE = 16, 0.98  # pixels of a thumbnail; correlation of two that are copies
 
 
 def held_together(parts: Sequence[Sequence[int]], source: Source) -> list[tuple[int, ...]]:
@@ -91,17 +86,12 @@ def read_pictures(source: WatchedSource, size: int) -> None:
 def copied_records(source: Source) -> Iterator[list[int]]:
     """The numbers of records that are copies of one another, two or more together."""
     for several in _chunks(_same_captions(source)):
-        looks = _looks(source, [number for numbers in several for number in numbers])
+        looks = Looks(source)
+        looks.of(
+            [number for numbers in several for number in numbers][:AT_ONCE]
+        )  # those of small groups, read together
         for numbers in several:
-            yield from _alike_among(numbers, looks)
-
-
-def _alike_among(numbers: Sequence[int], looks: Mapping[int, Tensor]) -> list[list[int]]:
-    groups: dict[int, list[int]] = {}
-    for number in filter(looks.__contains__, numbers):
-        near = (first for first in groups if _alike(looks[first], looks[number]))
-        groups.setdefault(next(near, number), []).append(number)
-    return [group for group in groups.values() if len(group) > 1]
+            yield from alike_among(numbers, looks)
 
 
 def _chunks(groups: Sequence[list[int]]) -> Iterator[list[list[int]]]:
@@ -122,22 +112,3 @@ def _same_captions(source: Source) -> list[list[int]]:
         if len(texts):
             same[texts.tobytes()].append(number)
     return [numbers for numbers in same.values() if 1 < len(numbers) <= max(2, MOST * len(source))]
-
-
-def _looks(source: Any, numbers: Sequence[int]) -> dict[int, Tensor]:
-    """A vector of each picture, centred, by the record's number; a record that cannot be read has none."""
-    try:
-        if getattr(source, "image_features", None) is not None:
-            vectors = source.image_features(numbers)[0].flatten(1)
-        else:
-            vectors = source.images(numbers, SIDE).flatten(1).float()
-    except UserError:  # a broken record is met, and counted, in training
-        each = (_looks(source, [number]) for number in numbers) if len(numbers) > 1 else ()
-        return {number: look for looks in each for number, look in looks.items()}
-    return dict(zip(numbers, vectors - vectors.mean(dim=1, keepdim=True), strict=True))
-
-
-def _alike(one: Tensor, other: Tensor) -> bool:
-    if torch.equal(one, other):
-        return True
-    return float(torch.nn.functional.cosine_similarity(one, other, dim=0)) >= ALIKE
