@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ import torch
 
 from equipoise.config import load_run
 from equipoise.data.bad_records import BadRecord
+from equipoise.data.copies.find import Copy
 from equipoise.data.copies.watch import WatchedSource
 from equipoise.data.features import FeatureFiles
 from equipoise.data.source import Pair
@@ -97,6 +99,58 @@ def test_copies_of_copies_are_one_group_and_crowds_are_none():
     assert joined([[5, 1], [2, 9], [9, 5], [3, 4]], most=4) == [[1, 2, 5, 9], [3, 4]]
     assert joined([[5, 1], [2, 9], [9, 5], [3, 4]], most=3) == [[3, 4]]
     assert joined([], most=3) == []
+
+
+def pictured_features(folder: Path, pictures: list[int]) -> WatchedSource:
+    """Records of captions of their own and the features of a picture, by its number."""
+    drawn = np.random.default_rng(0).normal(size=(max(pictures) + 1, 64)).astype(np.float32)
+    captions = np.arange(len(pictures)).astype(str)
+    np.savez(folder / "f.npz", image=drawn[pictures], captions=captions)
+    return WatchedSource(FeatureFiles([folder / "f.npz"]))
+
+
+def folds_by_picture(source: WatchedSource, pictures: list[int], count: int) -> tuple[list[int], list[set[int]]]:
+    """How many records each fold has, and the folds that each picture is in; nobody is lost."""
+    parts = folds_of(source, count, seed=0, size=32)
+    assert sorted(number for part in parts for number in part) == list(range(len(pictures)))
+    fold = {number: place for place, part in enumerate(parts) for number in part}
+    where: list[set[int]] = [set() for _ in range(max(pictures) + 1)]
+    for number, picture in enumerate(pictures):
+        where[picture].add(fold[number])
+    return [len(part) for part in parts], where
+
+
+@pytest.mark.parametrize("times", [2, 3, 12, 40])
+def test_exact_copies_are_held_out_together_however_many(tmp_path, times):
+    pictures = [0] * times + list(range(1, 201 - times))
+    _, where = folds_by_picture(pictured_features(tmp_path, pictures), pictures, 2)
+    assert all(len(places) == 1 for places in where)
+
+
+@pytest.mark.parametrize("count", [2, 3, 5])
+def test_folds_stay_balanced_where_many_are_copies(tmp_path, count):
+    pictures = np.random.default_rng(count).integers(0, 8, size=240).tolist()  # thirty of each
+    sizes, where = folds_by_picture(pictured_features(tmp_path, pictures), pictures, count)
+    assert all(len(places) == 1 for places in where)
+    largest = max(np.bincount(pictures))
+    assert max(sizes) <= 240 / count + largest
+    assert min(sizes) > 0
+
+
+def test_more_copies_than_a_fold_has_records_stay_where_they_are(tmp_path):
+    pictures = [0] * 110 + list(range(1, 91))
+    source = pictured_features(tmp_path, pictures)
+    assert folds_of(source, 2, seed=0, size=32) == folds(200, 2, seed=0)
+
+
+def test_exact_copies_stay_together_where_near_ones_make_a_crowd(tmp_path, monkeypatch):
+    source = pictured_features(tmp_path, [0, 0, 0, *range(1, 98)])
+    near = [Copy(0, number, 0.9, exact=False) for number in range(3, 20)]
+    monkeypatch.setattr(source, "copies", lambda: [Copy(0, 1, 1.0, True), Copy(0, 2, 1.0, True), *near])
+    before = folds(100, 2, seed=0)
+    fold = {number: place for place, part in enumerate(held_together(before, source)) for number in part}
+    assert fold[0] == fold[1] == fold[2]
+    assert all(fold[number] == place for place, part in enumerate(before) for number in part if number > 2)
 
 
 def test_without_copies_folds_stay_as_they_are(scenes):

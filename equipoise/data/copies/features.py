@@ -8,29 +8,31 @@ which features that are nowhere below 0 (after a ReLU) are all alike. Of 6,000 p
 different things have 0.81.
 
 Every pair is compared, in tiles and in the leading principal components alone: unit vectors are never further apart in
-some of their components than in all, so that nothing is missed, and few pairs are left to be compared in full. An image
-that more than `CROWD` others are near to is of a kind (shirts on white); its near copies are not named. Work grows with
-the square of the number of images: minutes for `MOST` of them, beyond which exact copies alone are looked for.
+some of their components than in all, so that nothing is missed, and few pairs are left to be compared in full. Where
+many are, one product of the tile's images in full goes before. An image that more than `CROWD` others are near to is of
+a kind (shirts on white); its near copies are not named. Work grows with the square of the number of images: minutes for
+`MOST` of them, beyond which exact copies alone are looked for.
 """
 
 from __future__ import annotations
 
 import hashlib
 import warnings
-from collections import defaultdict
 from collections.abc import Iterator
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from equipoise.data.copies.find import CROWD, Copy
+from equipoise.data.copies.find import Copy
+from equipoise.data.copies.partners import Partners
 from equipoise.data.source import FeatureSource
 
 ALIKE = 0.85
 COMPONENTS = 128  # of photographs' 1,280, 252 of 18 million pairs are left to be compared in full
 MOST = 400_000  # images that are compared with each other
 AT_ONCE, TILE = 4096, 2048  # images read, and compared, at once
+MANY = 16_384  # pairs of a tile, each compared by itself, that take as long as one product of all its images
 ROUNDING = 1e-3  # in a squared distance
 
 
@@ -94,31 +96,34 @@ def _near(source: FeatureSource, mean: Tensor, first: Tensor) -> Iterator[Copy]:
     """Near copies among the images that are the first of their kind, each pair once."""
     if len(first) < 2:
         return
-    leading = _leading(source, mean, first)
-    partners: dict[int, dict[int, float]] = defaultdict(dict)
-    crowded: set[int] = set()
+    leading, partners = _leading(source, mean, first), Partners(len(first))
     for rows in _parts(len(first), TILE):
-        for one, other in _candidates(leading, rows):
-            cosines = _cosines(source, mean, first[one], first[other])
-            kept = cosines >= ALIKE
-            pairs = zip(first[one[kept]].tolist(), first[other[kept]].tolist(), cosines[kept].tolist(), strict=True)
-            for a, b, cosine in pairs:
-                _remember(partners, crowded, a, b, cosine)
-    for a, others in partners.items():
-        for b, cosine in others.items():
-            if a < b and not {a, b} & crowded:
-                yield Copy(a, b, cosine, exact=False)
+        for candidates in _candidates(leading, rows):
+            left = partners.undecided(*candidates)
+            pairs = _nearer(source, mean, first, left) if len(left[0]) > MANY else left
+            for one, other in zip(*(places.split(AT_ONCE) for places in pairs), strict=True):
+                _compare(source, mean, first, partners.undecided(one, other), partners)
+    for (a, b), cosine in partners.pairs():
+        yield Copy(int(first[a]), int(first[b]), cosine, exact=False)
 
 
-def _remember(partners: dict[int, dict[int, float]], crowded: set[int], one: int, other: int, cosine: float) -> None:
-    """Note a pair on both sides; who has more than `CROWD` is in a crowd, and is noted no longer."""
-    for a, b in ((one, other), (other, one)):
-        if a in crowded:
-            continue
-        partners[a][b] = cosine
-        if len(partners[a]) > CROWD:
-            crowded.add(a)
-            del partners[a]
+def _nearer(source: FeatureSource, mean: Tensor, first: Tensor, pairs: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+    """Those of the pairs in a tile that are near, or nearly so, by the product of its images."""
+    (rows, row), (columns, column) = (places.unique(return_inverse=True) for places in pairs)
+    cosines = _units(source, first[rows], mean) @ _units(source, first[columns], mean).T
+    near = cosines[row, column] >= ALIKE - ROUNDING
+    return pairs[0][near], pairs[1][near]
+
+
+def _compare(
+    source: FeatureSource, mean: Tensor, first: Tensor, pairs: tuple[Tensor, Tensor], partners: Partners
+) -> None:
+    """Note those of the pairs, by their places in `first`, that are near in full."""
+    one, other = pairs
+    cosines = (_units(source, first[one], mean) * _units(source, first[other], mean)).sum(dim=1)
+    near = cosines >= ALIKE
+    for a, b, cosine in zip(one[near].tolist(), other[near].tolist(), cosines[near].tolist(), strict=True):
+        partners.note(a, b, cosine)
 
 
 def _leading(source: FeatureSource, mean: Tensor, numbers: Tensor) -> Tensor:
@@ -144,12 +149,3 @@ def _candidates(leading: Tensor, rows: range) -> Iterator[tuple[Tensor, Tensor]]
         a, b = (squares <= limit).nonzero(as_tuple=True)
         a, b = a + rows.start, b + columns.start
         yield a[a < b], b[a < b]
-
-
-def _cosines(source: FeatureSource, mean: Tensor, one: Tensor, other: Tensor) -> Tensor:
-    """Of pairs of images [P]."""
-    parts = [
-        (_units(source, a, mean) * _units(source, b, mean)).sum(dim=1)
-        for a, b in zip(one.split(AT_ONCE), other.split(AT_ONCE), strict=True)
-    ]
-    return torch.cat(parts)

@@ -3,42 +3,53 @@
 pictures   exact and near copies, whatever their captions (`data/copies`); every picture is read once for it
 features   the same or nearly so, whatever their captions (`data/copies/features.py`)
 both       the same captions, word for word, and nearly the same picture or features of it: thumbnails, or features,
-           that correlate. A caption of very many records ("photo") is not worth the look.
+           that correlate (`looks.py`). A caption of very many records ("photo") is not worth the look.
 
-Copies of copies are copies. More than a hundredth of all records that hang together are a kind of picture (shirts on
-white) and no copies, and stay where they are.
+Copies of copies are copies. More than a hundredth of all records that hang together by near copies are a kind of
+picture (shirts on white) and no copies, and stay where they are; exact copies among them are still held out together.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from typing import Any
-
-import torch
-from torch import Tensor
 
 from equipoise.data.copies.watch import WatchedSource
 from equipoise.data.keep.records import records
 from equipoise.data.source import Source
 from equipoise.types import UserError
+from equipoise.workflows.audit.looks import AT_ONCE, Looks, alike_among
 
-MOST = 0.01  # of all records: so many with the same captions are not compared
-AT_ONCE = 256  # pictures
-SIDE, ALIKE = 16, 0.98  # pixels of a thumbnail; correlation of two that are copies
+MOST = 0.01  # of all records: so many with the same captions are not compared, and so many near copies are none
 
 
 def held_together(parts: Sequence[Sequence[int]], source: Source) -> list[tuple[int, ...]]:
     """The same folds with every copy moved into the fold of the first of its kind."""
     fold = {number: place for place, part in enumerate(parts) for number in part}
-    alike = [[copy.first, copy.second] for copy in source.copies()] if isinstance(source, WatchedSource) else []
-    for first, *copies in joined([*alike, *copied_records(source)], max(2, int(MOST * len(source)))):
-        fold |= dict.fromkeys(copies, fold[first])
+    copies = source.copies() if isinstance(source, WatchedSource) else []
+    most = max(2, int(MOST * len(source)))
+    # A judge that learned an exact copy has seen word for word what it judges, however many there are. But with more of
+    # them than a fold has records, that fold would be most of the data and leave its judge little to learn from.
+    same = joined([[copy.first, copy.second] for copy in copies if copy.exact], min(map(len, parts)))
+    alike = joined([*([copy.first, copy.second] for copy in copies), *copied_records(source)], most)
+    for first, *others in [*(group for group in same if len(group) <= most), *alike]:
+        fold |= dict.fromkeys(others, fold[first])
+    _share_out([group for group in same if len(group) > most], fold)
     moved: list[list[int]] = [[] for _ in parts]
     for number in sorted(fold):
         moved[fold[number]].append(number)
     return [tuple(part) for part in moved] if all(moved) else [tuple(part) for part in parts]
+
+
+def _share_out(crowds: Sequence[Sequence[int]], fold: dict[int, int]) -> None:
+    """Put each crowd, the largest first, into the fold that holds fewest others: chance could give several to one."""
+    held = Counter(fold.values())
+    for crowd in sorted(crowds, key=len, reverse=True):
+        held.subtract(fold[number] for number in crowd)
+        place = min(held, key=lambda one: (held[one], one))
+        fold |= dict.fromkeys(crowd, place)
+        held[place] += len(crowd)
 
 
 def joined(groups: Iterable[Sequence[int]], most: int) -> list[list[int]]:
@@ -75,17 +86,12 @@ def read_pictures(source: WatchedSource, size: int) -> None:
 def copied_records(source: Source) -> Iterator[list[int]]:
     """The numbers of records that are copies of one another, two or more together."""
     for several in _chunks(_same_captions(source)):
-        looks = _looks(source, [number for numbers in several for number in numbers])
+        looks = Looks(source)
+        looks.of(
+            [number for numbers in several for number in numbers][:AT_ONCE]
+        )  # those of small groups, read together
         for numbers in several:
-            yield from _alike_among(numbers, looks)
-
-
-def _alike_among(numbers: Sequence[int], looks: Mapping[int, Tensor]) -> list[list[int]]:
-    groups: dict[int, list[int]] = {}
-    for number in filter(looks.__contains__, numbers):
-        near = (first for first in groups if _alike(looks[first], looks[number]))
-        groups.setdefault(next(near, number), []).append(number)
-    return [group for group in groups.values() if len(group) > 1]
+            yield from alike_among(numbers, looks)
 
 
 def _chunks(groups: Sequence[list[int]]) -> Iterator[list[list[int]]]:
@@ -106,22 +112,3 @@ def _same_captions(source: Source) -> list[list[int]]:
         if len(texts):
             same[texts.tobytes()].append(number)
     return [numbers for numbers in same.values() if 1 < len(numbers) <= max(2, MOST * len(source))]
-
-
-def _looks(source: Any, numbers: Sequence[int]) -> dict[int, Tensor]:
-    """A vector of each picture, centred, by the record's number; a record that cannot be read has none."""
-    try:
-        if getattr(source, "image_features", None) is not None:
-            vectors = source.image_features(numbers)[0].flatten(1)
-        else:
-            vectors = source.images(numbers, SIDE).flatten(1).float()
-    except UserError:  # a broken record is met, and counted, in training
-        each = (_looks(source, [number]) for number in numbers) if len(numbers) > 1 else ()
-        return {number: look for looks in each for number, look in looks.items()}
-    return dict(zip(numbers, vectors - vectors.mean(dim=1, keepdim=True), strict=True))
-
-
-def _alike(one: Tensor, other: Tensor) -> bool:
-    if torch.equal(one, other):
-        return True
-    return float(torch.nn.functional.cosine_similarity(one, other, dim=0)) >= ALIKE

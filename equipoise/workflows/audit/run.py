@@ -13,10 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from equipoise.analysis.near_duplicates import closest_images, closest_strangers
-from equipoise.analysis.noise import Pairs, sums_over
+from equipoise.analysis.noise import Pairs
 from equipoise.config import Loaded, dump, load_stored
-from equipoise.data.copies.features import unit_vectors
 from equipoise.data.copies.find import Copy
 from equipoise.data.copies.watch import WatchedSource
 from equipoise.data.keep.settings import Reading
@@ -28,13 +26,14 @@ from equipoise.training.checkpoint.run_folder import locked_run, require_same
 from equipoise.types import UserError
 from equipoise.workflows.audit.copies import read_pictures
 from equipoise.workflows.audit.folds import folds_of, judges, training_pairs
-from equipoise.workflows.audit.judge import Judgement, judge_together, pool_of, score_of
+from equipoise.workflows.audit.judge import Judgement, judge_together, score_of
 from equipoise.workflows.audit.pictures import PictureData
 from equipoise.workflows.audit.points import Judge, PointsOf, points_here
 from equipoise.workflows.audit.points_job import JudgedData
 from equipoise.workflows.audit.report import Verdict, write_verdict
 from equipoise.workflows.audit.shared_points import SharedPoints, has_scores
 from equipoise.workflows.audit.stopwatch import JUDGING, READING, TRAINING, Stopwatch
+from equipoise.workflows.audit.strangers import alike_images, fitting_texts
 from equipoise.workflows.engines import Engine
 from equipoise.workflows.load import load
 from equipoise.workflows.subject import find_run
@@ -161,7 +160,11 @@ def _verdict(
 ) -> Verdict:
     owners = torch.cat([torch.tensor(part)[found.image_of_text] for part, found in judged])
     order = owners.argsort(stable=True)
-    alike, fitting = _strangers(source, member, judged[0][1].reading.scale, settings, copies or [], points_of)
+    scale, count = judged[0][1].reading.scale, settings.neighbours
+    sought = count > 0 and len(source) > 1  # strangers, by one judge
+    alike = alike_images(source, copies or [], count, settings.seed) if sought else []
+    by = (member, scale, points_of, owners[order], count, settings.seed)
+    fitting = fitting_texts(source, *by) if sought else []
     return Verdict(
         readings=[found.reading for _, found in judged],
         checks=[found.check for _, found in judged],
@@ -183,40 +186,6 @@ def _verdict(
         decoys=[found.decoys for _, found in judged],
         read_by=settings.reading,
     )
-
-
-def _strangers(
-    source: Source, judge: Judge, scale: float, settings: Audit, copies: Sequence[Copy], points_of: PointsOf
-) -> tuple[list[list[float]], list[list[float]]]:
-    """Images that are alike, and images with texts of others that fit better than their own, by one judge."""
-    if not settings.neighbours or len(source) < 2:
-        return [], []
-    alike = _alike(source, copies, settings.neighbours)
-    points = points_of(judge, source, range(len(source)))
-    return alike, _fitting(points, judge.model, scale, settings)
-
-
-def _alike(source: Source, copies: Sequence[Copy], count: int) -> list[list[float]]:
-    """Copies; where there are no pictures to see more by, also those whose features are closest."""
-    named: list[list[float]] = [[copy.similarity, copy.first, copy.second] for copy in copies[:count]]
-    if not has_features(source) or has_pictures(source):
-        return named
-    known = {(copy.first, copy.second) for copy in copies}
-    closest = closest_images(unit_vectors(source), lambda rows, columns: rows @ columns.T, count)
-    return [*named, *(one for one in closest if (one[1], one[2]) not in known)][:count]
-
-
-def _fitting(points: Pairs, model: Model, scale: float, settings: Audit) -> list[list[float]]:
-    similarity = model.space.similarity
-    pool, same = pool_of(points, settings.seed)
-    sums = sums_over(points, pool, same, similarity, torch.tensor([scale], dtype=torch.float64))
-    by_image, by_text = (part.mean()[0] for part in sums)
-
-    def fit(rows: slice, columns: slice) -> Tensor:
-        block = scale * similarity(points.images[rows], points.texts[columns])
-        return block - (by_image[rows, None] + by_text[columns]) / 2
-
-    return closest_strangers(fit, points.image_of_text, len(points.images), settings.neighbours)
 
 
 def _gathered(parts: list[Tensor], order: Tensor) -> np.ndarray:

@@ -63,6 +63,52 @@ def test_a_crowd_is_a_kind_of_picture(tmp_path):
     assert {(copy.first, copy.second) for copy in found} == read_aloud(image.astype(np.float32))
 
 
+class Counting:
+    """A source of features that counts the rows that are read."""
+
+    def __init__(self, source: FeatureFiles):
+        self.source, self.rows = source, 0
+
+    def __len__(self) -> int:
+        return len(self.source)
+
+    def image_features(self, numbers):
+        self.rows += len(numbers)
+        return self.source.image_features(numbers)
+
+
+def kinds(size: int) -> np.ndarray:
+    """Two kinds of so many images, opposite ones so that the mean is between them, around the photographs."""
+    rng = np.random.default_rng(3)
+    centre, spread = 3 * rng.normal(size=WIDTH), 0.05 * rng.normal(size=(2, size, WIDTH))
+    return np.concatenate([centre + spread[0], photographs() - 1, spread[1] - centre]).astype(np.float32)
+
+
+@pytest.mark.parametrize(("tile", "at_once"), [(2048, 64), (16, 5), (50, 100)])
+def test_within_a_crowd_few_pairs_are_compared_in_full(tmp_path, monkeypatch, tile, at_once):
+    monkeypatch.setattr(features, "TILE", tile)
+    monkeypatch.setattr(features, "AT_ONCE", at_once)
+    image = kinds(100)
+    source = Counting(source_of(tmp_path, image))
+    found = {(copy.first, copy.second) for copy in feature_copies(source)}
+    assert found == read_aloud(image)
+    assert len(found) == 6
+    assert source.rows < 2 * 100 * 99 / 2  # of all pairs within the kinds, two rows each would be twice as many
+
+
+def test_where_many_pairs_are_left_a_product_goes_before(tmp_path, monkeypatch):
+    monkeypatch.setattr(features, "COMPONENTS", 1)  # nearly all pairs are left
+    image = photographs()
+    rows = {}
+    for many in (0, COUNT**2):
+        monkeypatch.setattr(features, "MANY", many)
+        source = Counting(source_of(tmp_path, image))
+        found = feature_copies(source)
+        assert {(copy.first, copy.second) for copy in found} == read_aloud(image.astype(np.float32))
+        rows[many] = source.rows
+    assert rows[0] < 8 * COUNT < rows[COUNT**2]
+
+
 def test_tokens_are_compared_by_the_mean_of_the_real_ones(tmp_path):
     rng = np.random.default_rng(2)
     image = rng.normal(size=(30, 5, WIDTH))
