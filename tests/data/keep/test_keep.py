@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import pickle
 from pathlib import Path
@@ -10,6 +11,7 @@ import numpy as np
 import pyarrow
 import pytest
 import torch
+from PIL import Image
 from pyarrow import parquet
 
 from equipoise.config import load_run
@@ -25,7 +27,7 @@ from equipoise.data.keep.settings import Keep
 from equipoise.data.keep.source import KeptSource
 from equipoise.data.remap import subset
 from equipoise.data.scenes import Scenes
-from equipoise.data.shard_writer import write_shards
+from equipoise.data.shard_writer import write_shard, write_shards
 from equipoise.data.source import Source
 from equipoise.data.tokenizer import CaptionTokenizer
 from equipoise.types import Notice, UserError
@@ -106,6 +108,35 @@ def test_scenes_keep_captions_and_lose_images_without_any(scenes, tokens, tiny):
 def test_the_truth_of_captions_goes_with_them(scenes):
     some = kept(scenes)
     assert all(len(some.pair(i).truth["captions_true"]) == 3 for i in range(5))
+
+
+OWN_FIELDS = [{"camera": "X100"}, "M", 7, True, ["one"], [], {"a": 1, "b": 2}]
+
+
+def shards_with(folder: Path, *sides: dict[str, object]) -> Source:
+    """Records of two captions each with such a `.json`."""
+    grey = io.BytesIO()
+    Image.new("RGB", (4, 4)).save(grey, "PNG")
+    files = {"png": grey.getvalue(), "txt": "a\nb"}
+    samples = [{"__key__": f"{number}", **files, "json": json.dumps(side)} for number, side in enumerate(sides)]
+    write_shard(folder / "0.tar", samples)
+    return Shards(test=("*.tar",), root=str(folder)).build("test")
+
+
+@pytest.mark.parametrize("value", OWN_FIELDS, ids=str)
+def test_fields_of_a_file_are_not_taken_for_the_truth_of_captions(tmp_path, value):
+    side = dict.fromkeys(("details", "captions_true", "text_names"), value)
+    whole = shards_with(tmp_path, side, side, side)
+    some = KeptSource(whole, np.full(3, 2), np.array([1, 0, 0, 1, 1, 1], dtype=bool), swaps={4: 1})
+    assert [some.pair(i).captions for i in range(3)] == [("a",), ("b",), ("b", "b")]
+    assert all(some.pair(i).truth == side for i in range(2))
+    assert some.pair(2).truth["details"] == value
+
+
+def test_a_list_of_one_entry_per_caption_goes_with_them(tmp_path):
+    whole = shards_with(tmp_path, {"details": ["whole", "part"]}, {"details": "M"})
+    some = KeptSource(whole, np.full(2, 2), np.ones(4, dtype=bool), swaps={0: 3})
+    assert [some.pair(i).truth["details"] for i in range(2)] == [[None, "part"], "M"]
 
 
 def test_features_are_picked_text_by_text(tmp_path):
