@@ -28,8 +28,8 @@ from equipoise.config import Loaded, Run
 from equipoise.data.caption_exchange import caption_counts
 from equipoise.data.caption_shuffle import Shuffle
 from equipoise.data.keep.file import TABLE, require_pyarrow
-from equipoise.data.keep.rules import caption_weights
-from equipoise.data.keep.settings import WEIGHTS, Clean, Keep
+from equipoise.data.keep.rules import WEIGHTS, caption_weights
+from equipoise.data.keep.settings import Clean, Keep
 from equipoise.data.keep.source import KeptSource
 from equipoise.data.sampling import EpochSampler
 from equipoise.data.source import Source

@@ -42,6 +42,7 @@ def write(
     keep: np.ndarray,
     noise: float = 0.5,
     weight: np.ndarray | None = None,
+    rule: str = "threshold",
 ) -> None:
     """A keep file of a source, with these probabilities and decisions."""
     named = list(records(source))
@@ -54,7 +55,7 @@ def write(
         keep.astype(np.float32) if weight is None else weight,
         ["told"] * len(keep),
     )
-    write_keep(folder, table, {"noise": noise})
+    write_keep(folder, table, {"noise": noise, "rule": {"rule": rule, "threshold": 0.5}})
 
 
 def every_second(source: Source) -> np.ndarray:
@@ -252,6 +253,24 @@ def test_weights_in_the_file_count_and_those_of_one_do_not(scenes, tmp_path):
     assert Keep(str(tmp_path)).applied_to(scenes).caption_weights(0).tolist() == pytest.approx(
         [10 / 319, 14 / 319, 18 / 319]
     )
+
+
+@pytest.mark.parametrize("rule", ["threshold", "share"])
+def test_a_dropped_caption_whose_decision_alone_is_edited_counts_in_full(scenes, tmp_path, rule):
+    keep = every_second(scenes)
+    edited = keep.copy()
+    edited[1] = True
+    write(scenes, tmp_path, np.ones(320, dtype=np.float32), edited, weight=keep.astype(np.float32), rule=rule)
+    some = Keep(str(tmp_path)).applied_to(scenes)
+    assert some.pair(0).captions == scenes.pair(0).captions[1:2]
+    assert some.caption_weights is None
+
+
+def test_a_weight_of_nothing_is_meant_where_captions_count_by_theirs(scenes, tmp_path):
+    weight = np.ones(320, dtype=np.float32)
+    weight[1] = 0
+    write(scenes, tmp_path, weight, np.ones(320, dtype=bool), weight=weight, rule="weights")
+    assert Keep(str(tmp_path)).applied_to(scenes).caption_weights(0).tolist() == [1, 0, 1, 1, 1]
 
 
 def test_weights_of_features_go_with_the_texts_drawn(tmp_path):
