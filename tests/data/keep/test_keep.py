@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import json
 import pickle
+from collections.abc import Callable
+from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
@@ -31,6 +33,7 @@ from equipoise.data.shard_writer import write_shard, write_shards
 from equipoise.data.source import Source
 from equipoise.data.tokenizer import CaptionTokenizer
 from equipoise.types import Notice, UserError
+from equipoise.workflows.clean.summary import cleaning_section
 
 RIGHT = np.array([0.9, 0.1, 0.5, 0.49, 0.1, 0.7], dtype=np.float32)
 
@@ -384,6 +387,17 @@ def below_zero(folder: Path) -> None:
     parquet.write_table(table.set_column(place, "weight", [[-1.0] * len(table)]), folder / TABLE)
 
 
+def weights_in_words(folder: Path) -> None:
+    spoil_weights(folder, lambda weight: f"{weight:g}")
+
+
+def spoil_weights(folder: Path, written: Callable[[float], object]) -> None:
+    table = parquet.read_table(folder / TABLE)
+    place = table.column_names.index("weight")
+    values = [written(weight) for weight in table["weight"].to_pylist()]
+    parquet.write_table(table.set_column(place, "weight", [values]), folder / TABLE)
+
+
 def drops_all(folder: Path) -> None:
     table = parquet.read_table(folder / TABLE)
     place = table.column_names.index("decision")
@@ -405,6 +419,7 @@ def drops_all(folder: Path) -> None:
         (missing_rows, "says nothing of the record"),
         (drops_all, "no caption is kept"),
         (below_zero, "weight"),
+        (weights_in_words, 'the column "weight" holds no numbers'),
     ],
 )
 def test_a_bad_file_is_one_sentence(scenes, tmp_path, spoil, word):
@@ -415,6 +430,37 @@ def test_a_bad_file_is_one_sentence(scenes, tmp_path, spoil, word):
     assert word in str(error.value)
     assert str(tmp_path) in str(error.value)
     assert "\n" not in str(error.value)
+
+
+def test_weights_may_be_decimals(scenes, tmp_path):
+    weight = np.tile(np.array([0.5, 1, 0.25, 2, 0], dtype=np.float32), 64)
+    write(scenes, tmp_path, np.ones(320, dtype=np.float32), np.ones(320, dtype=bool), weight=weight, rule="weights")
+    spoil_weights(tmp_path, lambda one: Decimal(f"{one:.4f}"))
+    assert Keep(str(tmp_path)).applied_to(scenes).caption_weights(0).tolist() == [0.5, 1, 0.25, 2, 0]
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"rule": None}, '"rule" is None, and must be a table'),
+        ({"rule": "threshold"}, "\"rule\" is 'threshold'"),
+        ({"rule": {"rule": "threshold"}}, '"threshold" of "rule" is None, and must be a number'),
+        ({"rule": {"rule": "threshold", "threshold": True}}, '"threshold" of "rule" is True'),
+        ({"truth": None}, '"truth" is None'),
+        ({"truth": {"wrong": "half"}}, '"wrong" of "truth" is \'half\''),
+        ({"judges": None}, '"judges" is None, and must be a list'),
+        ({"judges": [None]}, 'judge 1 of "judges" is None'),
+        ({"judges": [{"auroc_of_shuffled": 0.9}, {}]}, '"auroc_of_shuffled" of judge 2 of "judges" is None'),
+        ({"finding": 3}, '"finding" is 3, and must be text'),
+    ],
+)
+def test_a_note_of_another_form_is_refused_before_anything_is_trained(scenes, tmp_path, change, words):
+    write(scenes, tmp_path, np.ones(320, dtype=np.float32), np.ones(320, dtype=bool))
+    (tmp_path / NOTE).write_text(json.dumps({**json.loads((tmp_path / NOTE).read_text()), **change}))
+    for read in (Keep(str(tmp_path)).applied_to, lambda _: cleaning_section(Keep(str(tmp_path)), 1.0)):
+        with pytest.raises(UserError) as error:
+            read(scenes)
+        assert f"{tmp_path / NOTE}: {words}" in str(error.value)
 
 
 @pytest.mark.parametrize(
