@@ -17,7 +17,8 @@ from typing import Any
 from equipoise.data import SOURCES, SourceConfig
 from equipoise.data.augment import Augment
 from equipoise.data.caption_shuffle import Shuffle
-from equipoise.data.keep.settings import WEIGHTS, Clean, Keep
+from equipoise.data.keep.rules import WEIGHTS
+from equipoise.data.keep.settings import Clean, Keep
 from equipoise.data.preprocess import Preprocess
 from equipoise.data.sample_views import hides_words
 from equipoise.data.source import CLASS_PROMPTS, Source

@@ -73,12 +73,13 @@ def probability_right(log_ratios: Tensor, share: Tensor) -> Tensor:
 
 
 def pooled(readings: Sequence[NoiseEstimate], weights: Sequence[float]) -> tuple[float, tuple[float, float]]:
-    """π of several judges, each of pairs of its own, and its 95 % interval.
+    """π of several judges, each of pairs of its own, and its 95 % interval; a judge of no weight says nothing.
 
     π̄ = Σ wⱼ πⱼ,   half = √(mean half² + 1.96² V),   V = k/(k-1) Σ wⱼ² (πⱼ - π̄)²,   Σ wⱼ = 1
 
     `mean half` is what the sampling of pairs leaves open, V the variance of a weighted mean of k judges that disagree.
     """
+    assert any(weights), "of judges that all know nothing there is no share"
     share = np.array([reading.share for reading in readings])
     weight = np.array(weights, dtype=float) / np.sum(weights)
     mean, judges = float(weight @ share), int(np.count_nonzero(weight))

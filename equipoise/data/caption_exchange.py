@@ -16,11 +16,11 @@ from torch import Tensor
 from equipoise.data.remap import TEXT_SIDE
 from equipoise.data.source import Pair, Record, Source
 from equipoise.data.tokenizer import CaptionTokenizer
+from equipoise.data.truth import CLEAN, NAMES, NOISE, TRUE
 from equipoise.types import Batch
 
 TEXTS = ("open", "batch", "text_features")  # what hands out texts; all else is the source's own
 CHUNK = 4096  # records whose texts are counted at once
-NAMES = "text_names"  # in a pair's truth: what features without words are told apart by
 
 
 class ExchangedCaptions:
@@ -63,7 +63,7 @@ class ExchangedCaptions:
         captions = tuple(donors[donor].captions[number] for donor, number in origins) if own.captions else ()
         true = [donor == index for donor, _ in origins]
         names = [f"text {number} of {donors[donor].key}" for donor, number in origins]
-        truth = {**own.truth, "is_clean": all(true), "captions_true": true, "noise": "shuffled", NAMES: names}
+        truth = {**own.truth, CLEAN: all(true), TRUE: true, NOISE: "shuffled", NAMES: names}
         return replace(own, captions=captions, truth=truth)
 
     def _open(self, index: int) -> Record:

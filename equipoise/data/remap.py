@@ -25,9 +25,9 @@ from equipoise.data.source import (
     names_classes,
 )
 from equipoise.data.tokenizer import CaptionTokenizer
+from equipoise.data.truth import CLEAN, DETAILS, NOISE, OTHER, TRUE, per_caption
 from equipoise.types import Batch
 
-TRUE, DETAILS = "captions_true", "details"  # in a pair's truth, of scenes: one entry a caption
 TEXT_SIDE = ("caption", "text_vectors")  # side data that belongs to the texts, and goes with them
 
 
@@ -80,9 +80,11 @@ class RemappedSource:
         if self.image_numbers[index] == self.text_numbers[index]:
             return own
         other = self.source.pair(int(self.text_numbers[index]))
-        truth = {**own.truth, "is_clean": False, "noise": "shuffled", "other": other.key}
+        truth = {**own.truth, CLEAN: False, NOISE: "shuffled", OTHER: other.key}
         if TRUE in truth:  # said of the captions that it had; a stranger's count as wrong
-            truth |= {TRUE: [False] * len(other.captions), DETAILS: other.truth[DETAILS]}
+            truth[TRUE] = [False] * len(other.captions)
+        if per_caption(own.truth, DETAILS, len(own.captions)) is not None:
+            truth[DETAILS] = per_caption(other.truth, DETAILS, len(other.captions))
         return replace(own, captions=other.captions, truth=truth)
 
     def _open(self, index: int) -> Record:

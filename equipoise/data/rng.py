@@ -21,8 +21,10 @@ BITS = 64
 
 
 def keyed_int(key: str | bytes, byteorder: Literal["big", "little"] = "big", signed: bool = False) -> int:
-    """A number of 64 bits, uniform over keys: from 0 up, or from -2^63 if signed."""
-    data = key.encode() if isinstance(key, str) else key
+    """A number of 64 bits, uniform over keys: from 0 up, or from -2^63 if signed.
+
+    Half a pair of surrogates, which JSON may hold and UTF-8 may not, is a sign like any other."""
+    data = key.encode("utf-8", "surrogatepass") if isinstance(key, str) else key
     return int.from_bytes(blake2b(data, digest_size=BITS // 8).digest(), byteorder, signed=signed)
 
 

@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from equipoise.data.rng import keyed_int
+from equipoise.data.scenes.annotation import has_scene
 from equipoise.data.source import HAS, REGION_MASK, REGIONS, TAGS, TAGS_MASK, Pair, Source, has_regions
 from equipoise.data.tokenizer import CaptionTokenizer
 
@@ -33,7 +34,7 @@ def side_data(
     if has_regions(source):
         side[REGIONS], side[REGION_MASK] = source.regions(indices)
         side[HAS + REGIONS] = side[REGION_MASK].any(1)
-        if all("scene" in pair.truth for pair in pairs):  # tags of scenes are true; the detector's may err
+        if all(map(has_scene, pairs)):  # tags of scenes are true; the detector's may err
             side[THINGS] = fingerprints(", ".join(sorted(pair.tags)) for pair in pairs)
     return side
 

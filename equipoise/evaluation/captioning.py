@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from equipoise.data.scenes.annotation import scene_of
+from equipoise.data.scenes.annotation import has_scene, scene_of
 from equipoise.data.scenes.language.meaning import Meaning, true_of
 from equipoise.data.scenes.language.parser import parse
 from equipoise.data.scenes.scene import Scene
@@ -59,7 +59,7 @@ class Captioning(Evaluator):
         if len(pairs) < 2:  # of which CIDEr knows nothing
             return EvalResult({}, {})
         found = caption_metrics([pair.captions for pair in pairs], written)
-        if not all("scene" in pair.truth for pair in pairs):
+        if not all(map(has_scene, pairs)):
             return EvalResult(found, {})
         scenes = [scene_of(pair.truth["scene"]) for pair in pairs]
         return EvalResult({**found, **truth_of(written, scenes)}, chance_of(written, scenes))

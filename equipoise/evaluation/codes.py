@@ -28,6 +28,7 @@ import torch
 from torch import Tensor
 
 from equipoise.data.rng import generator
+from equipoise.data.scenes.annotation import has_scene
 from equipoise.data.source import Pair, Source, has_features, is_labelled
 from equipoise.evaluation.encoding import Encoded, fill, has_captions
 from equipoise.evaluation.evaluator import EvalResult, Evaluator
@@ -132,7 +133,7 @@ def _measured(model: Model, source: Source, numbers: Sequence[int], book: CodeBo
         "agreement": agreement(images.relevance, texts.relevance, used(images.shares, texts.shares)),
         "overlap": overlap(images.shares > 0, texts.shares > 0),
     }
-    if is_labelled(source) and all("scene" in pair.truth for pair in pairs):
+    if is_labelled(source) and all(map(has_scene, pairs)):
         prompts = fill(source.templates, source.class_names)
         read = _read(model.text_readout, (_texts(model, several) for several in prompts), book)
         asked = codes_of_names(read.shares.view(len(prompts), -1, read.shares.shape[1]).mean(1))

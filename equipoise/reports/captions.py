@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from equipoise.data.scenes.annotation import scene_of
+from equipoise.data.scenes.annotation import has_scene, scene_of
 from equipoise.data.source import Pair, has_features
 from equipoise.evaluation import EVALUATIONS
 from equipoise.evaluation.captioning import read
@@ -42,7 +42,7 @@ def gather_captions(encoded: Encoded, count: int = 8) -> list[WrittenCaption]:
 
 def judged_caption(caption: str, pair: Pair) -> tuple[str, bool | None]:
     """What is known of a caption, and whether all of it is true; nothing where the truth is not known."""
-    if "scene" not in pair.truth:
+    if not has_scene(pair):
         return "", None
     meaning = read(caption)
     if meaning is None:

@@ -6,6 +6,7 @@ const cases = [...at("cases").children], handle = at("handle"), histogram = at("
 const memory = "equipoise decisions " + state.digest;
 const rows = new Map(); // row of the keep file -> what is known of that caption
 for (const one of [...state.pairs, ...state.copies.flat(2), ...(state.start ? state.start.rows : [])]) rows.set(one.row, { ...one, ...(rows.get(one.row) || {}) });
+const began = state.start ? state.start.digest : ""; // the decisions of the file that the memory goes on from
 const home = state.grid.indexOf(state.threshold);
 let decisions = new Map(); // row -> {decision, with}
 let step = home; // place of the threshold in the grid
@@ -17,7 +18,7 @@ function remembered() {
   try { return JSON.parse(localStorage.getItem(memory)); } catch { return null; }
 }
 function remember() {
-  try { localStorage.setItem(memory, JSON.stringify(content())); } catch { /* saving by hand still works */ }
+  try { localStorage.setItem(memory, JSON.stringify({ ...content(), began })); } catch { /* saving by hand still works */ }
 }
 
 // the file
@@ -36,8 +37,20 @@ function load(saved) {
     if (!rows.has(row)) rows.set(row, { key, caption, row, right: null, keep: one.decision !== "drop" });
     decisions.set(row, one);
   }
-  const place = state.grid.indexOf(saved.threshold);
-  if (place >= 0) step = place;
+  if (typeof saved.threshold === "number") step = nearest(saved.threshold);
+}
+function begin() {
+  const own = remembered(), file = state.start;
+  if (!own || !file || own.began === began) return load(own || file);
+  load(file); // written since: what the memory lacks was not taken back by hand
+  const filed = JSON.stringify(content());
+  decisions.clear();
+  step = home;
+  load(own);
+  const remembers = JSON.stringify(content());
+  load(file);
+  remember();
+  if (remembers !== filed) say(`Merged what this browser remembers with ${state.file}, which counts where both decide; save it again.`);
 }
 function save() {
   const link = document.createElement("a");
@@ -160,18 +173,20 @@ function move(place) {
   remember();
   count();
 }
-function nearest(event) {
+function under(event) {
   const box = histogram.querySelector("svg").getBoundingClientRect();
-  const wanted = (event.clientX - box.left) / box.width;
+  return nearest((event.clientX - box.left) / box.width);
+}
+function nearest(wanted) {
   return state.grid.reduce((best, value, place) => (Math.abs(value - wanted) < Math.abs(state.grid[best] - wanted) ? place : best), 0);
 }
 histogram.addEventListener("pointerdown", (event) => {
   histogram.setPointerCapture(event.pointerId);
-  move(nearest(event));
+  move(under(event));
   handle.focus();
   event.preventDefault();
 });
-histogram.addEventListener("pointermove", (event) => { if (histogram.hasPointerCapture(event.pointerId)) move(nearest(event)); });
+histogram.addEventListener("pointermove", (event) => { if (histogram.hasPointerCapture(event.pointerId)) move(under(event)); });
 const SLIDE = { ArrowLeft: -1, ArrowDown: -1, ArrowRight: 1, ArrowUp: 1, PageDown: -10, PageUp: 10, Home: -1e9, End: 1e9 };
 handle.addEventListener("keydown", (event) => {
   if (!(event.key in SLIDE)) return;
@@ -214,5 +229,5 @@ at("undo").addEventListener("click", undo);
 at("save").addEventListener("click", save);
 at("reset").addEventListener("click", () => move(home));
 
-load(remembered() || state.start);
+begin();
 show(0, false);

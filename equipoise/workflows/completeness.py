@@ -9,6 +9,7 @@ from pathlib import Path, PurePosixPath
 
 from equipoise.data.files.coco import read_objects
 from equipoise.data.rng import python_random
+from equipoise.data.scenes.annotation import has_scene
 from equipoise.data.source import Pair
 from equipoise.evaluation.completeness import (
     TEMPLATE,
@@ -53,7 +54,7 @@ def contrasts_of(pairs: Sequence[Pair], objects: Path | None, template: str, see
         if not any(key in named for key in keys):
             raise UserError(f"{objects} knows none of these pictures, such as {pairs[0].key}; it goes by file names")
         return _named([named.get(key, ()) for key in keys], template or TEMPLATE, seed)
-    if not template and pairs and all("scene" in pair.truth for pair in pairs):
+    if not template and pairs and all(map(has_scene, pairs)):
         return [one for index, pair in enumerate(pairs) for one in scene_contrasts(index, pair, seed)]
     if not any(pair.tags for pair in pairs):
         raise UserError("nothing is known of the objects in these pictures; give --objects FILE in MSCOCO's form")

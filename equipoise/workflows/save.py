@@ -39,6 +39,8 @@ from equipoise.training.loop import TrainResult
 from equipoise.workflows.clean.baseline import bought, on_all
 from equipoise.workflows.clean.by_hand import by_hand
 from equipoise.workflows.clean.summary import cleaning_section
+from equipoise.workflows.clean.training import FOLDER
+from equipoise.workflows.clean.undecided import undecided_section
 from equipoise.workflows.finetune_select import SelectedWeights, write_comparison
 
 if TYPE_CHECKING:
@@ -78,6 +80,7 @@ class RunArtifacts:
         clear_leftovers(folder / "results")  # of a kill at this very place; the run's folder is ours alone
         write_findings(folder, run, run.name, findings)
         write_figures(folder, findings, self._facts(), on_all(folder))
+        cleaning = self.outcome.seconds, bought(folder, self.metrics)
         shapes, decide = findings.get("zero_shot"), by_hand(run.keep, folder, self.model)
         write_report(
             folder,
@@ -95,7 +98,8 @@ class RunArtifacts:
             clamp=self.model.temperature.max_scale,
             course=course.sentence(self.outcome.epoch) if course else "",
             comparison=self.comparison,
-            cleaning=cleaning_section(run.keep, self.outcome.seconds, bought(folder, self.metrics), decide),
+            cleaning=cleaning_section(run.keep, *cleaning, decide)
+            or undecided_section(run.clean, folder / FOLDER, *cleaning),
         )
 
     @property

@@ -104,6 +104,16 @@ def made(
     return read_keep(folder)[0]
 
 
+def held(table: KeepTable, decisions: dict[int, str], threshold: float | None = None) -> dict[str, Any]:
+    """What `decisions.json` holds of these rows."""
+    entries = [
+        {"key": table.keys[row], "caption": int(table.captions[row]), "row": row, "decision": decision}
+        for row, decision in decisions.items()
+    ]
+    about = {"kind": KIND, "version": 1, "keep": digest_of_table(table)}
+    return {**about, "threshold": threshold, "decisions": entries}
+
+
 def state_of(folder: Path) -> dict[str, Any]:
     text = (folder / PAGE).read_text()
     found = re.search(r'<script type="application/json" id="state">(.*?)</script>', text, re.DOTALL)
@@ -188,6 +198,15 @@ def test_decisions_of_before_are_where_the_page_starts(scenes, tmp_path):
     assert start["threshold"] == 0.25
     assert [(one["row"], one["decision"], one["with"]["row"]) for one in start["decisions"]] == [(200, "swap", 7)]
     assert start["decisions"][0]["with"]["text"] == scenes.pair(1).captions[2]
+
+
+def test_a_threshold_between_two_steps_has_a_place_of_its_own(scenes, tmp_path):
+    table = made(scenes, tmp_path, before=lambda table: held(table, {}, 0.2345))
+    state = state_of(tmp_path)
+    place = state["grid"].index(0.2345)
+    assert state["grid"] == sorted(state["grid"])
+    assert state["kept"][place] == int(kept_captions(table.right, "threshold", 0.2345, 0.0).sum())
+    assert len(state["wrong"]) == len(state["kept"]) == len(state["grid"])
 
 
 def test_decisions_of_another_keep_file_are_named_and_left_out(scenes, tmp_path, capsys):
@@ -355,6 +374,40 @@ def test_what_was_decided_is_there_again_after_a_reload(page, tmp_path):
     page.open(tmp_path / "kept" / PAGE)
     assert page.value(DONE) == "2 of 6 decided"
     assert page.value("document.querySelector('.case').dataset.decision") == "drop"
+
+
+SAID = "document.getElementById('said').textContent"
+
+
+def decided(content: dict[str, Any]) -> dict[int, str]:
+    return {one["row"]: one["decision"] for one in content["decisions"]}
+
+
+@pytest.mark.slow
+def test_decisions_of_the_file_since_are_merged_with_what_the_browser_remembers(page, scenes, tmp_path):
+    page.press("d", "k")  # rows 0 and 1
+    made(scenes, tmp_path / "kept", before=lambda table: held(table, {1: "drop", 200: "keep"}, 0.2345))
+    page.open(tmp_path / "kept" / PAGE)
+    assert page.value(SAID).startswith("Merged what this browser remembers with decisions.json")
+    content = saved(page, tmp_path)
+    assert decided(content) == {0: "drop", 1: "drop", 200: "keep"}
+    assert content["threshold"] == 0.2345
+    page.press("d")  # what is taken back stays so, though the file still holds it
+    page.press("ArrowRight", "d")
+    page.open(tmp_path / "kept" / PAGE)
+    assert "Merged" not in page.value(SAID)
+    assert decided(saved(page, tmp_path)) == {200: "keep"}
+    assert saved(page, tmp_path)["threshold"] == 0.2345
+
+
+@pytest.mark.slow
+def test_what_was_saved_to_the_file_is_no_merge(page, scenes, tmp_path):
+    page.press("d", "k")
+    content = saved(page, tmp_path)
+    made(scenes, tmp_path / "kept", before=lambda _: content)
+    page.open(tmp_path / "kept" / PAGE)
+    assert "Merged" not in page.value(SAID)
+    assert saved(page, tmp_path) == content
 
 
 @pytest.mark.slow

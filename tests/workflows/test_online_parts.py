@@ -126,6 +126,31 @@ def undecided(records: Sequence[int]) -> SimpleNamespace:
     )
 
 
+def test_judges_that_know_nothing_decide_nothing(settings, tmp_path, capsys):
+    """At rates that nothing is learned by; the model is the one that all pairs make."""
+    folder, slow = tmp_path / "run", ["clean.every=1000", "clean.steps=1", "training.learning_rate=1e-6"]
+    words = [word for text in [*settings, *slow] for word in ("--set", text)]
+    assert main(["train", "features", *words, "--set", "clean.baseline=true", "--out", str(folder)]) == 0
+    told = "No judge can tell the pairs from shuffled ones"
+    said = capsys.readouterr().out
+    assert told in said
+    assert "keep file" in said
+    assert "nan%" not in said
+    assert not list((folder / "clean").glob("keep.*"))
+    models = [(place / "model.safetensors").read_bytes() for place in (folder, folder / "all-pairs")]
+    assert models[0] == models[1]
+    report = (folder / "report.html").read_text()
+    assert told in report
+    assert "all pairs</th>" in report
+    assert main(["train", "--resume", str(folder)]) == 0
+    assert "is finished" in capsys.readouterr().out
+    (folder / "report.html").unlink()  # as if killed before it was written
+    assert main(["train", "--resume", str(folder)]) == 0
+    assert told in capsys.readouterr().out
+    assert told in (folder / "report.html").read_text()
+    assert not list((folder / "clean").glob("keep.*"))
+
+
 def test_where_parts_end():
     training = replace(Training(), steps=23, batch_size=50)
     assert part_ends(Clean(every=1), training, 500) == [10, 20, 23]

@@ -20,6 +20,7 @@ from torch import Tensor
 
 from equipoise.analysis.codebook.usage import Usage
 from equipoise.data.rng import generator
+from equipoise.data.scenes.annotation import has_scene
 from equipoise.data.scenes.language.parser import parse
 from equipoise.data.scenes.language.vocabulary import COLOURS, SHAPES, TEXTURES, UNSEEN_TEXTURES
 from equipoise.data.source import Pair
@@ -43,7 +44,7 @@ class Purest:
 
 def image_labels(pairs: Sequence[Pair]) -> Tensor | None:
     """Which image has which of `VALUES` [N, V]; None where the data does not know."""
-    if not pairs or any("scene" not in pair.truth for pair in pairs):
+    if not pairs or not all(map(has_scene, pairs)):
         return None
     return _marked([_of_scene(pair.truth["scene"]) for pair in pairs])
 

@@ -16,6 +16,7 @@ from torch import Tensor
 from equipoise.data.features.source import FeatureFiles
 from equipoise.data.remap import subset
 from equipoise.data.source import Pair, Source, can_crop, has_features, has_modalities, inner_source
+from equipoise.data.truth import is_clean
 from equipoise.data.unreadable_pictures import BlankPictures
 from equipoise.types import UserError
 
@@ -84,7 +85,7 @@ def _places(source: Source, pictures: Source, name: str) -> list[int]:
 
 def _fits(record: Pair, picture: Pair) -> bool:
     """Whether captions say nothing against a match; those of others (`[shuffle]`) say nothing at all."""
-    known = record.captions and picture.captions and record.truth.get("is_clean", True)
+    known = record.captions and picture.captions and is_clean(record.truth) is not False
     return not known or set(record.captions) <= set(picture.captions)
 
 

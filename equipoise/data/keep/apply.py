@@ -12,7 +12,7 @@ import numpy as np
 from equipoise.data.keep.decisions import DECISIONS, Decisions, digest_of_table, read_decisions
 from equipoise.data.keep.file import NOTE, TABLE, KeepTable, read_keep
 from equipoise.data.keep.match import REFUSE, matched
-from equipoise.data.keep.rules import caption_weights, kept_captions
+from equipoise.data.keep.rules import WEIGHTS, caption_weights, kept_captions
 from equipoise.data.keep.source import KeptSource
 from equipoise.data.source import Source
 from equipoise.types import UserError
@@ -32,6 +32,8 @@ def kept_source(
     if rule != "decision":
         keep = kept_captions(table.right, rule, threshold, _share(note, folder))
         weights = caption_weights(table.right, keep, rule)
+    elif not _weighs(note):
+        weights[keep & (weights == 0)] = 1  # the rule dropped them, and the table was edited since
     keep[list(swaps)] = True
     weights[list(swaps)] = 1
     rows = np.fromiter(decisions.keep, dtype=np.int64, count=len(decisions.keep))
@@ -47,6 +49,12 @@ def kept_source(
     kept.selection = {"rule": rule, **shown, "captions": int(keep.sum()), "by_hand": decisions.counts()}
     kept.selection["digest"] = _digest(table, here, keep, weights, swaps)
     return kept
+
+
+def _weighs(note: Mapping[str, Any]) -> bool:
+    """Whether captions were to count by their P(right), so that a weight of 0 is meant."""
+    decided = note.get("rule")
+    return isinstance(decided, dict) and decided.get("rule") == WEIGHTS
 
 
 def _rematched(table: KeepTable, rule: str, decisions: Decisions) -> dict[int, int]:

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -104,8 +103,8 @@ class _Reader:
 
     def decisions(self, content: Mapping[str, Any]) -> Decisions:
         threshold, entries = content["threshold"], content["decisions"]
-        if threshold is not None and not (_is_number(threshold) and 0 <= threshold <= 1):
-            raise self._error(f'"threshold" is {threshold!r}, and must be null or a probability from 0 to 1')
+        if threshold is not None and not _is_probability(threshold):
+            raise self._error(f'"threshold" is {threshold!r:.40}, and must be null or a probability from 0 to 1')
         if not isinstance(entries, list):
             raise self._error('"decisions" must be a list')
         keep: dict[int, bool] = {}
@@ -165,5 +164,5 @@ def _is_count(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+def _is_probability(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1

@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from equipoise.data.keep.note import require_form
 from equipoise.data.keep.rules import DROP, KEEP
 from equipoise.io.atomic import replacing, write_text
 from equipoise.types import UserError
@@ -27,6 +28,7 @@ from equipoise.types import UserError
 TABLE, NOTE = "keep.parquet", "keep.json"
 VERSION, REMATCHED = 1, 2  # the second where captions take the place of others, which the first knows nothing of
 NO_OTHER = -1
+NUMBERS = ("caption", "fingerprint", "p_right", "weight")
 COLUMNS = ("key", "caption", "fingerprint", "p_right", "weight", "decision", "reason", "kind")
 INSTEAD = "instead"
 UNREADABLE = "unreadable"  # the kind of a caption whose picture cannot be read
@@ -89,9 +91,7 @@ def read_keep(folder: Path) -> tuple[KeepTable, dict[str, Any]]:
         columns = {name: column.combine_chunks() for name, column in _columns(parquet.read_table(path))}
         keep = _decisions(columns["decision"].to_pylist(), columns["key"], path)
         keys = columns["key"].to_pylist()
-        captions, fingerprints, right, weight = (
-            columns[name].to_numpy(zero_copy_only=False) for name in ("caption", "fingerprint", "p_right", "weight")
-        )
+        captions, fingerprints, right, weight = (_numbers(columns[name], name, path) for name in NUMBERS)
         has_others = INSTEAD in columns or note["version"] == REMATCHED
         instead = columns[INSTEAD].to_numpy(zero_copy_only=False) if has_others else None
     except UserError:
@@ -122,6 +122,7 @@ def read_note(folder: Path) -> dict[str, Any]:
             f"{path} is of version {version}, and this Equipoise reads versions {VERSION} and {REMATCHED}; clean the "
             "data again"
         )
+    require_form(note, path)
     return dict(note)
 
 
@@ -144,6 +145,22 @@ def _decisions(decisions: Sequence[str], keys: Any, path: Path) -> np.ndarray:
                 f'{path}: the decision on a caption of "{keys[row]}" is {decision!r}; it must be {KEEP} or {DROP}'
             )
     return np.array([decision == KEEP for decision in decisions], dtype=bool)
+
+
+def _numbers(column: Any, name: str, path: Path) -> np.ndarray:
+    """The numbers of a column, also where an editor wrote them as decimals."""
+    values: np.ndarray = column.to_numpy(zero_copy_only=False)
+    if values.dtype.kind in "iuf":
+        return values
+    try:
+        if any(isinstance(value, str | bool) for value in values.tolist()):
+            raise TypeError("a text or a truth value among them")
+        return values.astype(np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise UserError(
+            f'{path}: the column "{name}" holds no numbers ({_first_line(error)}); write it as numbers, or clean the '
+            "data again"
+        ) from error
 
 
 def _require_weights(weight: np.ndarray, keys: Any, path: Path) -> None:

@@ -6,9 +6,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from equipoise.data.caption_exchange import NAMES, text_feature_counts
+from equipoise.data.caption_exchange import text_feature_counts
 from equipoise.data.side_data import fingerprints
 from equipoise.data.source import Source
+from equipoise.data.truth import NAMES, OTHER, per_caption
 
 
 def records(source: Source) -> Iterator[tuple[str, np.ndarray]]:
@@ -19,7 +20,8 @@ def records(source: Source) -> Iterator[tuple[str, np.ndarray]]:
     counts = text_feature_counts(source)
     for index in range(len(source)):
         pair = source.pair(index)
-        owner = pair.truth.get("other") or pair.key
+        owner = pair.truth.get(OTHER) or pair.key
         count = 0 if counts is None else counts[index]
-        names = pair.captions or pair.truth.get(NAMES) or [f"text {number} of {owner}" for number in range(count)]
+        told = per_caption(pair.truth, NAMES, count)
+        names = pair.captions or told or [f"text {number} of {owner}" for number in range(count)]
         yield pair.key, fingerprints(names).numpy().astype(np.int64)

@@ -18,6 +18,7 @@ import numpy as np
 
 Rule = Literal["threshold", "share", "weights"]
 KEEP, DROP = "keep", "drop"
+WEIGHTS = "weights"
 
 
 def kept_captions(right: np.ndarray, rule: str, threshold: float, share: float) -> np.ndarray:
@@ -50,14 +51,14 @@ RULES: Mapping[str, Callable[[np.ndarray, float, float], np.ndarray]] = {
 
 def caption_weights(right: np.ndarray, keep: np.ndarray, rule: str) -> np.ndarray:
     """How much each caption counts [M]: P(right) by the rule `weights` (1 where it is not known), else 1 if kept."""
-    return np.where(np.isnan(right), 1.0, right).astype(np.float32) if rule == "weights" else keep.astype(np.float32)
+    return np.where(np.isnan(right), 1.0, right).astype(np.float32) if rule == WEIGHTS else keep.astype(np.float32)
 
 
 def reason(right: float, keep: bool, rule: str, threshold: float, share: float) -> str:
     """Why a caption was kept or dropped, in a few words."""
     if math.isnan(right):
         return "no judge knows anything of it"
-    if rule == "weights":
+    if rule == WEIGHTS:
         return "counts by P(right)"
     if rule == "threshold":
         return f"P(right) {'at least' if keep else 'below'} {threshold:g}"

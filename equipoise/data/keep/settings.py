@@ -17,11 +17,10 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from equipoise.data.keep.apply import kept_source
-from equipoise.data.keep.rules import Rule
+from equipoise.data.keep.rules import WEIGHTS, Rule
 from equipoise.data.source import Source
 from equipoise.types import UserError
 
-WEIGHTS = "weights"
 Evidence = Literal["ratio", "gmm", "score", "osa", "npc", "gsc", "crcl", "co_teaching"]
 Reading = Literal["likelihood", "decoys"]
 WEIGHTS_ONLY = ("osa", "npc")  # no probabilities, so that neither a threshold nor a share of them means anything

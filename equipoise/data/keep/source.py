@@ -13,12 +13,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from equipoise.data.caption_exchange import NAMES
 from equipoise.data.keep.weights import pair_weights
 from equipoise.data.record_numbers import record_numbers
 from equipoise.data.remap import RemappedSource, subset
 from equipoise.data.source import Pair, Source, is_judged
 from equipoise.data.tokenizer import CaptionTokenizer
+from equipoise.data.truth import CLEAN, PER_CAPTION, TRUE, per_caption
 from equipoise.types import Batch, UserError
 
 IMAGES = (
@@ -26,7 +26,6 @@ IMAGES = (
     "has_regions", "regions", "tags",
 )  # fmt: skip
 FEATURES = ("image_width", "text_width", "image_features")
-TRUE, DETAILS, CLEAN = "captions_true", "details", "is_clean"  # in a pair's truth, of scenes: two lists, and of all
 TEXTS = ("open", "batch", "text_features")  # what hands out texts; all else is the source's own
 
 
@@ -92,13 +91,17 @@ class KeptSource:
         givers = {record: pair if record == own else self.whole.pair(record) for record, _ in places}
         captions = tuple(givers[record].captions[number] for record, number in places)
         truth = dict(pair.truth)
-        for name in (TRUE, DETAILS, NAMES):
-            if truth.get(name):
-                known = [(givers[record].truth.get(name), number) for record, number in places]
-                truth[name] = [values[number] if values else None for values, number in known]
+        for name in PER_CAPTION:
+            if self._per_caption(pair, own, name) is not None:
+                known = [(self._per_caption(givers[record], record, name), number) for record, number in places]
+                truth[name] = [None if values is None else values[number] for values, number in known]
         if places and set(givers) != {own}:
             truth = self._truth_of_swapped(truth, captions, own)
         return replace(pair, captions=captions, truth=truth)
+
+    def _per_caption(self, pair: Pair, record: int, name: str) -> list[Any] | None:
+        """What the truth of a record of the whole says of each of its captions."""
+        return per_caption(pair.truth, name, int(self.counts[record]))
 
     def _truth_of_swapped(self, truth: dict[str, Any], captions: Sequence[str], own: int) -> dict[str, Any]:
         """What is known of a pair with captions of others: judged anew, or no longer known."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from itertools import combinations
 from typing import Any
 
@@ -13,6 +14,7 @@ from equipoise.data.scenes.language.vocabulary import TEXTURES
 from equipoise.data.scenes.scene import Background, Scene, Thing
 from equipoise.data.source import Pair
 
+THING, BACKGROUND = ({field.name for field in fields(kind)} for kind in (Thing, Background))
 LIES = frozenset({"shuffled", "wrong_attribute"})  # the kinds of noise that make captions false
 
 
@@ -45,6 +47,16 @@ def scene_graph(scene: Scene) -> dict[str, Any]:
         "background": {**vars(scene.background), "colours": [list(colour) for colour in scene.background.colours]},
         "relations": [list(relation) for relation in related if relation[1] is not None],
     }
+
+
+def has_scene(pair: Pair) -> bool:
+    """Whether the truth of a pair is that of a scene; a `scene` of any other form is a field of its author's own."""
+    graph = pair.truth.get("scene")
+    if not isinstance(graph, Mapping) or not isinstance(graph.get("things"), list):
+        return False
+    is_thing = (isinstance(thing, Mapping) and set(thing) == THING for thing in graph["things"])
+    background = graph.get("background")
+    return all(is_thing) and isinstance(background, Mapping) and set(background) == BACKGROUND
 
 
 def scene_of(graph: Mapping[str, Any]) -> Scene:

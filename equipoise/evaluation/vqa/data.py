@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from equipoise.data.files.vqa_files import read_questions
+from equipoise.data.scenes.annotation import has_scene
 from equipoise.data.scenes.vqa_balance import scene_questions
 from equipoise.data.source import Source
 from equipoise.data.vqa_questions import Question
@@ -52,7 +53,7 @@ def questions_of(train: Source, test: Source, files: VqaFiles, seed: int) -> lis
     if files.questions is not None:
         return [read_questions(*some) for some in files.pairs()]
     pairs = [[source.pair(index) for index in range(len(source))] for source in (train, test)]
-    if any("scene" not in pair.truth for some in pairs for pair in some):
+    if not all(has_scene(pair) for some in pairs for pair in some):
         raise UserError(f"this data is no scenes, whose truth is known; give {', '.join(OPTIONS)}")
     return [scene_questions(some, seed) for some in pairs]
 

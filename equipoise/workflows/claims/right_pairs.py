@@ -11,6 +11,7 @@ from equipoise.data.caption_exchange import caption_counts
 from equipoise.data.caption_shuffle import Shuffle
 from equipoise.data.keep.source import KeptSource
 from equipoise.data.source import Source
+from equipoise.data.truth import wrong_captions
 
 
 @dataclass(frozen=True)
@@ -30,10 +31,9 @@ def right_captions(source: Source) -> np.ndarray:
     """Which captions of the source are truly right [M]."""
     truths = [source.pair(index).truth for index in range(len(source))]
     right = [
-        truth.get("captions_true") or [truth.get("is_clean", True)] * count
-        for truth, count in zip(truths, caption_counts(source).tolist(), strict=True)
+        ~wrong_captions(truth, count) for truth, count in zip(truths, caption_counts(source).tolist(), strict=True)
     ]
-    return np.concatenate(right).astype(bool)
+    return np.concatenate(right)
 
 
 def with_right_pairs(loaded: Loaded) -> Loaded:

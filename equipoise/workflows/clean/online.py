@@ -28,8 +28,8 @@ from equipoise.config import Loaded, Run
 from equipoise.data.caption_exchange import caption_counts
 from equipoise.data.caption_shuffle import Shuffle
 from equipoise.data.keep.file import TABLE, require_pyarrow
-from equipoise.data.keep.rules import caption_weights
-from equipoise.data.keep.settings import WEIGHTS, Clean, Keep
+from equipoise.data.keep.rules import WEIGHTS, caption_weights
+from equipoise.data.keep.settings import Clean, Keep
 from equipoise.data.keep.source import KeptSource
 from equipoise.data.sampling import EpochSampler
 from equipoise.data.source import Source
@@ -50,6 +50,7 @@ from equipoise.workflows.clean.probability import Evidence
 from equipoise.workflows.clean.run import Cleaned, write_table
 from equipoise.workflows.clean.training import FOLDER
 from equipoise.workflows.clean.truth import measured
+from equipoise.workflows.clean.undecided import undecided
 from equipoise.workflows.load import load
 from equipoise.workflows.start_model import Start
 from equipoise.workflows.train_model import train_run
@@ -61,8 +62,9 @@ LEAST = 32  # pairs of each fold in a part: a judge tells right from wrong by co
 def train_online(
     loaded: Loaded, folder: Path, ranks: Ranks, start: Start | None = None
 ) -> tuple[Loaded, Model | None, TrainResult]:
-    """Train by a recipe whose pairs are judged meanwhile; also the run as its report tells of it, with a keep file. No
-    model where it was stopped while pairs were judged."""
+    """Train by a recipe whose pairs are judged meanwhile; also the run as its report tells of it, with a keep file, or
+    as it was where no judge knows anything at the end (`undecided.py`). No model where it was stopped while pairs were
+    judged."""
     place = folder / FOLDER
     if ranks.world > 1:
         raise UserError(
@@ -86,6 +88,9 @@ def train_online(
         if outcome.signal:
             break
     if known and not outcome.signal:
+        if sentence := undecided(place):
+            ranks.print(sentence)
+            return loaded, model, outcome
         with clock.on(JUDGING):
             pairs.write(known[1])
     return Loaded(replace(loaded.run, clean=Clean(), keep=Keep(str(place))), loaded.table), model, outcome

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -132,7 +134,9 @@ class _Shown:
         """What the page's script works with."""
         rule = read_note(self.folder)["rule"]
         threshold = float(rule["threshold"])
-        grid = sorted({step / 100 for step in range(101)} | {threshold})
+        start = self._start()
+        chosen = start["threshold"] if start else None
+        grid = sorted({*(step / 100 for step in range(101)), threshold, threshold if chosen is None else chosen})
         right = self.table.right.astype(np.float32)
         known = ~np.isnan(right)
         kept = [kept_captions(right, "threshold", step, 0.0) for step in grid]
@@ -147,7 +151,7 @@ class _Shown:
             "kept": [int(some.sum()) for some in kept],
             "wrong": None if wrong is None else wrong.tolist(),
             "bars": np.histogram(right[known], BARS, (0, 1))[0].tolist(),
-            "start": self._start(),
+            "start": start,
             "pairs": [_kept_of(pair) for pair in pairs],
             "copies": [[[_kept_of(one) for one in side["captions"]] for side in twin["sides"]] for twin in twins],
         }
@@ -171,7 +175,8 @@ class _Shown:
                 entry |= {"decision": "swap", "with": self._swapped(other, place)}
             entries.append(entry)
         rows = [_kept_of(self._caption(row)) for row in before.keep]
-        return {"threshold": before.threshold, "decisions": entries, "rows": rows}
+        told = {"threshold": before.threshold, "decisions": entries}
+        return {**told, "rows": rows, "digest": hashlib.sha256(json.dumps(told).encode()).hexdigest()}
 
     def _swapped(self, row: int, place: Place) -> dict[str, Any]:
         """A caption as a swap names it, with its words where it has any."""

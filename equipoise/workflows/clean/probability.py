@@ -28,6 +28,8 @@ from equipoise.analysis.siblings import read_siblings, right_with_siblings
 from equipoise.types import UserError
 from equipoise.workflows.audit.report import Verdict
 
+LONGER = "train judges longer (clean.steps)"
+
 
 @dataclass(frozen=True)
 class Evidence:
@@ -64,13 +66,22 @@ class Evidence:
     def _pooled(self) -> tuple[float, tuple[float, float]]:
         return pooled(self.readings, [size * knows for size, knows in zip(self.sizes, self.knowing, strict=True)])
 
+    @property
+    def knows_nothing(self) -> str:
+        """What to say where no judge knows anything, so that nothing can be decided; empty where one does."""
+        if any(self.knowing):
+            return ""
+        shown = " and ".join(f"{auroc:.2f}" for auroc in self.aurocs)
+        return (
+            f"no judge can tell the pairs from shuffled ones (AUROC {shown}, 0.5 is chance), so nothing can be said of "
+            "any pair"
+        )
+
     def require_knowledge(self) -> None:
-        if not any(self.knowing):
-            shown = " and ".join(f"{auroc:.2f}" for auroc in self.aurocs)
+        if self.knows_nothing:
             raise UserError(
-                f"no judge can tell the pairs from shuffled ones (AUROC {shown}, 0.5 is chance), so nothing can be "
-                "said of any pair; train judges longer (clean.steps), by a better recipe, or on features of a model "
-                "that was trained before (equipoise embed; docs/clean.md), or give such a model with --model"
+                f"{self.knows_nothing}; {LONGER}, by a better recipe, or on features of a model that was trained "
+                "before (equipoise embed; docs/clean.md), or give such a model with --model"
             )
 
     def split(self, per: str) -> np.ndarray:

@@ -18,8 +18,8 @@ from equipoise.config import Loaded, Run
 from equipoise.data.keep.carry_decisions import carry_decisions
 from equipoise.data.keep.file import NO_OTHER, TABLE, KeepTable, digest, require_pyarrow, write_keep
 from equipoise.data.keep.records import records
-from equipoise.data.keep.rules import caption_weights, kept_captions, reason
-from equipoise.data.keep.settings import WEIGHTS, Clean
+from equipoise.data.keep.rules import WEIGHTS, caption_weights, kept_captions, reason
+from equipoise.data.keep.settings import Clean
 from equipoise.data.source import Source
 from equipoise.io.numbers import hand_over
 from equipoise.models.model import Model

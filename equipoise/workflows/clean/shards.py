@@ -9,7 +9,8 @@ from equipoise.data.files.file_source import FileSettings
 from equipoise.data.files.mixture import Mixture
 from equipoise.data.files.prepare import LEFT_OUT
 from equipoise.data.files.webdataset import Shards
-from equipoise.data.keep.settings import WEIGHTS, Keep
+from equipoise.data.keep.rules import WEIGHTS
+from equipoise.data.keep.settings import Keep
 from equipoise.data.keep.shards import write_kept
 from equipoise.data.shard_writer import require_writer
 from equipoise.data.source import CroppingSource, can_crop

@@ -40,13 +40,13 @@ def cleaning_section(
         "decided by": _rule(keep, note.get("rule", {})),
         **_by_hand(folder),
         "judges' AUROC, pairs against shuffled ones": ", ".join(aurocs) or "not known",
-        "cost": f"{_judging_cost(folder)}, {training_seconds:.0f} s of training the model",
+        "cost": f"{judging_cost(folder)}, {training_seconds:.0f} s of training the model",
         **{TRUTH[name]: f"{value:.3f}" for name, value in note.get("truth", {}).items() if name in TRUTH},
     }
     return {"sentence": note.get("finding", ""), "rows": rows, "bought": bought, "decide": decide}
 
 
-def _judging_cost(folder: Path) -> str:
+def judging_cost(folder: Path) -> str:
     """What judging took, over all interruptions; of judges at least the seconds that their steps took."""
     spent = seconds_spent(folder)
     steps = sum(_last_seconds(path) for path in sorted(folder.rglob(f"fold-*/{METRICS_FILE}")))

@@ -10,17 +10,16 @@ import numpy as np
 
 from equipoise.analysis.auroc import auroc
 from equipoise.data.source import Pair, Source
-
-CLEAN, TRUE, NOISE, DETAILS = "is_clean", "captions_true", "noise", "details"
+from equipoise.data.truth import DETAILS, is_clean, noise_kind, per_caption, wrong_captions
 
 
 def measured(source: Source, owners: np.ndarray, right: np.ndarray, keep: np.ndarray) -> dict[str, float]:
     """Shares of wrong captions before and after, of right ones lost, and the AUROC of P(right); empty without truth."""
     pairs = [source.pair(index) for index in range(len(source))]
-    if not any(CLEAN in pair.truth for pair in pairs):
+    if all(is_clean(pair.truth) is None for pair in pairs):
         return {}
     counts = np.bincount(owners, minlength=len(pairs))
-    wrong = np.concatenate([_wrong(pair, int(count)) for pair, count in zip(pairs, counts, strict=True)])
+    wrong = np.concatenate([wrong_captions(pair.truth, int(count)) for pair, count in zip(pairs, counts, strict=True)])
     found = {
         "wrong": float(wrong.mean()),
         "wrong_among_kept": float(wrong[keep].mean()) if keep.any() else 0.0,
@@ -36,7 +35,7 @@ def kinds_against_truth(source: Source, owners: np.ndarray, kinds: Sequence[str]
 
     True kinds are the kind of noise of a caption that is wrong, and the level of detail of one that is right."""
     pairs = [source.pair(index) for index in range(len(source))]
-    if not any(CLEAN in pair.truth and NOISE in pair.truth for pair in pairs):
+    if not any(_knows_kind(pair) for pair in pairs):
         return {}
     counts = np.bincount(owners, minlength=len(pairs))
     true = [kind for pair, count in zip(pairs, counts, strict=True) for kind in _true_kinds(pair, int(count))]
@@ -47,12 +46,10 @@ def kinds_against_truth(source: Source, owners: np.ndarray, kinds: Sequence[str]
 
 
 def _true_kinds(pair: Pair, count: int) -> list[str]:
-    details = pair.truth.get(DETAILS) or ["right"] * count
-    noise = str(pair.truth.get(NOISE))
-    return [noise if wrong else str(detail) for wrong, detail in zip(_wrong(pair, count), details, strict=True)]
+    details = per_caption(pair.truth, DETAILS, count) or ["right"] * count
+    wrong = wrong_captions(pair.truth, count)
+    return [str(noise_kind(pair.truth)) if bad else str(detail) for bad, detail in zip(wrong, details, strict=True)]
 
 
-def _wrong(pair: Pair, count: int) -> np.ndarray:
-    """Bool [count]: by the caption where the data knows that, else all or none."""
-    own = pair.truth.get(TRUE)
-    return np.full(count, not pair.truth.get(CLEAN, True)) if own is None else ~np.array(own, dtype=bool)
+def _knows_kind(pair: Pair) -> bool:
+    return is_clean(pair.truth) is not None and noise_kind(pair.truth) is not None

@@ -205,6 +205,7 @@ OTHER = {"key": "train-0000001", "caption": 0}
         ({"threshold": "0.5"}, ["'0.5'"]),
         ({"threshold": True}, ["True"]),
         ({"threshold": float("nan")}, ["nan"]),
+        ({"threshold": 10**400}, ['"threshold" is 1000']),
         ({"extra": 1}, ['"extra"']),
         ({"decisions": {}}, ["list"]),
         ({"decisions": [[]]}, ["decision 1"]),
@@ -225,6 +226,7 @@ OTHER = {"key": "train-0000001", "caption": 0}
         ({"decisions": [{**GOOD, "decision": "swap", "with": {**OTHER, "key": "x"}}]}, ['"with" of decision 1', "'x'"]),
         ({"decisions": [{**GOOD, "decision": "swap", "with": {**OTHER, "text": "no"}}]}, ["other words"]),
         ({"decisions": [{**GOOD, "decision": "swap", "with": {**OTHER, "text": 3}}]}, ["other words"]),
+        ({"decisions": [{**GOOD, "decision": "swap", "with": {**OTHER, "text": "\ud800"}}]}, ["other words"]),
     ],
 )
 def test_a_file_that_makes_no_sense_is_one_sentence(scenes, tmp_path, right, changes, words):

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import io
 import json
 import pickle
+from collections.abc import Callable
+from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
 import pyarrow
 import pytest
 import torch
+from PIL import Image
 from pyarrow import parquet
 
 from equipoise.config import load_run
@@ -25,10 +29,11 @@ from equipoise.data.keep.settings import Keep
 from equipoise.data.keep.source import KeptSource
 from equipoise.data.remap import subset
 from equipoise.data.scenes import Scenes
-from equipoise.data.shard_writer import write_shards
+from equipoise.data.shard_writer import write_shard, write_shards
 from equipoise.data.source import Source
 from equipoise.data.tokenizer import CaptionTokenizer
 from equipoise.types import Notice, UserError
+from equipoise.workflows.clean.summary import cleaning_section
 
 RIGHT = np.array([0.9, 0.1, 0.5, 0.49, 0.1, 0.7], dtype=np.float32)
 
@@ -40,6 +45,7 @@ def write(
     keep: np.ndarray,
     noise: float = 0.5,
     weight: np.ndarray | None = None,
+    rule: str = "threshold",
 ) -> None:
     """A keep file of a source, with these probabilities and decisions."""
     named = list(records(source))
@@ -52,7 +58,7 @@ def write(
         keep.astype(np.float32) if weight is None else weight,
         ["told"] * len(keep),
     )
-    write_keep(folder, table, {"noise": noise})
+    write_keep(folder, table, {"noise": noise, "rule": {"rule": rule, "threshold": 0.5}})
 
 
 def every_second(source: Source) -> np.ndarray:
@@ -106,6 +112,35 @@ def test_scenes_keep_captions_and_lose_images_without_any(scenes, tokens, tiny):
 def test_the_truth_of_captions_goes_with_them(scenes):
     some = kept(scenes)
     assert all(len(some.pair(i).truth["captions_true"]) == 3 for i in range(5))
+
+
+OWN_FIELDS = [{"camera": "X100"}, "M", 7, True, ["one"], [], {"a": 1, "b": 2}]
+
+
+def shards_with(folder: Path, *sides: dict[str, object]) -> Source:
+    """Records of two captions each with such a `.json`."""
+    grey = io.BytesIO()
+    Image.new("RGB", (4, 4)).save(grey, "PNG")
+    files = {"png": grey.getvalue(), "txt": "a\nb"}
+    samples = [{"__key__": f"{number}", **files, "json": json.dumps(side)} for number, side in enumerate(sides)]
+    write_shard(folder / "0.tar", samples)
+    return Shards(test=("*.tar",), root=str(folder)).build("test")
+
+
+@pytest.mark.parametrize("value", OWN_FIELDS, ids=str)
+def test_fields_of_a_file_are_not_taken_for_the_truth_of_captions(tmp_path, value):
+    side = dict.fromkeys(("details", "captions_true", "text_names"), value)
+    whole = shards_with(tmp_path, side, side, side)
+    some = KeptSource(whole, np.full(3, 2), np.array([1, 0, 0, 1, 1, 1], dtype=bool), swaps={4: 1})
+    assert [some.pair(i).captions for i in range(3)] == [("a",), ("b",), ("b", "b")]
+    assert all(some.pair(i).truth == side for i in range(2))
+    assert some.pair(2).truth["details"] == value
+
+
+def test_a_list_of_one_entry_per_caption_goes_with_them(tmp_path):
+    whole = shards_with(tmp_path, {"details": ["whole", "part"]}, {"details": "M"})
+    some = KeptSource(whole, np.full(2, 2), np.ones(4, dtype=bool), swaps={0: 3})
+    assert [some.pair(i).truth["details"] for i in range(2)] == [[None, "part"], "M"]
 
 
 def test_features_are_picked_text_by_text(tmp_path):
@@ -221,6 +256,24 @@ def test_weights_in_the_file_count_and_those_of_one_do_not(scenes, tmp_path):
     assert Keep(str(tmp_path)).applied_to(scenes).caption_weights(0).tolist() == pytest.approx(
         [10 / 319, 14 / 319, 18 / 319]
     )
+
+
+@pytest.mark.parametrize("rule", ["threshold", "share"])
+def test_a_dropped_caption_whose_decision_alone_is_edited_counts_in_full(scenes, tmp_path, rule):
+    keep = every_second(scenes)
+    edited = keep.copy()
+    edited[1] = True
+    write(scenes, tmp_path, np.ones(320, dtype=np.float32), edited, weight=keep.astype(np.float32), rule=rule)
+    some = Keep(str(tmp_path)).applied_to(scenes)
+    assert some.pair(0).captions == scenes.pair(0).captions[1:2]
+    assert some.caption_weights is None
+
+
+def test_a_weight_of_nothing_is_meant_where_captions_count_by_theirs(scenes, tmp_path):
+    weight = np.ones(320, dtype=np.float32)
+    weight[1] = 0
+    write(scenes, tmp_path, weight, np.ones(320, dtype=bool), weight=weight, rule="weights")
+    assert Keep(str(tmp_path)).applied_to(scenes).caption_weights(0).tolist() == [1, 0, 1, 1, 1]
 
 
 def test_weights_of_features_go_with_the_texts_drawn(tmp_path):
@@ -351,6 +404,17 @@ def below_zero(folder: Path) -> None:
     parquet.write_table(table.set_column(place, "weight", [[-1.0] * len(table)]), folder / TABLE)
 
 
+def weights_in_words(folder: Path) -> None:
+    spoil_weights(folder, lambda weight: f"{weight:g}")
+
+
+def spoil_weights(folder: Path, written: Callable[[float], object]) -> None:
+    table = parquet.read_table(folder / TABLE)
+    place = table.column_names.index("weight")
+    values = [written(weight) for weight in table["weight"].to_pylist()]
+    parquet.write_table(table.set_column(place, "weight", [values]), folder / TABLE)
+
+
 def drops_all(folder: Path) -> None:
     table = parquet.read_table(folder / TABLE)
     place = table.column_names.index("decision")
@@ -372,6 +436,7 @@ def drops_all(folder: Path) -> None:
         (missing_rows, "says nothing of the record"),
         (drops_all, "no caption is kept"),
         (below_zero, "weight"),
+        (weights_in_words, 'the column "weight" holds no numbers'),
     ],
 )
 def test_a_bad_file_is_one_sentence(scenes, tmp_path, spoil, word):
@@ -382,6 +447,37 @@ def test_a_bad_file_is_one_sentence(scenes, tmp_path, spoil, word):
     assert word in str(error.value)
     assert str(tmp_path) in str(error.value)
     assert "\n" not in str(error.value)
+
+
+def test_weights_may_be_decimals(scenes, tmp_path):
+    weight = np.tile(np.array([0.5, 1, 0.25, 2, 0], dtype=np.float32), 64)
+    write(scenes, tmp_path, np.ones(320, dtype=np.float32), np.ones(320, dtype=bool), weight=weight, rule="weights")
+    spoil_weights(tmp_path, lambda one: Decimal(f"{one:.4f}"))
+    assert Keep(str(tmp_path)).applied_to(scenes).caption_weights(0).tolist() == [0.5, 1, 0.25, 2, 0]
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"rule": None}, '"rule" is None, and must be a table'),
+        ({"rule": "threshold"}, "\"rule\" is 'threshold'"),
+        ({"rule": {"rule": "threshold"}}, '"threshold" of "rule" is None, and must be a number'),
+        ({"rule": {"rule": "threshold", "threshold": True}}, '"threshold" of "rule" is True'),
+        ({"truth": None}, '"truth" is None'),
+        ({"truth": {"wrong": "half"}}, '"wrong" of "truth" is \'half\''),
+        ({"judges": None}, '"judges" is None, and must be a list'),
+        ({"judges": [None]}, 'judge 1 of "judges" is None'),
+        ({"judges": [{"auroc_of_shuffled": 0.9}, {}]}, '"auroc_of_shuffled" of judge 2 of "judges" is None'),
+        ({"finding": 3}, '"finding" is 3, and must be text'),
+    ],
+)
+def test_a_note_of_another_form_is_refused_before_anything_is_trained(scenes, tmp_path, change, words):
+    write(scenes, tmp_path, np.ones(320, dtype=np.float32), np.ones(320, dtype=bool))
+    (tmp_path / NOTE).write_text(json.dumps({**json.loads((tmp_path / NOTE).read_text()), **change}))
+    for read in (Keep(str(tmp_path)).applied_to, lambda _: cleaning_section(Keep(str(tmp_path)), 1.0)):
+        with pytest.raises(UserError) as error:
+            read(scenes)
+        assert f"{tmp_path / NOTE}: {words}" in str(error.value)
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 from itertools import islice
 
+from equipoise.data.scenes.annotation import has_scene
 from equipoise.data.source import Source
 from equipoise.evaluation.completeness import listed
 from equipoise.evaluation.completeness_scenes import TEMPLATE, named
@@ -23,8 +24,7 @@ class Question:
 
 def questions(source: Source, most: int) -> list[Question]:
     """The first `most` things that have a name of their own in a picture of several."""
-    first = source.pair(0).truth if len(source) else {}
-    if "scene" not in first:
+    if not len(source) or not has_scene(source.pair(0)):
         raise UserError(
             "explanations are scored where the place of every thing is known, on scenes; give a recipe of scenes as "
             "DATA, such as demo, or --image and --text to explain one pair"
@@ -37,6 +37,8 @@ def questions(source: Source, most: int) -> list[Question]:
 
 def _of(source: Source, index: int) -> list[Question]:
     pair = source.pair(index)
+    if not has_scene(pair):
+        return []
     names = [named(thing) for thing in pair.truth["scene"]["things"]]
     counts, sentence = Counter(names), TEMPLATE.replace("{}", listed(list(dict.fromkeys(names))))
     return [
