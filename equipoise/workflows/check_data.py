@@ -154,11 +154,14 @@ def prepare_data(
             for file, lines in zip((NAMES, TEMPLATES), _class_words(source, patterns), strict=False):
                 with place.adding(file) as path:
                     write_text(path, "\n".join(lines) + "\n")
-        print(f"{len(records):,} records are in {len(writer.files)} shards (.tar) in {home}")
-        counts = {"records": len(records), "shards": len(writer.files), "folder": str(home)}
+        left_out = sum(len(table) for table in place.tables([LEFT_OUT] if place.has(LEFT_OUT) else [], "remove it"))
+        written = len(records) - left_out
+        named = f"; {left_out:,} that could not be read are named in {LEFT_OUT}" if left_out else ""
+        print(f"{written:,} records are in {len(writer.files)} shards (.tar) in {home}{named}")
+        counts = {"records": written, "left_out": left_out, "shards": len(writer.files), "folder": str(home)}
         hand_over({name: counts} if name else counts)
-        if records.faults or place.has(LEFT_OUT):
-            print("Some could not be used: `equipoise data check` names them")
+        if records.faults:
+            print("Some could not be used at all: `equipoise data check` names them")
 
 
 def _class_words(source: FileSettings, patterns: tuple[str, ...]) -> Sequence[Sequence[str]]:

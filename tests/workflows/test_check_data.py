@@ -85,6 +85,15 @@ def test_prepare_a_shard_a_table_and_classes(tmp_path, capsys):
     assert main(["data", "check", str(tmp_path / "two"), "--out", str(tmp_path / "out")]) == 0
 
 
+def test_prepare_counts_what_it_wrote(tmp_path, capsys):
+    from test_engines import damaged_shard
+
+    path = damaged_shard(tmp_path / "a.tar", 2)
+    assert main(["data", "prepare", str(path), str(tmp_path / "out"), "--size", "16"]) == 0
+    assert "3 records are in 1 shards (.tar) in" in (said := capsys.readouterr().out)
+    assert "; 1 that could not be read are named in left_out.json" in said
+
+
 @pytest.mark.parametrize(
     ("words", "fault"),
     [

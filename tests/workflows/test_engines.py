@@ -238,6 +238,7 @@ def test_two_processes_prepare_as_one_does(tmp_path, capsys):
         assert main(command) == 0
     assert contents(tmp_path / "one") == contents(tmp_path / "two")
     assert "bad" in (tmp_path / "two" / "left_out.json").read_text()
+    assert capsys.readouterr().out.count("9 records are in 4 shards (.tar) in ") == 2, "of ten that could be listed"
     first = tmp_path / "two" / "00000.tar"
     stamp = first.stat().st_mtime_ns
     (tmp_path / "two" / "00001.tar").unlink()
