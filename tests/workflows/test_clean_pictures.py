@@ -18,6 +18,7 @@ from equipoise.cli import main
 from equipoise.data.copies.watch import WatchedSource
 from equipoise.data.features import FeatureFiles
 from equipoise.data.features.pictured import PicturedFeatures, pictures_of
+from equipoise.data.files.webdataset import Shards
 from equipoise.data.keep.file import NOTE, TABLE
 from equipoise.data.source import Pair
 from equipoise.reports.curate_page import PAGE
@@ -245,3 +246,19 @@ def test_records_that_nothing_tells_apart_are_refused(tmp_path):
     source = features_of(tmp_path, ["a"], ["one"])
     with pytest.raises(UserError, match="holds no pictures"):
         pictures_of(source, source, "rows")
+
+
+def test_what_is_kept_of_features_is_written_as_shards_of_pictures(made, tmp_path, capsys):
+    out, shards = tmp_path / "a", tmp_path / "shards"
+    command = ["--set", "shuffle.share=0", "--shards", str(shards)]
+    assert clean(made, out, made / "photos", *command) == 0
+    table = parquet.read_table(out / TABLE).to_pylist()
+    kept = {(row["key"], words_of(int(row["key"][1:4]))[row["caption"]]) for row in table if row["decision"] == "keep"}
+    found = Shards(test=str(shards)).build("test")
+    pairs = [found.pair(index) for index in range(len(found))]
+    assert {(f"{pair.key}.png", caption) for pair in pairs for caption in pair.captions} == kept
+    for index in (0, len(found) - 1):
+        assert found.open(index).image.data == (made / "photos" / f"{pairs[index].key}.png").read_bytes()
+    capsys.readouterr()
+    assert clean(made, tmp_path / "b", None, *command) == 2
+    assert "name those that features were made of: --pictures DATA" in capsys.readouterr().err

@@ -48,7 +48,13 @@ class PicturedFeatures:
 
 
 def pictures_of(source: Source, pictures: Source, name: str) -> Source:
-    """The pictures of the records of `source`, under its numbers; grey ones stand for those that cannot be read.
+    """As `matching_pictures`; grey ones stand for those that cannot be read."""
+    found = matching_pictures(source, pictures, name)
+    return BlankPictures(found, "shown") if can_crop(found) else found
+
+
+def matching_pictures(source: Source, pictures: Source, name: str) -> Source:
+    """The pictures of the records of `source`, under its numbers.
 
     `name` says in errors where they lie. Raises UserError for a record without a picture of its own.
     """
@@ -62,8 +68,7 @@ def pictures_of(source: Source, pictures: Source, name: str) -> Source:
             f"the features have no 'keys', by which --pictures {name} could be matched; add them, or make the features "
             "with `equipoise embed`, which writes them"
         )
-    found = subset(pictures, _places(source, pictures, name))
-    return BlankPictures(found, "shown") if can_crop(found) else found
+    return subset(pictures, _places(source, pictures, name))
 
 
 def _places(source: Source, pictures: Source, name: str) -> list[int]:

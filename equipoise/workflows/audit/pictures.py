@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from equipoise.config import load_run, load_settings
-from equipoise.data.features.pictured import PicturedFeatures, pictures_of
+from equipoise.data.features.pictured import PicturedFeatures, matching_pictures, pictures_of
 from equipoise.data.source import Source
 from equipoise.settings.overrides import command_line
 from equipoise.types import UserError
@@ -46,5 +46,13 @@ class PictureData:
 
     def beside(self, source: Source) -> PicturedFeatures:
         """A source of features with the pictures of its records."""
-        run = load_settings({"data": dict(self.data)}, f"--pictures {self.name}").run
-        return PicturedFeatures(source, pictures_of(source, run.data.build(self.split), self.name))
+        return PicturedFeatures(source, pictures_of(source, self.settings.build(self.split), self.name))
+
+    def matching(self, source: Source) -> Source:
+        """The records of the pictures' own data that are those of a source of features, in its order."""
+        return matching_pictures(source, self.settings.build(self.split), self.name)
+
+    @property
+    def settings(self) -> Any:
+        """Those of the data that the pictures are read from."""
+        return load_settings({"data": dict(self.data)}, f"--pictures {self.name}").run.data

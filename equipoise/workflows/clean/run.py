@@ -70,13 +70,13 @@ def run_clean(
     shown = PictureData.named(pictures) if pictures else None
     loaded = find_run(data, recipe, overrides, trains=model is None)
     if shards:
-        require_shards(loaded.run, shards)
+        require_shards(loaded.run, shards, shown)
     try:
         judge = load(model, loaded.run.training.torch_device()) if model else None
         given = model or (Path(loaded.run.clean.model) if loaded.run.clean.model else None)
         with scoring_by(engine, JudgedData(data, recipe, tuple(overrides)), given, folder) as points:
             cleaned = clean_data(loaded, folder, judge, show, points, shown)
-        written = write_kept_pairs(loaded.run, folder, shards) if shards else ""
+        written = write_kept_pairs(loaded.run, folder, shards, shown) if shards else ""
     except KeyboardInterrupt:
         print("Stopped; the same command goes on where it was")
         return 128 + signal.SIGINT
