@@ -43,6 +43,7 @@ SPELLED = {
     "open_clip:ViT-B-32:weights.pt": "open_clip:ViT-B-32",
     "--suite zero-shot --data sets": "--suite zero-shot --only cifar10 --data sets",
     "--suite mine.toml": "--suite suite.toml",
+    "other/pairs.csv": "photos/pairs.csv",
     "year < 2000": 'label = "logo"',  # of side data that the house has
     'label = "logo"': 'label = "heart"',
     'year >= 2020 and kind = "photo"': 'label != "logo"',
@@ -74,7 +75,19 @@ ADDED = {
 # The runs that the pages name: by which recipe, with which settings.
 PLAIN = ("image.activation=gelu", "text.activation=gelu")
 RUNS = {
-    ("demo", ()): ("demo", "other", "from-1", "from-200", "start", "clip", "clip-short", "a", "b", "untrained"),
+    ("demo", ()): (
+        "demo",
+        "scenes",
+        "other",
+        "from-1",
+        "from-200",
+        "start",
+        "clip",
+        "clip-short",
+        "a",
+        "b",
+        "untrained",
+    ),
     ("clip-scenes", PLAIN): ("mine",),  # a plain CLIP, which other libraries know
     ("fdt-scenes", ()): ("fdt-scenes", "fdt", "codes", "fdt-short"),
     ("coca-scenes", ()): ("coca-scenes", "coca"),
