@@ -17,7 +17,6 @@ from equipoise.encoders.encoder import Encoder
 from equipoise.types import UserError
 
 MEND_TORCHVISION = "install the torchvision that belongs to this torch, or none"
-PIXELS_AT_ONCE = 4 * 224 * 224  # of pictures that a processor encodes at once
 
 
 class Pretrained(Encoder):
@@ -32,14 +31,6 @@ class Pretrained(Encoder):
 
     def train(self, mode: bool = True) -> Self:
         return super().train(mode and not self.frozen)
-
-
-def pictures_at_once(encoder: Encoder, images: Tensor) -> int:
-    """Pictures [N, C, H, W] to encode at once: on a processor that learns nothing a few, which its caches hold. With
-    many, each layer hands on hundreds of megabytes, and half of a ResNet-50's time goes into their pages. Batch norm
-    and dropout in training need the whole batch, and GPUs want it."""
-    whole = images.is_cuda or encoder.training or torch.is_grad_enabled()
-    return len(images) if whole else max(1, PIXELS_AT_ONCE // (images.shape[-2] * images.shape[-1]))
 
 
 def import_transformers() -> Any:

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from equipoise.data.preprocess import Preprocess
 from equipoise.encoders.encoder import ImageEncoder, require_single
-from equipoise.encoders.pretrained import MEND_TORCHVISION, Pretrained, load_all, pictures_at_once
+from equipoise.encoders.pretrained import MEND_TORCHVISION, Pretrained, load_all
 from equipoise.ops.memory_format import for_convolutions
 from equipoise.ops.out_of_memory import lacks_memory
 from equipoise.types import Features, UserError
@@ -58,8 +58,6 @@ class TimmImage(Pretrained, ImageEncoder):
             load_all(self.model, source.state_dict(), f"timm:{self.config.model}")
 
     def forward(self, images: Tensor, classes_only: bool = False) -> Features:
-        if classes_only and (few := pictures_at_once(self, images)) < len(images):
-            return Features(torch.cat([self(part, classes_only=True).classes for part in images.split(few)]))
         model: Any = self.model
         x = model.forward_features(for_convolutions(images))
         pooled = model.forward_head(x, pre_logits=True)[:, None]

@@ -15,14 +15,7 @@ from torch import Tensor, nn
 
 from equipoise.data.preprocess import Preprocess
 from equipoise.encoders.encoder import ImageEncoder, require_single
-from equipoise.encoders.pretrained import (
-    Pretrained,
-    import_transformers,
-    library_config,
-    load_all,
-    pictures_at_once,
-    trained_weights,
-)
+from equipoise.encoders.pretrained import Pretrained, import_transformers, library_config, load_all, trained_weights
 from equipoise.io.json_files import read_json_table
 from equipoise.ops.memory_format import for_convolutions
 from equipoise.types import Features, UserError
@@ -79,8 +72,6 @@ class TransformersImage(Pretrained, ImageEncoder):
             load_all(self.model, trained_weights(self.config.model), self.config.model)
 
     def forward(self, images: Tensor, classes_only: bool = False) -> Features:
-        if classes_only and (few := pictures_at_once(self, images)) < len(images):
-            return Features(torch.cat([self(part, classes_only=True).classes for part in images.split(few)]))
         x = self.model(pixel_values=for_convolutions(images)).last_hidden_state
         if x.ndim == 4:  # a map, channels first
             x = x.flatten(2).transpose(1, 2)

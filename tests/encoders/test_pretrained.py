@@ -7,11 +7,9 @@ import json
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from torch import nn
 
 from equipoise.data.preprocess import Preprocess
 from equipoise.data.tokenizer import CaptionTokenizer
-from equipoise.encoders import pretrained
 from equipoise.encoders.timm_image import TimmImage, timm_preprocess
 from equipoise.encoders.transformers_image import TransformersImage
 from equipoise.encoders.transformers_text import TransformersText, sentence_pooling
@@ -186,24 +184,6 @@ def test_image_features_are_those_of_transformers(transformers, tmp_path, kind):
     assert features.tokens.shape[1] == {"resnet": 16, "vit": 16, "dinov2_with_registers": 16, "swin": 16}[kind]
     assert features.tokens.shape[-1] == encoder.width == features.classes.shape[-1]
     assert encoder.expects == ((0.1, 0.2, 0.3), (1.0, 0.5, 2.0))
-
-
-@pytest.mark.parametrize("library", ["timm", "transformers"])
-def test_a_processor_encodes_a_few_pictures_at_once(timm, transformers, tmp_path, library, monkeypatch):
-    monkeypatch.setattr(pretrained, "PIXELS_AT_ONCE", 4 * 32 * 32 + 100)
-    image_folder(transformers, tmp_path, "resnet")
-    config = TimmImage.Config("test_resnet") if library == "timm" else TransformersImage.Config(str(tmp_path))
-    encoder, together = config.build(32).eval(), []
-    first = next(module for module in encoder.modules() if isinstance(module, nn.Conv2d))
-    first.register_forward_pre_hook(lambda _, args: together.append(len(args[0])))
-    images = torch.randn(10, 3, 32, 32, generator=torch.Generator().manual_seed(0))
-    with torch.no_grad():
-        found = encoder(images, classes_only=True)
-        assert together == [4, 4, 2]
-        torch.testing.assert_close(found.classes, encoder(images).classes)
-        encoder.train()(images, classes_only=True)  # its batch norm looks at all of them
-    encoder.eval()(images, classes_only=True).classes.sum().backward()
-    assert together[3:] == [10, 10, 10]
 
 
 def test_a_file_of_float16_keeps_what_it_has_in_float32(transformers, tmp_path):

@@ -72,8 +72,7 @@ class ImageSide:
         given, mask = self._inputs(source, indices)
         device = _device(self.encoder)
         masks = () if mask is None else (mask.to(device),)
-        prepared = self.encoder.prepare(given, self.preprocess).to(device)
-        return self.finish(self.encoder(prepared, *masks, classes_only=self.finish is class_features))
+        return self.finish(self.encoder(self.encoder.prepare(given, self.preprocess).to(device), *masks))
 
     def _inputs(self, source: Source, indices: Sequence[int]) -> tuple[Tensor, Tensor | None]:
         if has_features(source):
