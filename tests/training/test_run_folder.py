@@ -13,6 +13,7 @@ import pytest
 
 from equipoise.io.folder_lock import LOCK, locked, only_writer
 from equipoise.models.folder import CONFIG
+from equipoise.training.checkpoint.finished_work import NothingToKeep
 from equipoise.training.checkpoint.run_folder import locked_run
 from equipoise.types import UserError
 
@@ -147,6 +148,15 @@ def test_judges_that_are_trained_outlive_a_failure(tmp_path, inside, content, st
         begin_and_fail(folder, UserError, inside, content=content)
     assert (folder / inside).exists() is stays
     assert folder.exists() is stays
+
+
+def test_judges_that_know_nothing_are_no_finished_work(tmp_path):
+    """Whoever lets them train longer may do so in the same folder."""
+    with pytest.raises(NothingToKeep):
+        begin_and_fail(
+            tmp_path / "run", NothingToKeep, "clean/fold-1-of-2-seed-0/fold.json", content='{"trained": true}'
+        )
+    assert not (tmp_path / "run").exists()
 
 
 def test_an_interrupt_leaves_what_it_has(tmp_path: Path) -> None:

@@ -21,6 +21,10 @@ SCORES = ".scoring-"
 DONE = (f"{CHECKPOINTS}/{STEP}*", NOTE, f"{SCORES}*")
 
 
+class NothingToKeep(UserError):
+    """Ends work whose results are of no use, though they are finished: judges that know nothing."""
+
+
 def read_fold(folder: Path) -> dict[str, Any]:
     """What is noted beside a judge."""
     return read_json_table(folder / FOLD, "choose another --out")

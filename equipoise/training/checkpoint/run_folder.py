@@ -12,7 +12,7 @@ from equipoise.io.atomic import clear_leftovers
 from equipoise.io.folder_lock import LOCK, locked
 from equipoise.models.folder import CHECKPOINTS, CONFIG
 from equipoise.settings.difference import differences, told
-from equipoise.training.checkpoint.finished_work import holds_finished_work
+from equipoise.training.checkpoint.finished_work import NothingToKeep, holds_finished_work
 from equipoise.training.logging.metrics import METRICS_FILE
 from equipoise.types import UserError
 
@@ -65,8 +65,8 @@ def locked_run(folder: Path) -> Iterator[None]:
         before = {path.name for path in folder.iterdir()}
         try:
             yield
-        except Exception:
-            if not holds_finished_work(folder):
+        except Exception as error:
+            if isinstance(error, NothingToKeep) or not holds_finished_work(folder):
                 _remove_others(folder, {LOCK, *before})
             raise
 

@@ -25,7 +25,7 @@ from equipoise.analysis.decoys import Decoys, still_wrong
 from equipoise.analysis.gaussian_mixture import lower_posterior
 from equipoise.analysis.noise import NoiseEstimate, pooled
 from equipoise.analysis.siblings import read_siblings, right_with_siblings
-from equipoise.types import UserError
+from equipoise.training.checkpoint.finished_work import NothingToKeep
 from equipoise.workflows.audit.report import Verdict
 
 LONGER = "train judges longer (clean.steps)"
@@ -79,7 +79,7 @@ class Evidence:
 
     def require_knowledge(self) -> None:
         if self.knows_nothing:
-            raise UserError(
+            raise NothingToKeep(
                 f"{self.knows_nothing}; {LONGER}, by a better recipe, or on features of a model that was trained "
                 "before (equipoise embed; docs/clean.md), or give such a model with --model"
             )
