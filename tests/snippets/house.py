@@ -49,6 +49,7 @@ SPELLED = {
     'year >= 2020 and kind = "photo"': 'label != "logo"',
     " --private": "",
     " my-name/": " ./hub/",  # a folder is a hub too
+    "data.train=FEATURES --set data.validation=OTHERS": "data.train=train.npz --set data.validation=dev.npz",
     "TRAIN.npz": "train.npz",
     "DEV.npz": "dev.npz",
     "RECIPE --set objective.name=m3mix --set objective.of.name=softclip": "softclip-scenes --set objective.name=m3mix "
