@@ -73,7 +73,8 @@ class HeldOutData:
         return subset(whole, np.flatnonzero(others))
 
     def digest(self) -> str:
-        """A digest of all pairs, those of the fold among them."""
+        """A digest of the whole data, bounded as `data/digest.py` says: by it another order of the records shows, a few
+        other captions may not."""
         return source_digest(training_pairs(self.run))
 
     def selection(self) -> str:
