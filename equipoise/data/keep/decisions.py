@@ -72,7 +72,7 @@ def content_of(path: Path) -> dict[str, Any]:
     try:
         if path.stat().st_size > LARGEST:
             raise UserError(f"{path} has more than {LARGEST:,} bytes, so it holds no decisions; {ADVICE}")
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(path.read_text(encoding="utf-8-sig"))
     except (OSError, ValueError, RecursionError) as error:
         if isinstance(error, UserError):
             raise

@@ -246,6 +246,13 @@ def test_bytes_that_are_no_decisions_are_one_sentence(scenes, tmp_path, right, c
         Keep(str(tmp_path)).applied_to(scenes)
 
 
+def test_an_editor_may_put_a_byte_order_mark_before_it(scenes, tmp_path, right):
+    table = judged(scenes, tmp_path, right)
+    decided(tmp_path, on(table, 3, decision="keep"))
+    (tmp_path / DECISIONS).write_bytes(b"\xef\xbb\xbf" + (tmp_path / DECISIONS).read_bytes())
+    assert dict(read_decisions(tmp_path, table).keep) == {3: True}
+
+
 def test_a_folder_in_its_place_is_one_sentence(scenes, tmp_path, right):
     judged(scenes, tmp_path, right)
     (tmp_path / DECISIONS).mkdir()
