@@ -15,12 +15,16 @@ from pathlib import Path
 from typing import Any
 
 from cells import SEED, Found, Row, cell_name
-from noise_judged import FEATURES
+from noise_judged import FEATURES, JUDGED_WITH
 
 from equipoise.io.atomic import replacing
 
 TOLD_BY_JUDGES = ("records", "captions", "noise", "interval", "rule", "kept", "judges", "truth")
 FOLDERS = re.compile(r"""(?<=[=:"'\[, ])/(?:[^/"',\]]+/)+(?=[^/"',\]])""")
+OF_ONE_KIND = {
+    FEATURES: "read features of other weights, or of pictures of another size",
+    JUDGED_WITH: "were trained with other settings",
+}
 Cells = Mapping[tuple[str, int], dict[str, Any]]  # by row and seed
 
 
@@ -51,7 +55,7 @@ def pack(cells: Cells, file: Path) -> int:
         if cell["settings"] != kept.get((name, seed), cell)["settings"]:
             raise SystemExit(f"{file} has the row {name}, seed {seed}, with other settings; give a file of its own")
     both = {**kept, **cells}
-    _require_one_kind_of_features(both, file)
+    _require_judges_of_one_kind(both, file)
     lines = (
         json.dumps({"name": name, SEED: seed, **both[name, seed]}, sort_keys=True, ensure_ascii=False) + "\n"
         for name, seed in sorted(both)
@@ -62,18 +66,19 @@ def pack(cells: Cells, file: Path) -> int:
     return len(both)
 
 
-def _require_one_kind_of_features(cells: Cells, file: Path) -> None:
-    """Rows of one seed are compared with each other, so that their judges must have read features of one kind."""
-    kinds = dict[tuple[str, int], tuple[str, Any]]()
+def _require_judges_of_one_kind(cells: Cells, file: Path) -> None:
+    """Rows of one seed are compared with each other, so that their judges must have read features of one kind and have
+    been trained alike."""
+    kinds = dict[tuple[str, str, int], tuple[str, Any]]()
     for (name, seed), cell in cells.items():
-        if FEATURES in cell:
-            share = name.partition(": ")[0]
-            other, features = kinds.setdefault((share, seed), (name, cell[FEATURES]))
-            if features != cell[FEATURES]:
-                raise SystemExit(
-                    f"{file}, seed {seed}: the judges of the row {name} read features of other weights, or of pictures "
-                    f"of another size, than those of {other}; make both anew alike, or give a file of its own"
-                )
+        for kind, words in OF_ONE_KIND.items():
+            if kind in cell:
+                other, told = kinds.setdefault((kind, name.partition(": ")[0], seed), (name, cell[kind]))
+                if told != cell[kind]:
+                    raise SystemExit(
+                        f"{file}, seed {seed}: the judges of the row {name} {words}, than those of {other}; make both "
+                        "anew alike, or give a file of its own"
+                    )
 
 
 def packed(file: Path) -> dict[tuple[str, int], dict[str, Any]]:

@@ -50,6 +50,8 @@ TAKEN = ("shuffle.", "clean.", "seed=")  # what judges on features take of a row
 OF_THE_ROW = ("objective.", "training.learning_rate=")  # how a row trains, which its judges do not
 OF_THE_RULE = ("clean.rule=", "clean.threshold=", "clean.share=")  # what is done with P(right)
 FEATURES = "features"  # of a cell: what made those that its judges read
+JUDGED_WITH = "judged_with"  # of a cell: the settings of the recipe `features` that its judges were trained with
+DATA = "data."  # files, which FEATURES tells
 MADE_BY = ("weights", "text_weights", "features", "pictures", "half")  # of the note of `equipoise embed`
 
 
@@ -84,8 +86,8 @@ class SharedJudges:
         return self.of_all and CLEANED in row.settings and not by_itself
 
     def read(self, row: Row) -> dict[str, Any]:
-        """What made the features that a row's judges read, as `equipoise embed` noted it beside them: other weights or
-        other sizes of the pictures make other judges."""
+        """What made the features that a row's judges read, as `equipoise embed` noted it beside them, and the settings
+        they were trained with: other weights, other sizes of the pictures or other steps make other judges."""
         if ON_FEATURES not in row.name:
             return {}
         given = load_run("features", self.features).run.data.train
@@ -93,7 +95,8 @@ class SharedJudges:
         files = dict.fromkeys((place if place.is_dir() else place.parent) / EMBEDDED for place in places)
         notes = [json.loads(file.read_text()) for file in files if file.is_file()]
         made = [{key: note[key] for key in MADE_BY if key in note} for note in notes]
-        return {FEATURES: [note for place, note in enumerate(made) if note not in made[:place]]} if made else {}
+        read = {FEATURES: [note for place, note in enumerate(made) if note not in made[:place]]} if made else {}
+        return {**read, JUDGED_WITH: [text for text in self.features if not text.startswith(DATA)]}
 
     def asked(self, row: Row, seed: int, extra: Sequence[str]) -> tuple[str, list[str]]:
         """The recipe of a row's judges, and their settings, each once."""

@@ -104,7 +104,7 @@ def test_judges_are_trained_by_the_recipe_and_not_by_the_row(tmp_path: Path) -> 
     assert "clean.rule=weights" in judges.asked(rows["held-out judges, orthogonal weight (OSA)"], 0, ())[1]
 
 
-def test_a_cell_notes_what_made_the_features_that_its_judges_read(tmp_path: Path) -> None:
+def test_a_cell_notes_what_its_judges_read_and_how_they_were_trained(tmp_path: Path) -> None:
     rows = {row.name: row for row in noise.rows("coco", [0.4], "image", on_features=True)}
     ours = rows["40%: kept, two rounds, judged on features"]
     sizes = {"small": 128, "large": 224}
@@ -115,15 +115,17 @@ def test_a_cell_notes_what_made_the_features_that_its_judges_read(tmp_path: Path
         (tmp_path / name / "embedding.json").write_text(json.dumps(about))
 
     def read(*given: str, row: Row = ours) -> dict:
-        return SharedJudges(tmp_path, (f"data.train={json.dumps(given)}",)).read(row)
+        settings = (f"data.train={json.dumps(given)}", "training.steps=600", "image.width=2048")
+        return SharedJudges(tmp_path, settings).read(row)
 
+    trained = {"judged_with": ["training.steps=600", "image.width=2048"]}
     files = [str(tmp_path / "large" / f"0000{number}.safetensors") for number in range(3)]
-    assert read(*files) == read(str(tmp_path / "large")) == {"features": [notes["large"]]}
-    assert read(files[0], str(tmp_path / "small")) == {"features": [notes["large"], notes["small"]]}
-    assert read(str(tmp_path / "none.npz")) == {}
+    assert read(*files) == read(str(tmp_path / "large")) == {"features": [notes["large"]], **trained}
+    assert read(files[0], str(tmp_path / "small")) == {"features": [notes["large"], notes["small"]], **trained}
+    assert read(str(tmp_path / "none.npz")) == trained
     assert read(*files, row=rows["40%: all pairs"]) == {}
     one = SharedJudges(tmp_path, (f"data.train={tmp_path / 'small'}",))
-    assert one.read(ours) == {"features": [notes["small"]]}
+    assert one.read(ours) == {"features": [notes["small"]], "judged_with": []}
 
 
 @pytest.mark.slow

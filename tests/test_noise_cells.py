@@ -114,6 +114,16 @@ def test_rows_of_one_seed_are_judged_on_features_of_one_kind(folder, tmp_path) -
     assert noise_cells.pack(both, file) == 4, "all of them anew"
 
 
+def test_judges_of_rows_of_one_seed_were_trained_alike(folder, tmp_path) -> None:
+    plain = noise_cells.gathered([folder], ())["40%: kept", 0]
+    rows = [f"40%: {name}, judged on features" for name in ("kept", "judges that saw the pairs")]
+    short, long = (plain | {"judged_with": [f"training.steps={steps}"]} for steps in (300, 600))
+    assert noise_cells.pack({(name, 0): short for name in rows}, tmp_path / "alike.jsonl.gz") == 2
+    with pytest.raises(SystemExit, match=r"row 40%: judges that.*trained with other settings"):
+        noise_cells.pack({(rows[0], 0): short, (rows[1], 0): long}, tmp_path / "cells.jsonl.gz")
+    assert not (tmp_path / "cells.jsonl.gz").exists()
+
+
 def test_cells_that_were_only_judged_are_told_and_a_trained_one_comes_in_their_place(folder, tmp_path) -> None:
     judged = tmp_path / "judged"
     judged.mkdir()
