@@ -22,7 +22,7 @@ from equipoise.io.atomic import replacing
 TOLD_BY_JUDGES = ("records", "captions", "noise", "interval", "rule", "kept", "judges", "truth")
 FOLDERS = re.compile(r"""(?<=[=:"'\[, ])/(?:[^/"',\]]+/)+(?=[^/"',\]])""")
 OF_ONE_KIND = {
-    FEATURES: "read features of other weights, or of pictures of another size",
+    FEATURES: "read features of other weights, or of pictures of another size,",
     JUDGED_WITH: "were trained with other settings",
 }
 Cells = Mapping[tuple[str, int], dict[str, Any]]  # by row and seed
@@ -76,7 +76,7 @@ def _require_judges_of_one_kind(cells: Cells, file: Path) -> None:
                 other, told = kinds.setdefault((kind, name.partition(": ")[0], seed), (name, cell[kind]))
                 if told != cell[kind]:
                     raise SystemExit(
-                        f"{file}, seed {seed}: the judges of the row {name} {words}, than those of {other}; make both "
+                        f"{file}, seed {seed}: the judges of the row {name} {words} than those of {other}; make both "
                         "anew alike, or give a file of its own"
                     )
 
